@@ -22,9 +22,9 @@ GET = Command(("GET", "a"))
 async def scripted(*connections: Sequence[bytes]) -> AsyncIterator[tuple[Storage, list[asyncio.Event]]]:
     """A storage whose connections give these bytes, one after the other, to whatever they are sent.
 
-    One that has no more closes. With it, for each whether it has ended.
+    One that has no more closes. With it, for each whether it has given all or ended.
     """
-    left, ended = [list(one) for one in connections], [asyncio.Event() for _ in connections]
+    left, given = [list(one) for one in connections], [asyncio.Event() for _ in connections]
     turns = iter(range(len(connections)))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,15 +33,17 @@ async def scripted(*connections: Sequence[bytes]) -> AsyncIterator[tuple[Storage
             for byte in left[turn].pop(0):
                 writer.write(bytes([byte]))
                 await asyncio.sleep(0)
+            if not left[turn]:
+                given[turn].set()
+        given[turn].set()
         writer.close()
-        ended[turn].set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         redis = connect_to(parse(url), CommandPolicy("the server", "Mend it.", 4, 0.5))
         try:
-            yield Storage(redis, url, "the server"), ended
+            yield Storage(redis, url, "the server"), given
         finally:
             await redis.aclose()
 
@@ -49,18 +51,17 @@ async def scripted(*connections: Sequence[bytes]) -> AsyncIterator[tuple[Storage
 async def test_what_a_server_tells_in_between_is_no_reply() -> None:
     """However it comes, in pieces or more at once."""
     pushed = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n"
-    async with scripted([pushed + b"$3\r\none\r\n" + pushed, b"+two\r\n+three\r\n"]) as (storage, ended):
+    async with scripted([pushed + b"$3\r\none\r\n", b"+two\r\n" + pushed + b"+three\r\n"]) as (storage, _):
         assert await execute_all(storage.redis, [GET]) == [b"one"]
         assert await execute_all(storage.redis, [GET, GET]) == [b"two", b"three"]
-        assert not ended[0].is_set()
 
 
-async def test_a_reply_that_nobody_has_asked_for_ends_the_connection() -> None:
+async def test_a_connection_with_a_reply_that_nobody_has_asked_for_is_replaced() -> None:
     """Else it would be taken for the next one's."""
-    async with scripted([b"+one\r\n+stray\r\n"], [b"+two\r\n"]) as (storage, ended):
+    async with scripted([b"+one\r\n+stray\r\n"], [b"+two\r\n"]) as (storage, given):
         assert await execute(storage.redis, "GET", "a") == b"one"
         async with asyncio.timeout(5):
-            await ended[0].wait()
+            await given[0].wait()
         assert await execute(storage.redis, "GET", "a") == b"two"
 
 
@@ -79,10 +80,10 @@ REPLICA = b"-READONLY You can't write against a read only replica.\r\n"
 @pytest.mark.parametrize("replies", [[REPLICA], [b"-LOADING Reading from disk\r\n"], []])
 async def test_a_server_that_was_replaced_is_left_for_the_new_one(replies: list[bytes]) -> None:
     """One that is a replica now, one that has just begun, one that has gone."""
-    async with scripted([b"+one\r\n", *replies], [b"+two\r\n"]) as (storage, ended):
+    async with scripted([b"+one\r\n", *replies], [b"+two\r\n"]) as (storage, given):
         assert await execute(storage.redis, "GET", "a") == b"one"
         assert await execute(storage.redis, "GET", "a") == b"two"
-        assert ended[0].is_set()
+        assert given[0].is_set()
 
 
 async def test_what_is_no_reply_at_all_is_an_error_and_the_next_call_is_well() -> None:

@@ -92,6 +92,10 @@ def test_only_values_of_supported_types_are_frozen():
     class Text(str):
         __slots__ = ()
 
+    class Note(HumanMessage):
+        _seen: int = 0
+
+    assert freeze(Note(content="a")) is None
     assert freeze({"a": {1}}) is None
     assert freeze([Text("a")]) is None
     assert freeze(HumanMessage("a", additional_kwargs={"v": object()})) is None

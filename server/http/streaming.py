@@ -8,11 +8,16 @@ import asyncio
 import logging
 import socket
 import struct
-from typing import TYPE_CHECKING, Any, Final, cast
+import sys
+from contextlib import suppress
+from typing import Any, Final, cast
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+if sys.platform != "win32":
+    from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 
 class StreamingReply(StreamingResponse):
@@ -46,12 +51,6 @@ class StreamingReply(StreamingResponse):
         limit.reschedule(0)
 
 
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _HttpTools
-else:
-    # Not installed on Windows.
-    _HttpTools = asyncio.Protocol
-
 HEADERS_S: Final = 15.0
 """Seconds for the headers of a request to arrive, and for the first request of a connection."""
 MAX_HEADER_BYTES: Final = 64 * 1024
@@ -73,7 +72,7 @@ def http_protocol(slow_s: float, headers_s: float = HEADERS_S) -> type[asyncio.P
     """
     bases: list[type[Any]] = [_KeepAliveFix, AutoHTTPProtocol]
     # h11, which uvicorn uses without httptools, limits the size itself.
-    if hasattr(AutoHTTPProtocol, "on_headers_complete"):
+    if sys.platform != "win32":
         bases.insert(0, _HeaderLimits)
     if slow_s:
         bases.insert(0, _SlowReaderCutoff)
@@ -86,69 +85,86 @@ class _KeepAliveFix(asyncio.Protocol):
     uvicorn 0.54 stops it only at an orderly end, and proxies reset connections they no longer need.
     """
 
-    timeout_keep_alive_task: asyncio.TimerHandle | None
-
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self.timeout_keep_alive_task:
-            self.timeout_keep_alive_task.cancel()
-            self.timeout_keep_alive_task = None
+        del exc
+        super().connection_lost(None)
 
 
-class _HeaderLimits(_HttpTools):
-    """Closes a connection whose headers are late or too long; uvicorn 0.54 waits for ever and keeps all.
-
-    The methods beside asyncio's are the callbacks of httptools' parser.
-    """
+class _HeaderLimits(asyncio.Protocol):
+    """Closes a connection whose headers are late or too long; uvicorn 0.54 waits for ever and keeps all."""
 
     headers_s: float
-    _late: asyncio.TimerHandle | None = None
-    """Set while headers are awaited."""
-    _unparsed_bytes = 0
-    """Bytes since the last piece of a body or the end of headers: of headers, or of a body's trailers."""
-    _reads_body = False
+    _headers: "_Headers"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(cast("asyncio.Transport", transport))
-        self._await_headers()
+        self._headers = _Headers(cast("asyncio.WriteTransport", transport), self.headers_s)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_headers()
+        self._headers.stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._reads_body:
-            self._await_headers()
-        self._unparsed_bytes += len(data)
+        self._headers.feed(data)
         super().data_received(data)
+
+
+class _Headers:
+    """The headers of a connection's requests, followed with a parser of its own.
+
+    The methods whose names begin with `on_` are the callbacks of httptools.
+    """
+
+    def __init__(self, transport: asyncio.WriteTransport, headers_s: float) -> None:
+        self._to = transport
+        self._headers_s = headers_s
+        self._parser: HttpRequestParser | None = HttpRequestParser(self)
+        self._late: asyncio.TimerHandle | None = None
+        """Set while headers are awaited."""
+        self._unparsed_bytes = 0
+        """Bytes since the last piece of a body or the end of headers: of headers, or of a body's trailers."""
+        self._reads_body = False
+        self._wait()
+
+    def feed(self, data: bytes) -> None:
+        """Follow what was received; uvicorn answers what is no request."""
+        if not self._parser:
+            return
+        if not self._reads_body:
+            self._wait()
+        self._unparsed_bytes += len(data)
+        with suppress(HttpParserError, HttpParserUpgrade):
+            self._parser.feed_data(data)
         if self._unparsed_bytes > MAX_HEADER_BYTES:
             if self._late:
-                self.transport.write(_TOO_LARGE)
-            self.transport.close()
+                self._to.write(_TOO_LARGE)
+            self._to.close()
+
+    def stop(self) -> None:
+        """Stop waiting, and forget the parser, which refers to this object."""
+        self._end()
+        self._parser = None
 
     def on_message_begin(self) -> None:
-        self._await_headers()
-        super().on_message_begin()
+        self._wait()
 
     def on_headers_complete(self) -> None:
-        self._end_headers()
+        self._end()
         self._reads_body = True
         self._unparsed_bytes = 0
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        del body
         self._unparsed_bytes = 0
-        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._reads_body = False
-        super().on_message_complete()
 
-    def _await_headers(self) -> None:
+    def _wait(self) -> None:
         if not self._late:
-            self._late = asyncio.get_running_loop().call_later(self.headers_s, self.transport.close)
+            self._late = asyncio.get_running_loop().call_later(self._headers_s, self._to.close)
 
-    def _end_headers(self) -> None:
+    def _end(self) -> None:
         if self._late:
             self._late.cancel()
             self._late = None

@@ -5,7 +5,9 @@ Docket imports slowly, so `server/runtime/task_queue.py` imports this module on 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self
@@ -39,7 +41,6 @@ class DocketQueue:
     def __init__(self, storage: Storage, *, lease_s: float, pace: LoadAdmission) -> None:
         self._storage = storage
         self._lease = timedelta(seconds=lease_s)
-        self._pace = pace
         mark = "&" if "?" in storage.url else "?"
         most = 4 * pace.most + _EXTRA_CONNECTIONS
         # With retries on lost connections: Docket keeps those that a restarted Redis has closed, and a
@@ -47,6 +48,7 @@ class DocketQueue:
         url = f"{storage.url}{mark}max_connections={most}&retry_on_timeout=true"
         self._docket = Docket(name=_NAME, url=url, execution_ttl=_EXECUTION_TTL)
         self._carry: Execute | None = None
+        self._slots = _Slots(pace)
         # Docket reads the annotations of the parameters.
         self._docket.register(self.execute)
 
@@ -77,8 +79,8 @@ class DocketQueue:
         """Execute deliveries until cancelled, then wait for those in progress."""
         self._carry = execute
         async with _LoadAwareWorker(
+            self._slots,
             self._docket,
-            self._pace,
             redelivery_timeout=self._lease,
             reconnection_delay=timedelta(seconds=1),
             scheduling_resolution=_CHECK,
@@ -104,7 +106,8 @@ class DocketQueue:
         if self._carry is None:
             raise AdmissionBlocked(execution)
         try:
-            await self._carry(thread, run)
+            with self._slots.hold():
+                await self._carry(thread, run)
         except Drained as error:
             # Return it to the stream, for another process.
             raise AdmissionBlocked(execution) from error
@@ -115,32 +118,54 @@ class DocketQueue:
             raise AdmissionBlocked(execution, handled=True) from error
 
 
-class _LoadAwareWorker(Worker):
-    """Docket's worker with concurrency and check interval by the present load.
+class _Slots:
+    """Free slots for deliveries, by the present load."""
 
-    Docket sets both once, but reads them before every poll.
+    def __init__(self, pace: LoadAdmission) -> None:
+        self._pace = pace
+        self._running = 0
+        self._coming = 0
+        """Deliveries that the last poll may have taken and that have not begun."""
+        self._poll_ends_s = 0.0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Count a delivery that executes."""
+        self._running += 1
+        self._coming = max(0, self._coming - 1)
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+    def offer(self) -> int:
+        """Return how many deliveries may execute at once, for the next poll; 0 while the process is busy."""
+        now_s = time.monotonic()
+        if now_s >= self._poll_ends_s:
+            self._coming = 0
+        if not self._pace.has_capacity(self._running + self._coming):
+            return 0
+        self._coming, self._poll_ends_s = _BATCH, now_s + _CHECK.total_seconds()
+        return self._pace.most
+
+
+class _LoadAwareWorker(Worker):
+    """Docket's worker with slots by the present load.
+
+    Docket reads `concurrency` before every poll, and `minimum_check_interval` after it.
     """
 
-    def __init__(self, docket: Docket, pace: LoadAdmission, **terms: Any) -> None:
-        self._pace = pace
-        self._may = False
-        super().__init__(docket, concurrency=pace.most, minimum_check_interval=_CHECK, **terms)
+    def __init__(self, slots: _Slots, docket: Docket, **options: Any) -> None:
+        self._slots = slots
+        super().__init__(docket, **options)
 
     @property
     def concurrency(self) -> int:
-        """Deliveries that may execute at once; 0 while the process is busy."""
-        self._may = self._pace.has_capacity(len(self._tasks_by_key))
-        return self._pace.most if self._may else 0
+        """Deliveries that may execute at once."""
+        slots = self._slots.offer()
+        self.minimum_check_interval = _CHECK if slots else _LOAD_CHECK
+        return slots
 
     @concurrency.setter
     def concurrency(self, most: int) -> None:
-        pass
-
-    @property
-    def minimum_check_interval(self) -> timedelta:
-        """Time to wait for a delivery, or until the load is checked again."""
-        return _CHECK if self._may else _LOAD_CHECK
-
-    @minimum_check_interval.setter
-    def minimum_check_interval(self, interval: timedelta) -> None:
-        pass
+        """Accept Docket's default, which the load replaces."""

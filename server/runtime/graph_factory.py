@@ -22,7 +22,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph_sdk import runtime as sdk_runtime
 from langgraph_sdk.runtime import ServerRuntime
 from pydantic import BaseModel
 
@@ -31,7 +30,8 @@ from callsheet.state.errors import Invalid
 
 _FACTORY: Final = "_callsheet_factory"
 """Attribute of a graph that a factory shapes for each run."""
-_RUNTIMES: Final = (sdk_runtime._ExecutionRuntime, sdk_runtime._ReadRuntime)  # noqa: SLF001 -- what ServerRuntime stands for
+_EXECUTION, _READ = (typing.get_origin(one) for one in typing.get_args(ServerRuntime.__value__))
+"""The two classes that `ServerRuntime` stands for, which have no public names."""
 Argument = Literal["config", "runtime"]
 
 
@@ -89,7 +89,7 @@ def arguments_of(function: Callable[..., Any], name: str) -> dict[str, Argument]
 
 def for_reading() -> tuple[RunnableConfig, Any]:
     """Return the config and runtime with which a factory makes the graph that is read, but not executed."""
-    runtime: Any = sdk_runtime._ReadRuntime(access_context="assistants.read", store=InMemoryStore())  # noqa: SLF001
+    runtime: Any = _READ(access_context="assistants.read", store=InMemoryStore())
     return {"configurable": {}}, runtime
 
 
@@ -115,7 +115,7 @@ async def graph_of_run(
     if factory is None:
         yield graph
         return
-    runtime: Any = sdk_runtime._ExecutionRuntime(  # noqa: SLF001
+    runtime: Any = _EXECUTION(
         access_context="threads.create_run",
         user=user,
         store=cast("BaseStore", graph.store),
@@ -137,5 +137,5 @@ def _is_runtime(annotation: Any) -> bool:
     if annotation is ServerRuntime or typing.get_origin(annotation) is ServerRuntime:
         return True
     if isinstance(annotation, type):
-        return issubclass(annotation, _RUNTIMES)
+        return issubclass(annotation, _EXECUTION | _READ)
     return any(_is_runtime(one) for one in typing.get_args(annotation)[:1])

@@ -93,10 +93,8 @@ class Transports:
             if shared.loop is asyncio.get_running_loop():
                 return shared.execute_batch, None
         if not isinstance(self._client, RedisCluster):
-            pool = self._client.connection_pool
-            options = pool.connection_kwargs | {"socket_timeout": None}
             policy = CommandPolicy(_origin(self._client), _REMEDY, _UNLIMITED, TIMEOUT_S)
-            batcher = Batcher(lambda: pool.connection_class(**options), policy, wait_aof=self._wait_aof)
+            batcher = Batcher(self._client.connection_pool, policy, wait_aof=self._wait_aof)
             return batcher.execute_batch, batcher
         if self._by_loop:
             remedy = "Create a saver for each event loop."

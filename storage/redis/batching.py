@@ -1,7 +1,7 @@
 """Batching of round trips: concurrent calls share one round trip, over few connections.
 
-redis-py resolves the address, connects, authenticates and closes. In between a `RawConnection` writes to the
-transport itself and lets hiredis parse the replies, without the overhead of redis-py's streams.
+redis-py resolves the address, connects, authenticates, writes, parses and closes; only public methods of its
+connections are used. All commands of a moment are written at once, and their replies read one by one.
 
 A connection carries one batch at a time. Calls made meanwhile leave with the next batch; a second connection
 opens only when many calls wait, or when the first is slow. So any number of callers share a few connections
@@ -15,122 +15,22 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final, cast
 
-from hiredis import PushNotification, Reader, pack_command
-from redis.asyncio.connection import AbstractConnection, DefaultParser
+from hiredis import pack_command
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from callsheet.storage.redis.command_policy import CommandPolicy
 from callsheet.storage.redis.scripts import Argument, Command, ScriptCall
 
-_INCOMPLETE: Final = object()
-"""Returned by hiredis while a reply is incomplete."""
-
-
-class RawConnection(asyncio.Protocol):
-    """Sends commands over redis-py's transport, one batch at a time, until the connection is lost."""
-
-    def __init__(self, connection: AbstractConnection) -> None:
-        # redis-py has no public name for its writer.
-        writer: Any = connection._writer  # noqa: SLF001
-        self._transport = writer.transport
-        self._streams = self._transport.get_protocol()
-        self._loop = asyncio.get_running_loop()
-        self._reader = Reader(
-            protocolError=InvalidResponse, replyError=self._parse_error, notEnoughData=_INCOMPLETE
-        )
-        self._result: asyncio.Future[list[Any]] = self._loop.create_future()
-        self._result.cancel()
-        self._replies: list[Any] = []
-        self._expected = 0
-        self._deadline_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        """One for many batches, because a timer for each would cost too much."""
-        self._fatal_error: RedisError | None = None
-        self.lost = False
-        """True once the connection can no longer be used."""
-        self._transport.set_protocol(self)
-
-    async def send(self, commands: Sequence[bytes], deadline_s: float) -> list[Any]:
-        """Return a reply for each command; an error reply is returned as an exception.
-
-        Raises `redis.ConnectionError` for a connection that is lost or leads to the wrong server, and
-        `TimeoutError` at `deadline_s` of the loop's clock. The connection is lost after any exception.
-        """
-        self._replies, self._expected, self._deadline_s = [], len(commands), deadline_s
-        self._result = self._loop.create_future()
-        if not self._timer:
-            self._timer = self._loop.call_at(deadline_s, self._check_deadline)
-        try:
-            self._transport.write(b"".join(commands))
-            return await self._result
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        self.lost = True
-        self._transport.abort()
-
-    def _check_deadline(self) -> None:
-        """Fail an overdue batch, or set the timer for the current one."""
-        self._timer = None
-        if self._result.done():
-            return
-        if self._deadline_s <= self._loop.time():
-            self._fail(TimeoutError("no answer"))
-        else:
-            self._timer = self._loop.call_at(self._deadline_s, self._check_deadline)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse the received replies."""
-        self._reader.feed(data)
-        try:
-            # In RESP3 a server may push notifications between replies.
-            self._replies += [
-                reply for reply in iter(self._reader.gets, _INCOMPLETE) if type(reply) is not PushNotification
-            ]
-        except InvalidResponse as error:
-            self._fail(error)
-        if self._result.done():
-            # An unexpected reply would be taken for the reply to the next command.
-            if self._replies:
-                self.abort()
-        elif self._fatal_error:
-            self._fail(self._fatal_error)
-        elif len(self._replies) >= self._expected:
-            replies, self._replies = self._replies, []
-            self._result.set_result(replies)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the current batch and inform redis-py, whose disconnect waits for it."""
-        self.lost = True
-        if self._timer:
-            self._timer.cancel()
-        self._streams.connection_lost(exc)
-        self._fail(self._fatal_error or RedisConnectionError(str(exc or "Connection closed by server.")))
-
-    def _fail(self, error: Exception) -> None:
-        if not self._result.done():
-            self._result.set_exception(error)
-
-    def _parse_error(self, text: str) -> Exception:
-        """Return redis-py's error for a reply; note one that another connection may avoid."""
-        error: Exception = DefaultParser.parse_error(text)  # type: ignore[no-untyped-call]  # redis-py's
-        if isinstance(error, RedisConnectionError):
-            self._fatal_error = error
-        elif isinstance(error, ReadOnlyError):
-            # After a failover, the next connection reaches the new primary.
-            self._fatal_error = RedisConnectionError(str(error))
-        return error
-
-
 MAX_CONNECTIONS: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""
+
+_OPTIONS: Final = {"socket_timeout": None, "health_check_interval": 0}
+"""For the connections: the batcher limits the time of a batch, and sees whether its connection was lost."""
 
 _MANY_WAITING: Final = 8
 """Waiting requests that open a second connection at once, so that server and clients work in parallel."""
@@ -176,36 +76,86 @@ class _Request:
 
 
 class _Connection:
-    """A redis-py connection that reconnects."""
+    """A redis-py connection that carries one batch at a time."""
 
     def __init__(self, connection: AbstractConnection) -> None:
-        self.connection = connection
-        self.raw: RawConnection | None = None
-        """None while not connected."""
+        self.connection: Final = connection
         self.task: asyncio.Task[None] | None = None
         """The task that sends batches over it."""
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s: float | None = None
+        """End of the batch's time by the loop's clock; None between batches."""
+        self._timer: asyncio.TimerHandle | None = None
+        """One for many batches, because a timer for each would cost too much."""
+        self._overdue = False
 
-    async def reconnect(self) -> RawConnection:
+    def start_timer(self, timeout_s: float) -> None:
+        """Cancel the task in `timeout_s` seconds unless `stop_timer` is called."""
+        self._overdue = False
+        self._deadline_s = self._loop.time() + timeout_s
+        if not self._timer:
+            self._timer = self._loop.call_at(self._deadline_s, self._check_deadline)
+
+    def stop_timer(self) -> None:
+        """Let the task end in its own time."""
+        self._deadline_s = None
+
+    def timed_out(self) -> bool:
+        """Return whether the timer alone has cancelled the task, and then undo that."""
+        return self._overdue and self.task is not None and not self.task.uncancel()
+
+    def _check_deadline(self) -> None:
+        """Cancel the task of an overdue batch, or set the timer for the current one."""
+        self._timer = None
+        if self._deadline_s is None or not self.task:
+            return
+        if self._deadline_s <= self._loop.time():
+            self._overdue = self.task.cancel()
+        else:
+            self._timer = self._loop.call_at(self._deadline_s, self._check_deadline)
+
+    async def is_clean(self) -> bool:
+        """Return whether it is connected and holds no reply that nobody has asked for."""
+        return self.connection.is_connected and not await self.connection.can_read()
+
+    async def reconnect(self) -> None:
         """Close the connection and open it again."""
         await self.close()
         await self.connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
-        self.raw = RawConnection(self.connection)
-        return self.raw
+
+    async def send(self, commands: Sequence[bytes]) -> list[Any]:
+        """Return a reply for each command; an error reply is returned as an exception.
+
+        Raises `redis.ConnectionError` for a connection that is lost or leads to the wrong server. The
+        connection must be closed after any exception.
+        """
+        connection = self.connection
+        await connection.send_packed_command(b"".join(commands), check_health=False)
+        replies: list[Any] = []
+        for _ in commands:
+            try:
+                replies.append(await connection.read_response())
+            except ReadOnlyError as error:
+                # After a failover, the next connection reaches the new primary.
+                raise RedisConnectionError(str(error)) from error
+            except ResponseError as error:
+                replies.append(error)
+        return replies
 
     async def close(self) -> None:
         """Close the connection. Safe to call twice."""
-        self.raw = None
+        if self._timer and self._deadline_s is None:
+            self._timer.cancel()
+            self._timer = None
         await self.connection.disconnect()
 
 
 class Batcher:
-    """Batched connections of one event loop to one server."""
+    """Batched connections of one event loop, of the kind that `pool` makes."""
 
-    def __init__(
-        self, connect: Callable[[], AbstractConnection], policy: CommandPolicy, *, wait_aof: bool = False
-    ) -> None:
+    def __init__(self, pool: ConnectionPool, policy: CommandPolicy, *, wait_aof: bool = False) -> None:
         self.loop: Final = asyncio.get_running_loop()
-        self._connect = connect
+        self._pool = pool
         self._policy = policy
         self._wait_aof = wait_aof
         self._queue: list[_Request] = []
@@ -252,11 +202,14 @@ class Batcher:
             await connection.close()
 
     def _start_connection(self) -> None:
-        connection = self._idle.pop() if self._idle else _Connection(self._connect())
+        connection = self._idle.pop() if self._idle else self._new_connection()
         # The task runs after everything that is ready now, so concurrent calls share its first batch. It has
         # no context, because it outlives the run that happens to start it.
         connection.task = self.loop.create_task(self._send_queue(connection), context=Context())
         self._busy.add(connection)
+
+    def _new_connection(self) -> _Connection:
+        return _Connection(self._pool.connection_class(**self._pool.connection_kwargs | _OPTIONS))
 
     def _check_queue_at(self, time_s: float) -> None:
         self._queue_timer = self.loop.call_at(time_s, self._check_queue)
@@ -283,28 +236,38 @@ class Batcher:
             self._busy.discard(connection)
 
     async def _send_batch(self, connection: _Connection, batch: Sequence[_Request]) -> None:
+        connection.start_timer(self._policy.timeout_s)
         try:
             replies = await self._send_with_retry(connection, batch)
         except asyncio.CancelledError:
-            for request in batch:
-                request.replies.cancel()
-            raise
+            connection.stop_timer()
+            if not connection.timed_out():
+                for request in batch:
+                    request.replies.cancel()
+                raise
+            await self._fail(connection, batch, TimeoutError("no answer"))
         except (RedisError, OSError) as error:
-            await connection.close()
-            # Fail the queued requests too: they would wait as long for the same error.
-            batch = [*batch, *self._queue]
-            self._queue.clear()
-            replies = [[error]] * len(batch)
-        for request, own_replies in zip(batch, replies, strict=True):
-            request.resolve(own_replies)
+            connection.stop_timer()
+            await self._fail(connection, batch, error)
+        else:
+            connection.stop_timer()
+            for request, own_replies in zip(batch, replies, strict=True):
+                request.resolve(own_replies)
+
+    async def _fail(self, connection: _Connection, batch: Sequence[_Request], error: Exception) -> None:
+        await connection.close()
+        # Fail the queued requests too: they would wait as long for the same error.
+        failed = [*batch, *self._queue]
+        self._queue.clear()
+        for request in failed:
+            request.resolve([error])
 
     async def _send_with_retry(self, connection: _Connection, batch: Sequence[_Request]) -> list[list[Any]]:
-        """Return the replies by request, reconnecting until the policy's timeout."""
-        deadline_s = self.loop.time() + self._policy.timeout_s
+        """Return the replies by request, reconnecting as often as redis-py would."""
         failures: list[RedisError] = []
-        if connection.raw and not connection.raw.lost:
+        if await connection.is_clean():
             try:
-                return await self._round_trip(connection.raw, batch, deadline_s)
+                return await self._round_trip(connection, batch)
             except RedisError as error:
                 failures.append(error)
 
@@ -312,23 +275,21 @@ class Batcher:
             if failures:
                 # Counts as the first attempt, so that redis-py waits before the next.
                 raise failures.pop()
-            return await self._round_trip(await connection.reconnect(), batch, deadline_s)
+            await connection.reconnect()
+            return await self._round_trip(connection, batch)
 
         retry = connection.connection.retry
         if not retry.get_retries():
             retry = _RETRY
-        async with asyncio.timeout_at(deadline_s):
-            return await retry.call_with_retry(attempt, lambda _: connection.close())
+        return await retry.call_with_retry(attempt, lambda _: connection.close())
 
-    async def _round_trip(
-        self, raw: RawConnection, batch: Sequence[_Request], deadline_s: float
-    ) -> list[list[Any]]:
+    async def _round_trip(self, connection: _Connection, batch: Sequence[_Request]) -> list[list[Any]]:
         """Return the replies by request."""
         commands = [*chain(*[request.packed for request in batch])]
         waits = self._wait_aof and any(request.durable for request in batch)
         if waits:
             commands.append(_WAIT_AOF)
-        flat = iter(await raw.send(commands, deadline_s))
+        flat = iter(await connection.send(commands))
         replies = [[*islice(flat, len(request.packed))] for request in batch]
         fsync_error = _fsync_error(next(flat)) if waits else None
         if fsync_error:

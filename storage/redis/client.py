@@ -12,7 +12,7 @@ from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from callsheet.state.errors import Broken
+from callsheet.state.errors import Broken, CallsheetError
 from callsheet.storage.embedded.server import Lease
 from callsheet.storage.redis.address import Address
 from callsheet.storage.redis.batching import Batcher
@@ -22,6 +22,8 @@ from callsheet.storage.redis.scripts import Command, ScriptCall
 T = TypeVar("T")
 _CONNECT_S: Final = 3.0
 _HEALTH_CHECK_S: Final = 30
+_BACKOFF: Final = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+_RETRIES: Final = 10
 
 
 class _Pipeline(Pipeline):
@@ -46,9 +48,7 @@ class Client(Redis):
     @cached_property
     def batcher(self) -> Batcher:
         """The connections for batches, in the first event loop that uses them."""
-        pool = self.connection_pool
-        options = pool.connection_kwargs | {"socket_timeout": None}
-        return Batcher(lambda: pool.connection_class(**options), self.command_policy)
+        return Batcher(self.connection_pool, self.command_policy)
 
     def execute_batch(self, calls: Sequence[ScriptCall | Command]) -> Coroutine[Any, Any, list[Any]]:
         """Run the calls, as `Batchable.execute_batch`."""
@@ -120,19 +120,36 @@ class _Retry(Retry):
         return await super().call_with_retry(do, fail, is_retryable or can_retry, with_failure_count)
 
 
-class _RestartingConnection(UnixDomainSocketConnection):
-    """A connection that restarts the embedded server when it is gone."""
+class _RestartingRetry(_Retry):
+    """Retries that restart the embedded server when it is gone."""
 
-    def __init__(self, *, lease: Lease, **options: Any) -> None:
-        super().__init__(**options)
-        self._lease = lease
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(_BACKOFF, _RETRIES)
+        # A function, because redis-py gives each connection a deep copy.
+        self._restart: Callable[[], Awaitable[None]] = lambda: asyncio.to_thread(lease.revive)
 
-    async def _connect(self) -> None:
+    async def call_with_retry(
+        self,
+        do: Callable[[], Awaitable[T]],
+        fail: Callable[..., Any],
+        is_retryable: Callable[[Exception], bool] | None = None,
+        with_failure_count: bool = False,  # noqa: FBT001, FBT002 - redis-py's signature
+    ) -> T:
+        async def attempt() -> T:
+            try:
+                return await do()
+            except exceptions.ConnectionError as error:
+                if isinstance(error.__context__, FileNotFoundError | ConnectionRefusedError):
+                    await self._restart_server()
+                raise
+
+        return await super().call_with_retry(attempt, fail, is_retryable, with_failure_count)
+
+    async def _restart_server(self) -> None:
         try:
-            await super()._connect()  # type: ignore[no-untyped-call]  # redis-py's
-        except (FileNotFoundError, ConnectionRefusedError):
-            await asyncio.to_thread(self._lease.revive)
-            await super()._connect()  # type: ignore[no-untyped-call]  # redis-py's
+            await self._restart()
+        except CallsheetError as error:
+            raise exceptions.ConnectionError(str(error)) from error
 
 
 def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClient:
@@ -152,8 +169,8 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
 
 def connect_embedded(lease: Lease, policy: CommandPolicy) -> Client:
     """Return a client of the embedded server, not connected yet."""
-    options = _options() | {"lease": lease, "path": str(lease.socket)}
-    return _client(ConnectionPool(connection_class=_RestartingConnection, **options), policy)
+    options = _options() | {"retry": _RestartingRetry(lease), "path": str(lease.socket)}
+    return _client(ConnectionPool(connection_class=UnixDomainSocketConnection, **options), policy)
 
 
 def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:
@@ -171,5 +188,5 @@ def _options() -> dict[str, Any]:
         "health_check_interval": _HEALTH_CHECK_S,
         # CommandPolicy limits the whole command, which is cheaper than a timeout on each read and write.
         "socket_timeout": None,
-        "retry": _Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10),
+        "retry": _Retry(_BACKOFF, _RETRIES),
     }

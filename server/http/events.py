@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from fastapi import Request
+from starlette.requests import HTTPConnection
 
 from callsheet.server.http.streaming import StreamingReply
 
@@ -63,6 +63,6 @@ async def _lines(events: Events, form: EventFormat) -> AsyncGenerator[bytes, Non
             yield form.encode(event)
 
 
-def wants_event_stream(request: Request) -> bool:
+def wants_event_stream(request: HTTPConnection) -> bool:
     """Return True if the caller accepts server-sent events."""
     return MEDIA_TYPE in request.headers.get("accept", "")

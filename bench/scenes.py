@@ -176,7 +176,7 @@ async def _step_cost(opened: Storage) -> None:
 
 async def _events(opened: Storage) -> int:
     """Print how a plan of sixty scenes is told; 1 if a status is missing."""
-    from callsheet.server.video.progress import progress_lines
+    from callsheet.server.video.progress import progress_events
 
     steps = _steps(60, "write")
     executing = asyncio.create_task(_executed(opened, "sixty", steps))
@@ -185,12 +185,12 @@ async def _events(opened: Storage) -> int:
         await asyncio.sleep(0.01)
     arrivals: list[float] = []
     text = b""
-    async for line in progress_lines(executions, "sixty", None):
+    async for event in progress_events(executions, "sixty", None, 5.0):
         arrivals.append(time.perf_counter())
-        text += line
+        text += event.data if event else b""
     await executing
     bursts = 1 + sum(later - earlier > 0.3 for earlier, later in pairwise(arrivals))
-    told = [text.count(b'"stepId": "%s", "name"' % step["id"].encode()) for step in steps]
+    told = [text.count(b'"stepId":"%s","name"' % step["id"].encode()) for step in steps]
     print(
         f"60 scenes: {len(arrivals)} events in {bursts} collections, {min(told)}–{max(told)} a step", end=""
     )

@@ -221,7 +221,6 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     await asyncio.to_thread(import_module, "callsheet.server.bootstrap")
     # Imported already; at the top of the file they would delay the start by a second.
     from callsheet.server import bootstrap  # noqa: PLC0415
-    from callsheet.server.http.events import DetachedStreams  # noqa: PLC0415
     from callsheet.server.operations.metrics import collect_metrics  # noqa: PLC0415
     from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
 
@@ -230,9 +229,7 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     runtime = await assemble(
         opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
     )
-    streams = DetachedStreams()
-    stack.push_async_callback(streams.stop)
-    app.state.context = runtime.context(settings, opened, streams)
+    app.state.context = runtime.context(settings, opened)
     features = runtime.workflows.features
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
     for end in bootstrap.start_maintenance(app.state.context):

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 
 from callsheet.nodes.node import OWNER_KEY
 from callsheet.nodes.workflow import WorkflowSpec, workflow_of
-from callsheet.server.artefacts import archive_routes
+from callsheet.server.artefacts import archive_routes, conversation_routes
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.turn_view import reply_builder
 from callsheet.server.context import AppContext
@@ -51,6 +51,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive_routes.router,
     artefact_routes.router,
+    conversation_routes.router,
     tool_routes.router,
     usage_routes.router,
 )

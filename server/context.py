@@ -8,7 +8,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from starlette.requests import HTTPConnection
 
-from callsheet.server.http.events import DetachedStreams
 from callsheet.server.runtime.worker import Worker
 from callsheet.server.settings import Settings
 from callsheet.storage.assistants import iso_now
@@ -28,7 +27,6 @@ class AppContext:
     storage: Storage
     saver: BaseCheckpointSaver[int]
     worker: Worker
-    streams: DetachedStreams
     graphs: Mapping[str, Pregel[Any, Any]]
     """Graphs by name, with checkpointer and store attached."""
     store: RedisStore

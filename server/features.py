@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from callsheet.server.artefacts.conversation_stream import FrameTranslator
+    from callsheet.server.context import AppContext
     from callsheet.server.runtime.execution import BuildReply
     from callsheet.storage.redis.connection import Storage
     from callsheet.storage.threads.file import ArtefactEntry
+    from callsheet.storage.threads.threads import Thread
 
 FEATURES: Final[Mapping[str, str]] = {
     "ad_creation": "callsheet.server.ads.feature",
@@ -51,6 +54,8 @@ class FeatureApi:
     """REST and web socket routes, in the order in which they are tried."""
     reply_builder: "Callable[[Storage], BuildReply]"
     """Makes the function that builds the replies to the workflow's domain runs."""
+    translator: "Callable[[AppContext, Thread], FrameTranslator] | None" = None
+    """Makes the translator of a conversation's stored events; steps, drafts, words and a result if unset."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """OpenAPI tags with their descriptions."""
     check_artefact: "Callable[[ArtefactEntry], None]" = _accept

@@ -114,6 +114,8 @@ class Settings(BaseSettings):
     """Seconds for a step to end when the process stops; then its run is handed over."""
     slow_reader_s: float = Field(30.0, ge=0, le=3600)
     """Seconds in which a slow reader must take 64 KiB, or its stream is closed; 0 for never."""
+    heartbeat_s: float = Field(5.0, gt=0, le=60)
+    """Seconds of silence until a stream sends a heartbeat; LangGraph's clients expect 5."""
     tools: Annotated[str, AfterValidator(json_object)] = "{}"
     """Limits of tools as JSON, such as `{"fetch_data": {"timeout_s": 5}, "*": {"calls": 60}}`."""
     tool_grants: Annotated[str, AfterValidator(json_object)] = "{}"

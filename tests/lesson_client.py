@@ -35,6 +35,11 @@ class Teacher:
         self.session = self.session or reply.headers.get("X-Session-Id")
         return reply
 
+    async def begun(self) -> str:
+        """The id of a new session."""
+        await self.says("Hello!")
+        return str(self.session)
+
     async def says(self, text: str, **more: Any) -> dict[str, Any]:
         """The reply to a message that must succeed."""
         return ok(await self.post(TOOLS, messages=user(text), **more))

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.pages import chat_stream
+from callsheet.server.artefacts import conversation_stream
+from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.pages.chat_routes import PageTurn
 from callsheet.server.pages.replies import PageList
 from callsheet.storage.runs import events as stored
@@ -148,19 +149,18 @@ async def test_an_ads_conversation_is_none_about_a_page(http: httpx.AsyncClient)
         "/api/pages/shop/chat", json={"message": "undo", "conversationId": "spot", **OFFLINE}
     )
     assert reply.status_code == 409
-    assert (await http.get("/api/conversations/spot/events")).status_code == 409
     assert (await http.get("/api/conversations/nowhere/events")).status_code == 404
 
 
 async def test_silence_is_told_of(valkey_url: str) -> None:
-    async with running(valkey_url) as app, calling(app) as client:
+    async with running(valkey_url, heartbeat_s=0.02) as app, calling(app) as client:
         await said(client, "make the headline teal")
         here = app.state.context
-        since = await chat_stream.newest_position(here.storage, "shop")
+        since = await conversation_stream.newest_position(here, "shop")
         shop = threads.Thread("shop", "local", "page_builder", "page:shop")
-        async with aclosing(
-            chat_stream.follow_frames(here.worker, here.storage, shop, since, 0.02)
-        ) as source:
+        view = ConversationView(here.worker, "shop")
+        source = conversation_stream.follow_conversation(here, shop, since, view)
+        async with aclosing(source):
             assert await anext(source) is None
 
 
@@ -179,7 +179,7 @@ async def test_a_turn_that_begins_while_one_joins_is_told_whole(
             return found
 
         monkeypatch.setattr(here.worker.runs, "active", just_before)
-        found = await chat_stream.position_after(here.worker, here.storage, "shop", None)
+        found = await conversation_stream.position_after(here, "shop", None)
     assert found.event == before
 
 

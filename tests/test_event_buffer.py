@@ -45,7 +45,7 @@ async def told(storage: Storage) -> list[str]:
 
 
 async def followed(transcript: LocalEventBuffer, after: str = events.START_ID) -> list[str]:
-    return [event.name async for event in transcript.follow(after, None) if event]
+    return [event.name async for event in transcript.follow(after, 5.0) if event]
 
 
 async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_order() -> None:
@@ -67,7 +67,7 @@ async def test_a_follower_is_told_of_a_silence() -> None:
 async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    hub = EventBus(storage, Announcements(storage))
+    hub = EventBus(storage, Announcements(storage), 5.0)
     transcript = hub.buffers.begin(attempt.started_event)
     teller = EventPublisher(runs, attempt, transcript)
     for name in ("first", "huge", "left out"):
@@ -82,7 +82,7 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
 
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
-    hub = EventBus(storage, Announcements(storage))
+    hub = EventBus(storage, Announcements(storage), 5.0)
     hub.buffers.begin(BEGUN).add(["5-1"], [(END, b"error")])
     assert hub.buffers.find("r")
     assert hub.buffers.find("r", "5-0")
@@ -211,7 +211,7 @@ async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> 
 
 async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
-    hub, attempt = EventBus(storage, announcements), await claimed(runs)
+    hub, attempt = EventBus(storage, announcements, 5.0), await claimed(runs)
     transcript = hub.buffers.begin(attempt.started_event)
     teller = EventPublisher(
         runs, attempt, transcript, lambda: hub.has_local_follower("t", transcript), batch_delay_s=60

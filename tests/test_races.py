@@ -10,12 +10,12 @@ import pytest
 from fastapi import FastAPI
 
 from callsheet.server.app import create_app
+from callsheet.server.artefacts import conversation_stream
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import retention, run_streams
-from callsheet.server.langgraph.protocol import events as protocol_events
-from callsheet.server.langgraph.protocol.events import Subscription
+from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
 from callsheet.server.langgraph.protocol.views import ThreadView
-from callsheet.server.pages import chat_stream
+from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
@@ -36,7 +36,7 @@ COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
-    made = create_app(Settings(redis_url=valkey_url), GRAPHS)
+    made = create_app(Settings(redis_url=valkey_url, heartbeat_s=60), GRAPHS)
     async with made.router.lifespan_context(made):
         yield made
 
@@ -138,22 +138,19 @@ def of_thread(here: AppContext, thread: str) -> Any:
 
 def of_protocol(here: AppContext, thread: str) -> Any:
     wanted = Subscription(channels=["lifecycle", "values"])
-    return protocol_events.follow_thread(ThreadView(here, thread, "local"), wanted)
+    return follow_thread(ThreadView(here, thread, "local"), wanted)
 
 
 def of_chat(here: AppContext, thread: str) -> Any:
-    place = chat_stream.StreamPosition(events.START_ID, -1)
-    return chat_stream.follow_frames(
-        here.worker, here.storage, Thread(thread, "local", "counter", ""), place, 60
-    )
+    place = conversation_stream.StreamPosition(events.START_ID)
+    view = ConversationView(here.worker, thread)
+    return conversation_stream.follow_conversation(here, Thread(thread, "local", "counter", ""), place, view)
 
 
 @pytest.mark.parametrize("reader", [of_thread, of_protocol, of_chat])
 async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
-    reader: Any, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+    reader: Any, http: httpx.AsyncClient, here: AppContext
 ) -> None:
-    for module in (run_streams, protocol_events):
-        monkeypatch.setattr(module, "HEARTBEAT_S", 60)
     thread = await threaded(here)
     reading = await followed(here, thread, reader(here, thread))
     await http.delete(f"/threads/{thread}")
@@ -179,9 +176,8 @@ async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
 
 
 async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext
 ) -> None:
-    monkeypatch.setattr("callsheet.server.langgraph.waiting.HEARTBEAT_S", 60)
     thread = await threaded(here)
     later = COUNT | {"after_seconds": 3600}
     run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]

@@ -14,9 +14,8 @@ BROAD = {
     "server/runtime/execution.py",
     "server/runtime/worker.py",
     "tools/guard/guard.py",
-    "server/http/events.py",
 }
-"""The places that may catch everything: the worker (an attempt, its loops), the guard, the event stream."""
+"""The places that may catch everything: the worker (an attempt, its loops), the guard."""
 
 
 @cache

@@ -426,7 +426,7 @@ async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watche
         "x", edit("scene-1", prompt="a"), edit("scene-2", prompt="b"), edit("scene-2", prompt="c")
     )
     path = f"/api/execution-progress/{name}"
-    first = await lines_until(video, path, '"stepId": "s1"')
+    first = await lines_until(video, path, '"stepId":"s1"')
     seen = events("\n".join([*first, "", ""]))
     video.director.release()
     await video.ended(name)

@@ -247,7 +247,7 @@ async def test_a_tool_that_fails_is_told_of_too(client: LangGraphClient) -> None
 
 async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valkey_url: str) -> None:
     """X10: it ends after a heartbeat, and before one looks whether it has ended."""
-    app = create_app(Settings(redis_url=valkey_url, carry_runs=False), GRAPHS)
+    app = create_app(Settings(redis_url=valkey_url, carry_runs=False, heartbeat_s=0.05), GRAPHS)
     async with app.router.lifespan_context(app):
         here: AppContext = app.state.context
         runs = here.worker.runs
@@ -255,7 +255,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, Attempt)
         started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
-        async with aclosing(follow_run(here, started, heartbeat_s=0.05)) as told:
+        async with aclosing(follow_run(here, started)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}", "")])
             await runs.finish(attempt, Outcome("success", "idle"))

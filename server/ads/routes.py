@@ -1,6 +1,7 @@
 """Audio ads over REST: make from a brief, refine by chat, read (A50–A61)."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -11,6 +12,7 @@ from callsheet.server.ads import edits, service, views
 from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import CHAT
 from callsheet.server.context import app_context
 from callsheet.server.http import events
@@ -20,7 +22,6 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.runtime.run_request import DomainRun
-from callsheet.server.runtime.worker import Ack, OnProgress
 from callsheet.state.ads.timeline import Timeline
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=JsonReply)
@@ -30,20 +31,20 @@ _RUN = documented_responses(*_WRITE, 429, reply=AdTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
 
-@router.post("/ai/generate", responses=_RUN, response_model=None)
+@router.post("/ai/generate", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Create an ad from a brief: voices, music and effects as new drafts (A50, A53).
 
     With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
     `step`, `drafts`, then `result` or `error`. Words of an answer that broke off and was asked for again have
-    another `messageId` than those that count.
+    another `messageId` than those that count. `Last-Event-ID` resumes the stream of an equal request.
     """
     ad_request = body.to_request(current_owner(request), idempotency_key)
     return await _execute(request, await service.generate_run(app_context(request).storage, ad_request))
 
 
-@router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
+@router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
@@ -141,12 +142,8 @@ async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
 
 async def _execute(request: Request, domain_run: DomainRun) -> Response:
     ctx = app_context(request)
-
-    async def run(report: OnProgress | None = None) -> tuple[dict[str, Any], Ack]:
-        return await service.run(ctx.worker, ctx.storage, domain_run, report)
-
     if events.wants_event_stream(request):
-        domain_run = replace(domain_run, stream_modes=CHAT)
-        return events.event_stream_reply(ctx.streams, ctx.workflows.tools, run)
-    reply, ack = await run()
+        streamed = replace(domain_run, stream_modes=CHAT)
+        return await stream_turn(request, streamed, partial(service.claim, ctx.storage, domain_run))
+    reply, ack = await service.run(ctx.worker, ctx.storage, domain_run)
     return JsonReply(reply, background=BackgroundTask(ack))

@@ -123,16 +123,23 @@ async def run_and_ack(
     return reply
 
 
-async def run(
-    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
-) -> tuple[dict[str, Any], Ack]:
-    """Execute a run and return its reply, with `timeline` and `mixer`, and its acknowledgement.
+async def claim(storage: Storage, domain_run: DomainRun) -> None:
+    """Record the ad as its owner's, so that its conversation can continue after a failed first turn.
 
-    Before the run starts, the ad is recorded as its owner's, so that its conversation can continue after a
-    failed first turn. Raises `Missing` if the ad has another conversation.
+    Raises `Missing` if the ad has another conversation.
     """
     facts = ad_facts(domain_run.input) if domain_run.body["ask"] == GENERATE_ACTION else {}
     await ADS.claim(storage, domain_run.thread, facts)
+
+
+async def run(
+    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
+) -> tuple[dict[str, Any], Ack]:
+    """Claim the ad and execute a run; return its reply, with `timeline` and `mixer`, and its acknowledgement.
+
+    Raises what `claim` raises.
+    """
+    await claim(storage, domain_run)
     return await (worker.run(domain_run, report) if report else worker.run(domain_run))
 
 

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import (
@@ -56,24 +58,24 @@ _IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide th
 MAX_EXPORT: Final = 10_000
 
 
-@router.post("/chat", responses=_ANSWER)
+@router.post("/chat", responses=_ANSWER, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def ask_about_campaigns(
     body: CampaignChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Answer a question about the library, with the campaigns that prove the answer.
 
-    With `Accept: text/event-stream` the reply is a stream: `step`, `text`, then `result` or `error`.
+    With `Accept: text/event-stream` the reply is a stream: `step`, `text` (words beside a call), then
+    `result` or `error`. The answer comes whole, because it is checked before it is sent. `Last-Event-ID`
+    resumes the stream of an equal request; send an `Idempotency-Key`, since a question without one is always
+    another.
     """
     ctx, owner = app_context(request), current_owner(request)
     run = await service.question_run(ctx.storage, body.to_request(owner, idempotency_key))
-    await threads.bind(ctx.storage, run.thread)
-
-    async def execute(report: Any) -> Any:
-        return await ctx.worker.run(run, report)
-
+    claim = partial(threads.bind, ctx.storage, run.thread)
     if events.wants_event_stream(request):
-        return events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute)
+        return await stream_turn(request, run, claim)
+    await claim()
     reply, arrived = await ctx.worker.run(run)
     response = JsonReply(reply)
     await arrived()

@@ -137,15 +137,19 @@ class ErrorReply(JsonReply):
         return JsonReply(content, self.status_code)
 
 
-def error_body(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Return status and body of an exception; an unexpected one is logged under the id in the body."""
+def error_body(error: Exception, logged_as: str = "") -> tuple[int, dict[str, Any]]:
+    """Return status and body of an exception.
+
+    An unexpected one is logged under the id in the body, unless it was logged as `logged_as`.
+    """
     if isinstance(error, ValidationError | RequestValidationError):
         return _validation_error_body(error.errors())
     for kind, status, name in STATUSES:
         if isinstance(error, kind):
             return status, _callsheet_error_body(error, name)
-    error_id = str(uuid.uuid4())
-    _log.error("internal error %s", error_id, exc_info=error)
+    error_id = logged_as or str(uuid.uuid4())
+    if not logged_as:
+        _log.error("internal error %s", error_id, exc_info=error)
     content = _callsheet_error_body(error, "broken") if isinstance(error, errors.Broken) else _INTERNAL
     return 500, {**content, "id": error_id}
 

@@ -1,109 +1,68 @@
-"""Server-sent events of a domain run: steps, drafts, the model's words, and the result (A63, A82)."""
+"""Server-sent events: the one place that writes them."""
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from fastapi import Request
-from starlette.responses import Response
+from starlette.requests import HTTPConnection
 
-from callsheet.server.http import errors
 from callsheet.server.http.streaming import StreamingReply
-from callsheet.server.runtime.worker import Ack, OnProgress
-from callsheet.tools.registry import Tool
 
-HEARTBEAT_S: Final = 10.0
-"""Seconds of silence until a comment is sent, so that no proxy closes the connection."""
-_MEDIA: Final = "text/event-stream"
-_LARGE_FIELDS: Final = frozenset({"plan", "input", "output"})
-"""Large fields of a step event, which the stream leaves out."""
-_HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-
-StreamRun = Callable[[OnProgress], Awaitable[tuple[dict[str, Any], Ack]]]
-"""Executes a request, reports its steps, and returns the reply and its acknowledgement."""
-Tools = Mapping[str, tuple[str, Tool]]
-"""Tools of the served workflows by name, each with its kind of artefact."""
+MEDIA_TYPE: Final = "text/event-stream"
 
 
-class DetachedStreams:
-    """Streamed requests of this process; one whose caller has left is executed all the same."""
+class ServerEvent(NamedTuple):
+    """One event."""
 
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, run: StreamRun, tools: Tools) -> "asyncio.Queue[bytes | Ack | None]":
-        """Start the run; return the queue of its events, which ends with None."""
-        queue: asyncio.Queue[bytes | Ack | None] = asyncio.Queue()
-        task = asyncio.create_task(_execute(run, tools, queue))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return queue
-
-    async def stop(self) -> None:
-        """Cancel the streams; the same request resumes its run."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    name: str
+    data: bytes
+    """JSON in one line."""
+    id: str | None = None
+    """Value of `Last-Event-ID` that asks for what comes after this event."""
 
 
-def wants_event_stream(request: Request) -> bool:
-    """Return True if the caller accepts server-sent events."""
-    return _MEDIA in request.headers.get("accept", "")
+@dataclass(frozen=True)
+class EventFormat:
+    """Line ends and field order of events; a client that follows the standard reads any of them."""
+
+    newline: bytes
+    id_first: bool
+    cache_control: str
+
+    def encode(self, event: ServerEvent | None) -> bytes:
+        """Return an event as it is sent; None is a heartbeat, a comment."""
+        if event is None:
+            return b": heartbeat" + self.newline * 2
+        fields = [b"event: " + event.name.encode(), b"data: " + event.data]
+        if event.id is not None:
+            fields.insert(0 if self.id_first else len(fields), b"id: " + event.id.encode())
+        return self.newline.join(fields) + self.newline * 2
+
+
+API: Final = EventFormat(b"\n", id_first=True, cache_control="no-cache, no-transform")
+LANGGRAPH: Final = EventFormat(b"\r\n", id_first=False, cache_control="no-store")
+"""The form of LangGraph's server, byte for byte."""
+
+Events = AsyncGenerator[ServerEvent | None, None]
+"""Events, and None after each silence of a heartbeat's length."""
 
 
 def event_stream_reply(
-    streams: DetachedStreams, tools: Tools, run: StreamRun, heartbeat_s: float = HEARTBEAT_S
-) -> Response:
-    """Return the reply that streams a run's events."""
-    lines = _lines(streams.start(run, tools), heartbeat_s)
-    return StreamingReply(lines, media_type=_MEDIA, headers=_HEADERS)
+    events: Events, form: EventFormat = API, headers: Mapping[str, str] = MappingProxyType({})
+) -> StreamingReply:
+    """Return the reply that streams events."""
+    fixed = {"Cache-Control": form.cache_control, "X-Accel-Buffering": "no"}
+    return StreamingReply(_lines(events, form), media_type=MEDIA_TYPE, headers=fixed | dict(headers))
 
 
-async def _lines(queue: "asyncio.Queue[bytes | Ack | None]", heartbeat_s: float) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            # Not wait_for: Python 3.11's may swallow a cancellation that comes with the event.
-            async with asyncio.timeout(heartbeat_s):
-                line = await queue.get()
-        except TimeoutError:
-            yield b": still at it\n\n"
-            continue
-        if line is None:
-            return
-        if isinstance(line, bytes):
-            yield line
-        else:
-            await line()
+async def _lines(events: Events, form: EventFormat) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for event in events:
+            yield form.encode(event)
 
 
-async def _execute(run: StreamRun, tools: Tools, queue: "asyncio.Queue[bytes | Ack | None]") -> None:
-    def report(event: Mapping[str, Any]) -> None:
-        kind = "text" if event.get("type") == "text" else "step"
-        queue.put_nowait(
-            _event(kind, {name: one for name, one in event.items() if name not in _LARGE_FIELDS})
-        )
-        if drafts := _drafts(event, tools):
-            queue.put_nowait(_event("drafts", drafts))
-
-    try:
-        reply, arrived = await run(report)
-        queue.put_nowait(_event("result", reply))
-        queue.put_nowait(arrived)
-    except Exception as error:  # noqa: BLE001 -- one of the three allowed places: the stream must report its end
-        status, body = errors.error_body(error)
-        queue.put_nowait(_event("error", body | {"status": status}))
-    finally:
-        queue.put_nowait(None)
-
-
-def _drafts(event: Mapping[str, Any], tools: Tools) -> dict[str, str]:
-    version_id = event.get("preview", {}).get("versionId")
-    tool = str(event.get("tool"))
-    if event.get("status") != "completed" or not version_id or tool not in tools:
-        return {}
-    return dict.fromkeys(tools[tool][1].writes, version_id)
-
-
-def _event(name: str, data: Mapping[str, Any]) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+def wants_event_stream(request: HTTPConnection) -> bool:
+    """Return True if the caller accepts server-sent events."""
+    return MEDIA_TYPE in request.headers.get("accept", "")

@@ -9,11 +9,13 @@ from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
 from callsheet.server.http.callers import get_caller
 from callsheet.server.http.errors import reject
+from callsheet.server.http.events import wants_event_stream
 from callsheet.server.http.policy import OnOutage, Streaming, get_policy
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Limited, TooLarge, Unavailable
@@ -174,7 +176,7 @@ def opens_stream(scope: Scope) -> bool:
     """Return True if a request opens a stream, by the policy of its route."""
     streaming = get_policy(scope).streaming
     if streaming is Streaming.IF_ACCEPTED:
-        return "text/event-stream" in Headers(scope=scope).get("accept", "")
+        return wants_event_stream(HTTPConnection(scope))
     return streaming is Streaming.ALWAYS
 
 

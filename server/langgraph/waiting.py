@@ -10,7 +10,7 @@ from starlette.types import Message, Send
 
 from callsheet.server.context import AppContext
 from callsheet.server.http.streaming import StreamingReply
-from callsheet.server.langgraph.run_streams import HEARTBEAT_S, stored_run_events
+from callsheet.server.langgraph.run_streams import stored_run_events
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.execution import run_result
@@ -69,12 +69,13 @@ async def result_of_ended_run(ctx: AppContext, started: StartedRun, on_silence: 
 
 async def _wait_for_end(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> Mapping[str, Event]:
     """Wait for a run's end and return its last events by name."""
-    transcript = ctx.worker.events.buffers.find(started.run)
-    while transcript and not await transcript.wait_closed(HEARTBEAT_S):
+    bus = ctx.worker.events
+    transcript = bus.buffers.find(started.run)
+    while transcript and not await transcript.wait_closed(bus.heartbeat_s):
         await on_silence()
     if transcript and (last := await _last_events(ctx, started)) is not None:
         return last
-    async with aclosing(ctx.worker.events.run_ends(started.thread, HEARTBEAT_S)) as ends:
+    async with aclosing(bus.run_ends(started.thread)) as ends:
         while True:
             if not await anext(ends):
                 await on_silence()

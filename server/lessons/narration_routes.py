@@ -6,6 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from callsheet.server.artefacts.conversation_routes import RESUMABLE
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
@@ -100,7 +101,7 @@ async def edit_narration(
     return await _saved_view(lesson, await edits.edit_narration(lesson, body.segments))
 
 
-@router.post("", responses=_REWRITTEN, response_model=None)
+@router.post("", responses=_REWRITTEN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(LESSON_RUN)
 async def rewrite_narration(
     body: NarrationRewrite,

@@ -1,11 +1,13 @@
 """Lessons over REST: the chat and its sessions (B24-B49)."""
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -20,7 +22,6 @@ from callsheet.server.lessons.replies import LessonTurn, SessionDeleted, Session
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
-from callsheet.server.runtime.worker import Ack, OnProgress
 
 router = APIRouter(
     prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
@@ -35,8 +36,8 @@ _RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
 
-@router.post("/tools", responses=_RUN, response_model=None)
-@router.post("", responses=_RUN, response_model=None)
+@router.post("/tools", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@router.post("", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(LESSON_RUN)
 async def create_turn(
     body: LessonTurnCreate,
@@ -47,7 +48,9 @@ async def create_turn(
 ) -> Response:
     """Send a message to a session, or choose facts; without a session, create one (B24, B25, B-R2).
 
-    With `Accept: text/event-stream` the reply is a stream of events: `step`, then `result` or `error`.
+    With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
+    `step`, `drafts`, then `result` or `error`. `Last-Event-ID` resumes the stream of an equal request; name
+    the session.
     """
     ctx, owner = app_context(request), current_owner(request)
     session = await service.find_or_create_session(ctx.storage, owner, header or body.sessionId or query)
@@ -137,16 +140,11 @@ async def find_lesson(request: Request, session_id: str | None) -> Lesson:
 async def run_or_stream(request: Request, session: SessionRef, domain_run: DomainRun) -> Response:
     """Execute the run; return its reply or its event stream."""
     ctx = app_context(request)
-    await LESSONS.claim(ctx.storage, session.thread)
-
-    async def execute(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        return await ctx.worker.run(domain_run, report)
-
+    claim = partial(LESSONS.claim, ctx.storage, session.thread)
     if events.wants_event_stream(request):
-        return with_session_header(
-            events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute), session
-        )
-    reply, ack = await execute()
+        return with_session_header(await stream_turn(request, domain_run, claim), session)
+    await claim()
+    reply, ack = await ctx.worker.run(domain_run)
     return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)
 
 

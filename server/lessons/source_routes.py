@@ -1,14 +1,18 @@
 """The material of a lesson over REST: a text, a web page or a file (B4, B5, B42)."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.context import app_context
 from callsheet.server.http import events
-from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.errors import JsonReply, documented_responses, error_body
+from callsheet.server.http.events import Events, ServerEvent
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
@@ -20,9 +24,9 @@ from callsheet.server.lessons.replies import SourceSaved
 from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, with_session_header
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.pages import upload_routes
-from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.server.runtime.encoding import dumps
 from callsheet.state.uploads import MAX_MATERIAL
-from callsheet.tools.guard.sandbox import OnProgress as Pages
+from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.sources import Source
 
 router = APIRouter(
@@ -80,16 +84,12 @@ async def upload_source(
     session = await _session(request, header or query)
     lesson = Lesson(app_context(request).storage, session.thread)
     data = await edits.read_file(name, request.stream())
-
-    async def execute(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        return _source_view(session, await edits.add_file(lesson, name, data, _pages(report))), _nothing
-
-    if not events.wants_event_stream(request):
-        shown, _ = await execute()
-        return with_session_header(JsonReply(shown, 201), session)
-    ctx = app_context(request)
-    reply = events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute)
-    return with_session_header(reply, session)
+    add = partial(edits.add_file, lesson, name, data)
+    if events.wants_event_stream(request):
+        source = _page_events(session, add, app_context(request).settings.heartbeat_s)
+        return with_session_header(events.event_stream_reply(source), session)
+    added = await add(lambda _done, _of: None)
+    return with_session_header(JsonReply(_source_view(session, added), 201), session)
 
 
 @router.get("/files/{file_id}", responses=_FILE, response_class=Response)
@@ -112,15 +112,45 @@ async def _session(request: Request, session_id: str | None) -> SessionRef:
     return session
 
 
-def _pages(report: OnProgress) -> Pages:
-    def report_page(done: int, of: int) -> None:
-        report({"type": "progress", "name": "Reading the material", "done": done, "of": of})
+async def _page_events(
+    session: SessionRef, add: Callable[[OnProgress], Coroutine[Any, Any, Source]], heartbeat_s: float
+) -> Events:
+    """Yield a step for each page that is read, then the result or the error.
 
-    return report_page
+    They have no ids: the stream belongs to one upload, not to a run, and cannot be resumed.
+    """
+    pages: asyncio.Queue[ServerEvent] = asyncio.Queue()
+
+    def report(done: int, of: int) -> None:
+        step = {"type": "progress", "name": "Reading the material", "done": done, "of": of}
+        pages.put_nowait(ServerEvent("step", dumps(step)))
+
+    adding = asyncio.create_task(add(report))
+    adding.add_done_callback(lambda task: pages.put_nowait(_last_event(session, task)))
+    event: ServerEvent | None = None
+    try:
+        while event is None or event.name == "step":
+            event = await _next_event(pages, heartbeat_s)
+            yield event
+    finally:
+        # The file has arrived: it is kept even if the reader has left.
+        await asyncio.wait({adding})
 
 
-async def _nothing() -> None:
-    """Acknowledge nothing: the reply is not stored for repetition."""
+async def _next_event(pages: "asyncio.Queue[ServerEvent]", heartbeat_s: float) -> ServerEvent | None:
+    try:
+        # Not wait_for: Python 3.11's may swallow a cancellation that comes with the event.
+        async with asyncio.timeout(heartbeat_s):
+            return await pages.get()
+    except TimeoutError:
+        return None
+
+
+def _last_event(session: SessionRef, adding: "asyncio.Task[Source]") -> ServerEvent:
+    if error := adding.exception():
+        status, body = error_body(cast("Exception", error))
+        return ServerEvent("error", dumps(body | {"status": status}))
+    return ServerEvent("result", dumps(_source_view(session, adding.result())))
 
 
 def _source_view(session: SessionRef, source: Source) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Final
 
 from callsheet.server.features import FeatureApi
 from callsheet.server.pages import chat_routes, chat_socket, routes, service, upload_routes
+from callsheet.server.pages.chat_events import ConversationView
 from callsheet.state.uploads import MAX_PAGE
 from callsheet.tools.pages.uploads import upload_url
 
@@ -16,6 +17,7 @@ API: Final = FeatureApi(
         chat_socket.router,
     ),
     reply_builder=service.reply_builder,
+    translator=lambda ctx, thread: ConversationView(ctx.worker, thread.id),
     tags={"pages": "Landing pages: edited by chat, each edit a version"},
     max_file_bytes=MAX_PAGE,
     file_url=lambda artefact_id, _thread_id, file_id: upload_url(artefact_id, file_id),

@@ -1,16 +1,13 @@
-"""Operations on a conversation about a page: send, decide, cancel, listen."""
+"""Operations on a conversation about a page: send, decide, cancel."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from callsheet.server.context import AppContext
-from callsheet.server.pages import chat_stream, service
+from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import ApprovalResponse, UserMessage
-from callsheet.server.pages.chat_events import Frame
-from callsheet.server.pages.chat_stream import StreamPosition
 from callsheet.server.pages.service import ChatRequest
 from callsheet.server.runtime.run_request import DomainRun
-from callsheet.state.errors import Busy, Conflict, Missing
+from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.runs.records import Created
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -68,41 +65,6 @@ async def find_conversation(ctx: AppContext, owner: str, conversation: str) -> T
             remedy="use the interface of that workflow",
         )
     return thread
-
-
-async def listen(
-    ctx: AppContext, owner: str, conversation: str, last: str | None
-) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    """Return the frames of the conversation after the event `last`; raise what `find_conversation` raises."""
-    thread = await find_conversation(ctx, owner, conversation)
-    since = await chat_stream.position_after(ctx.worker, ctx.storage, thread.id, last)
-    return chat_stream.follow_frames(ctx.worker, ctx.storage, thread, since)
-
-
-async def submit_and_follow(
-    ctx: AppContext, domain_run: DomainRun
-) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    """Start a run and return its frames, to its end."""
-    since = await chat_stream.newest_position(ctx.storage, domain_run.thread.id)
-    created = await submit(ctx, domain_run)
-    if created.verdict == "replay":
-        raise Busy("this request was already executed", remedy="read the conversation")
-    return _of_run(ctx, domain_run, since, created.run)
-
-
-async def _of_run(
-    ctx: AppContext, domain_run: DomainRun, since: StreamPosition, run: str
-) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    async for item in chat_stream.follow_frames(ctx.worker, ctx.storage, domain_run.thread, since):
-        if item is None or item[1]["runId"] == run:
-            yield item
-        if item and item[1]["runId"] == run and is_last(item[1]):
-            return
-
-
-def is_last(frame: Frame) -> bool:
-    """Return whether a frame is the last of its run."""
-    return frame["type"] == "error" or bool(frame.get("isLastChunk"))
 
 
 async def _page(ctx: AppContext, owner: str, conversation: str) -> str | None:

@@ -5,11 +5,14 @@ however often its run was resumed. Each run ends with one last `aiResponseChunk`
 from the stored events alone, so all readers get the same frames with the same ids from any process.
 """
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from callsheet.server.artefacts import conversation_stream
+from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.artefacts.service import question_view
 from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Missing
@@ -46,6 +49,14 @@ class ConversationView:
         self._worker = worker
         self._thread = thread
         self._turns: dict[str, _Turn] = {}
+
+    async def translate(self, event: Event) -> list[conversation_stream.Frame]:
+        """Return the frames of a stored event with their ids."""
+        places = (StreamPosition(event.id, number) for number in itertools.count())
+        return [
+            conversation_stream.Frame(place, frame["type"], {"eventId": str(place), **frame})
+            for place, frame in zip(places, await self.frames(event), strict=False)
+        ]
 
     async def frames(self, event: Event) -> list[Frame]:
         """Return the frames of a stored event."""

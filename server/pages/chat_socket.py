@@ -13,10 +13,12 @@ from typing import Any, Final
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
+from callsheet.server.artefacts import conversation_stream
+from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
-from callsheet.server.pages import chat, chat_stream
+from callsheet.server.pages import chat
 from callsheet.server.pages.chat_bodies import (
     INCOMING,
     ApprovalResponse,
@@ -26,7 +28,7 @@ from callsheet.server.pages.chat_bodies import (
     Leave,
     UserMessage,
 )
-from callsheet.server.pages.chat_stream import StreamPosition
+from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
@@ -78,16 +80,14 @@ class _Chat(SocketSession):
         """Start a run and follow its conversation."""
         thread = domain_run.thread.id
         self._require_capacity(thread)
-        since = await chat_stream.newest_position(self._ctx.storage, thread)
+        since = await conversation_stream.newest_position(self._ctx, thread)
         await chat.submit(self._ctx, domain_run)
         if not self.is_subscribed(thread):
             self.subscribe(thread, self._forward(domain_run.thread, since))
 
     async def _join(self, message: Join) -> None:
         thread = await chat.find_conversation(self._ctx, self._owner, message.conversationId)
-        since = await chat_stream.position_after(
-            self._ctx.worker, self._ctx.storage, thread.id, message.lastEventId
-        )
+        since = await conversation_stream.position_after(self._ctx, thread.id, message.lastEventId)
         self._require_capacity(thread.id)
         await self.unsubscribe(thread.id)
         self.subscribe(thread.id, self._forward(thread, since))
@@ -99,10 +99,11 @@ class _Chat(SocketSession):
             raise Limited(f"{MAX_SUBSCRIPTIONS} conversations are followed already", remedy="leave one")
 
     async def _forward(self, thread: Thread, since: StreamPosition) -> None:
-        source = chat_stream.follow_frames(self._ctx.worker, self._ctx.storage, thread, since)
+        translator = ConversationView(self._ctx.worker, thread.id)
+        source = conversation_stream.follow_conversation(self._ctx, thread, since, translator)
         async with aclosing(source):
             async for frame in source:
-                await self._send({"eventId": frame[0], **frame[1]} if frame else _HEARTBEAT)
+                await self._send(frame.data if frame else _HEARTBEAT)
         await self._send(_error(threads.missing_thread(thread.id), thread.id))
 
     async def _send(self, frame: Mapping[str, Any]) -> None:

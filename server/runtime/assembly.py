@@ -10,7 +10,6 @@ from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server import bootstrap
 from callsheet.server.bootstrap import GraphStorage, Workflows
 from callsheet.server.context import AppContext
-from callsheet.server.http.events import DetachedStreams
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.graph_loading import Graphs, attach_storage
 from callsheet.server.runtime.graphs_file import GraphsFile
@@ -34,14 +33,13 @@ class Runtime:
     """The graphs of `workflows` with storage attached."""
     worker: Worker
 
-    def context(self, settings: Settings, storage: Storage, streams: DetachedStreams) -> AppContext:
+    def context(self, settings: Settings, storage: Storage) -> AppContext:
         """Return the context of routes."""
         return AppContext(
             settings,
             storage,
             self.memory.saver,
             self.worker,
-            streams,
             self.graphs,
             self.memory.store,
             self.workflows,
@@ -77,6 +75,7 @@ async def assemble(
         start_delay_s=start_delay_s,
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
+        heartbeat_s=settings.heartbeat_s,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
     entering = running_worker(

@@ -30,10 +30,12 @@ def serialize_error(error: Exception) -> dict[str, Any]:
 
 
 def deserialize_error(record: Mapping[str, Any]) -> CallsheetError:
-    """Return the exception of a run's record; `Broken` for one that is not a `CallsheetError`."""
+    """Return the exception of a run's record or error event; `Broken` for no `CallsheetError`."""
     kind = _KINDS.get(str(record.get("error")))
     if kind is None:
         return Broken(f"the run failed: {record.get('error')}: {record.get('message')}")
+    if "said" not in record:
+        return kind(str(record.get("message")))
     error = kind(record["said"], remedy=record["remedy"], details=record["details"])
     if isinstance(error, Unavailable) and "retryAfterS" in record:
         error.retry_after_s = record["retryAfterS"]

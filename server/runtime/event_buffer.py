@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Final
 
 from callsheet.storage.runs.announcements import wait_for_signal
-from callsheet.storage.runs.events import END, START_ID, Event
+from callsheet.storage.runs.events import END, START_ID, Event, order_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes kept of one run; followers of a longer one go on reading from Redis."""
@@ -62,7 +62,7 @@ class LocalEventBuffer:
         """Wait at most `patience_s`; return True if it is closed."""
         return self.closed or await wait_for_signal(self._closed, patience_s)
 
-    async def follow(self, after: str, heartbeat_s: float | None) -> AsyncGenerator[Event | None, None]:
+    async def follow(self, after: str, heartbeat_s: float) -> AsyncGenerator[Event | None, None]:
         """Yield the events after the id `after` until it is closed; None after `heartbeat_s` of silence."""
         position = 0
         self.followers += 1
@@ -70,7 +70,7 @@ class LocalEventBuffer:
             while position < len(self._events) or not self.closed:
                 fresh = self._events[position:]
                 position += len(fresh)
-                for event in (one for one in fresh if _order(one.id) > _order(after)):
+                for event in (one for one in fresh if order_of(one.id) > order_of(after)):
                     yield event
                 if (
                     position == len(self._events)
@@ -111,7 +111,7 @@ class LocalEventBuffers:
         """
         buffer = self._of.get(run)
         end = buffer.last.get(END) if buffer else None
-        return None if end and _order(end.id) <= _order(after) else buffer
+        return None if end and order_of(end.id) <= order_of(after) else buffer
 
     def last(self, run: str) -> Mapping[str, Event] | None:
         """Return the newest events of an ended run by name; None if it did not end here."""
@@ -121,8 +121,3 @@ class LocalEventBuffers:
     def _drop(self, buffer: LocalEventBuffer) -> None:
         if self._of.get(buffer.run) is buffer:
             del self._of[buffer.run]
-
-
-def _order(event_id: str) -> tuple[int, int]:
-    ms, _, number = event_id.partition("-")
-    return int(ms), int(number)

@@ -1,7 +1,7 @@
 """Follow the events of runs from any process, without gaps or repetitions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -9,30 +9,47 @@ from callsheet.server.runtime.event_buffer import LocalEventBuffer, LocalEventBu
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.announcements import Announcements, wait_for_signal
-from callsheet.storage.runs.events import END, Event
+from callsheet.storage.runs.events import ATTEMPT_STARTED, END, STATE_UPDATED, Event
 from callsheet.storage.runs.runs import Runs
 
 _POLL_S: Final = 2.0
 """Seconds until a reader checks Redis without an announcement."""
+_CHECKED: Final = frozenset({ATTEMPT_STARTED, STATE_UPDATED})
+"""First events of a thread that was created again."""
 
 
 class EventBus:
-    """The events of all threads."""
+    """The events of all threads.
 
-    def __init__(self, storage: Storage, announcements: Announcements) -> None:
+    Every reader, of a thread or a run, gets None after `heartbeat_s` of silence.
+    """
+
+    def __init__(self, storage: Storage, announcements: Announcements, heartbeat_s: float) -> None:
         self._storage = storage
         self._announcements = announcements
         self._runs = Runs(storage)
+        self.heartbeat_s: Final = heartbeat_s
         self.buffers = LocalEventBuffers()
         """Events of the runs of this process."""
 
     async def follow(
-        self, thread: str, after: str, *, heartbeat_s: float | None = None
+        self, thread: str, after: str, is_readable: Callable[[], Awaitable[object]]
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield the thread's events after the id `after`, for ever.
+        """Yield the thread's events after the id `after` until it is not readable; None after a silence.
 
-        Yields None after `heartbeat_s` of silence, and when the thread was deleted.
+        `is_readable` is asked whenever the thread may be gone or another owner's: after a silence or a
+        deletion, and when a run starts. Its answer counts as a truth value.
         """
+        async with aclosing(self._follow(thread, after, self.heartbeat_s)) as source:
+            async for event in source:
+                if (event is None or event.name in _CHECKED) and not await is_readable():
+                    return
+                yield event
+
+    async def _follow(
+        self, thread: str, after: str, heartbeat_s: float
+    ) -> AsyncGenerator[Event | None, None]:
+        """Yield the thread's events for ever; None after a silence, and when the thread was deleted."""
         loop = asyncio.get_running_loop()
         cursor = events.EventCursor(self._storage, thread, after)
         async with self._announcements.subscribe(thread) as bell:
@@ -47,7 +64,7 @@ class EventBus:
                     continue
                 if not bell.thread_deleted:
                     await wait_for_signal(bell, _wait_s(loop.time() - last_s, heartbeat_s))
-                if bell.thread_deleted or (heartbeat_s and loop.time() - last_s >= heartbeat_s):
+                if bell.thread_deleted or loop.time() - last_s >= heartbeat_s:
                     bell.thread_deleted, last_s = False, loop.time()
                     yield None
 
@@ -59,7 +76,7 @@ class EventBus:
         """Return the newest events of a run by name, from the `among` newest events of its thread."""
         return self.buffers.last(run) or await events.newest_of_run(self._storage, thread, run, among)
 
-    async def run_ends(self, thread: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
+    async def run_ends(self, thread: str) -> AsyncGenerator[bool, None]:
         """Yield True whenever a run of the thread may have ended, for ever; False after a silence.
 
         The caller reads the run's status to be sure.
@@ -68,17 +85,18 @@ class EventBus:
         async with self._announcements.subscribe(thread, "end") as bell:
             last_s = loop.time()
             while True:
-                await wait_for_signal(bell, _wait_s(loop.time() - last_s, heartbeat_s))
+                await wait_for_signal(bell, _wait_s(loop.time() - last_s, self.heartbeat_s))
                 bell.clear()
                 yield True
-                if loop.time() - last_s >= heartbeat_s:
+                if loop.time() - last_s >= self.heartbeat_s:
                     last_s = loop.time()
                     yield False
 
     async def follow_run(
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield one run's events after `after`, to its end; None after `heartbeat_s` of silence."""
+        """Yield one run's events after the id `after`, to its end; None after a silence."""
+        heartbeat_s = heartbeat_s or self.heartbeat_s
         if buffer := self.buffers.find(run, after):
             async with aclosing(buffer.follow(after, heartbeat_s)) as events_:
                 async for event in events_:
@@ -91,9 +109,9 @@ class EventBus:
                 yield event
 
     async def _follow_stored(
-        self, thread: str, run: str, after: str, heartbeat_s: float | None
+        self, thread: str, run: str, after: str, heartbeat_s: float
     ) -> AsyncGenerator[Event | None, None]:
-        async with aclosing(self.follow(thread, after, heartbeat_s=heartbeat_s)) as source:
+        async with aclosing(self._follow(thread, after, heartbeat_s)) as source:
             async for event in source:
                 if event and event.run != run:
                     continue
@@ -116,6 +134,6 @@ class EventBus:
                 yield event
 
 
-def _wait_s(silence_s: float, heartbeat_s: float | None) -> float:
+def _wait_s(silence_s: float, heartbeat_s: float) -> float:
     """Return the seconds to wait: until the next check or the next heartbeat."""
-    return min(_POLL_S, max(0.0, heartbeat_s - silence_s)) if heartbeat_s else _POLL_S
+    return min(_POLL_S, max(0.0, heartbeat_s - silence_s))

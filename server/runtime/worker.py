@@ -79,6 +79,8 @@ class WorkerOptions:
     """Calls webhooks; None if they are not allowed."""
     max_runs: int = 64
     """Runs that one process executes at once."""
+    heartbeat_s: float = 5.0
+    """Seconds of silence until the reader of a stream gets a heartbeat."""
 
 
 class Worker:
@@ -110,7 +112,7 @@ class Worker:
         self._observer = observer or Telemetry()
         self.runs = Runs(storage, options.lease_s)
         self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
-        self.events = EventBus(storage, self._announcements)
+        self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
 
     @property

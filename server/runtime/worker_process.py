@@ -145,9 +145,8 @@ async def _work(settings: Settings, where: str) -> None:
 async def _serve_health(
     runtime: "Runtime", settings: Settings, opened: Storage, observer: Telemetry, stack: AsyncExitStack
 ) -> None:
-    from callsheet.server.http.events import DetachedStreams  # noqa: PLC0415 -- as above
     from callsheet.server.runtime.worker_process import health_server  # noqa: PLC0415
 
-    parts = runtime.context(settings, opened, DetachedStreams())
+    parts = runtime.context(settings, opened)
     url = await stack.enter_async_context(health_server(parts, observer, settings.worker_port or 0))
     terminal.console().print(f"Health and metrics on {url}")

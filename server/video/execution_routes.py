@@ -10,15 +10,16 @@ from starlette.responses import Response
 from callsheet.server.artefacts.service import RequestOptions
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.events import event_stream_reply
+from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
-from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph.run_streams import checked_event_id
 from callsheet.server.video import executions, undoing, views
 from callsheet.server.video.bodies import ExecutionCreate, PlanDecision, StepCreate, StepPatch, UndoCreate
 from callsheet.server.video.executions import ExecutionRef, Started
-from callsheet.server.video.progress import progress_lines
+from callsheet.server.video.progress import progress_events
 from callsheet.server.video.replies import ExecutionStarted, ExecutionView
 from callsheet.state.errors import Missing
 from callsheet.state.video import live
@@ -40,12 +41,11 @@ progress_router = APIRouter(
     prefix="/api/execution-progress/{plan_id}", route_class=StrictRoute, tags=["videos"]
 )
 _ERRORS = (400, 403, 404, 409, 422, 500, 503, 504)
-_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _CHANGED = documented_responses(*_ERRORS, reply=ExecutionView)
 _STARTED = documented_responses(*_ERRORS, 429, reply=ExecutionStarted)
 _STREAM: dict[int | str, dict[str, Any]] = {
     **documented_responses(400, 404, 422, 500, 503, 504, reply=None),
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events"},
+    200: EVENTS,
 }
 
 
@@ -116,8 +116,8 @@ async def follow_execution(
     """
     after = checked_event_id(last_event_id) if last_event_id else None
     await ref.executions.get(ref.id)
-    lines = progress_lines(ref.executions, ref.id, after)
-    return StreamingReply(lines, media_type="text/event-stream", headers=_HEADERS)
+    heartbeat_s = ref.ctx.settings.heartbeat_s
+    return event_stream_reply(progress_events(ref.executions, ref.id, after, heartbeat_s))
 
 
 @router.patch("/steps/{step_id}", responses=_CHANGED)

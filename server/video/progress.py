@@ -5,11 +5,13 @@ overtaken is dropped: an earlier event of a step with the same status. The end i
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
+from callsheet.server.http import events
+from callsheet.server.http.events import ServerEvent
+from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Missing
 from callsheet.state.video.progress import COMPLETE, STEP, Event
 from callsheet.storage.runs.events import START_ID
@@ -17,27 +19,26 @@ from callsheet.storage.video.executions import Executions, closing_events
 
 INTERVAL_S: Final = 0.5
 """Shortest time between two collections of events (D39)."""
-HEARTBEAT_S: Final = 10.0
 _POLL_S: Final = 0.1
 
 
-async def progress_lines(
-    executions: Executions, execution_id: str, after: str | None
-) -> AsyncGenerator[bytes, None]:
+async def progress_events(
+    executions: Executions, execution_id: str, after: str | None, heartbeat_s: float
+) -> events.Events:
     """Yield the events after an id, to the end of the execution.
 
     Once they have expired, yield the plan and the end as they are. Raises `Missing` for no execution.
     """
     if not await executions.has_events(execution_id):
         async for event in closing_events(executions, execution_id):
-            yield _line(event, None)
+            yield _server_event(event, None)
         return
-    async with aclosing(_collections(executions, execution_id, after or START_ID)) as source:
+    async with aclosing(_collections(executions, execution_id, after or START_ID, heartbeat_s)) as source:
         async for collection in source:
             if not collection:
-                yield b": still at it\n\n"
+                yield None
             for event_id, event in coalesce(collection):
-                yield _line(event, event_id)
+                yield _server_event(event, event_id)
 
 
 Events = list[tuple[str, Event]]
@@ -45,7 +46,7 @@ Events = list[tuple[str, Event]]
 
 
 async def _collections(
-    executions: Executions, execution_id: str, cursor: str
+    executions: Executions, execution_id: str, cursor: str, heartbeat_s: float
 ) -> AsyncGenerator[Events, None]:
     """Yield new events, at most twice a second, to the end; an empty list after each silence."""
     loop = asyncio.get_running_loop()
@@ -57,7 +58,7 @@ async def _collections(
                 return
             cursor, quiet_s = fresh[-1][0], loop.time()
             await asyncio.sleep(INTERVAL_S - _POLL_S)
-        elif loop.time() - quiet_s >= HEARTBEAT_S:
+        elif loop.time() - quiet_s >= heartbeat_s:
             quiet_s = loop.time()
             yield []
             if await _is_gone(executions, execution_id):
@@ -82,10 +83,10 @@ async def _is_gone(executions: Executions, execution_id: str) -> bool:
     return not await executions.has_events(execution_id)
 
 
-def coalesce(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
+def coalesce(fresh: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
     """Return the events without those that a later one of the same step and status overtakes."""
     kept: list[tuple[str, Event]] = []
-    for event_id, (name, data) in events:
+    for event_id, (name, data) in fresh:
         same = kept and name == STEP and _step_status(kept[-1][1]) == (data["stepId"], data["status"])
         if same:
             kept.pop()
@@ -98,7 +99,6 @@ def _step_status(event: Event) -> tuple[Any, Any]:
     return (data.get("stepId"), data.get("status")) if name == STEP else (None, None)
 
 
-def _line(event: Event, event_id: str | None) -> bytes:
+def _server_event(event: Event, event_id: str | None) -> ServerEvent:
     name, data = event
-    text = json.dumps(data, ensure_ascii=False)
-    return (f"id: {event_id}\n" if event_id else "").encode() + f"event: {name}\ndata: {text}\n\n".encode()
+    return ServerEvent(name, dumps(data), event_id)

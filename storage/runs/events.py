@@ -19,6 +19,7 @@ START_ID = "0-0"
 """Id before the first event."""
 STATE_UPDATED = "state_update"
 """Name of the event after a manual state update; its data is the checkpoint as JSON."""
+_MAX_COUNTER: Final = 2**64 - 1
 _MAX_EVENTS: Final = 500
 """Most events per read."""
 _TARGET_BYTES: Final = 256 * 1024
@@ -60,6 +61,18 @@ class EventCursor:
         return events
 
 
+def order_of(event_id: str) -> tuple[int, int]:
+    """Return the sort key of an event id."""
+    ms, _, counter = event_id.partition("-")
+    return int(ms), int(counter)
+
+
+def id_before(event_id: str) -> str:
+    """Return the greatest id before this one; `ms-0` is before all events of a Unix time in milliseconds."""
+    ms, counter = order_of(event_id)
+    return f"{ms}-{counter - 1}" if counter else f"{ms - 1}-{_MAX_COUNTER}"
+
+
 async def append(storage: Storage, thread: str, name: str, data: bytes) -> None:
     """Append an event that belongs to no run."""
     await scripts.APPEND_EVENT(storage.redis, keys.run_keys(thread), [name, data])
@@ -69,6 +82,12 @@ async def read_after(storage: Storage, thread: str, event_id: str, limit: int = 
     """Return the thread's events after `event_id`, oldest first."""
     entries = await storage.redis.xrange(keys.run_keys(thread).events, min=f"({event_id}", count=limit)
     return [_event(entry_id, fields) for entry_id, fields in entries]
+
+
+async def find(storage: Storage, thread: str, event_id: str) -> Event | None:
+    """Return the thread's event with this id; None if it has none, or none any more."""
+    entries = await storage.redis.xrange(keys.run_keys(thread).events, min=event_id, max=event_id)
+    return _event(*entries[0]) if entries else None
 
 
 async def newest_id(storage: Storage, thread: str) -> str:

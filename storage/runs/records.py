@@ -94,6 +94,8 @@ class Run:
     """Requested cancellation, if any."""
     webhook_called: bool = False
     """True once the webhook was called or given up."""
+    fingerprint: str = ""
+    """That of its request."""
 
     @property
     def is_stateless(self) -> bool:

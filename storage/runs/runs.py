@@ -308,6 +308,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
         webhook_called="webhookTold" in text,
+        fingerprint=text.get("print", ""),
     )
 
 

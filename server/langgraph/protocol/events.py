@@ -12,13 +12,14 @@ from starlette.responses import Response
 
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.events import Events, ServerEvent
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
-from callsheet.server.langgraph.run_streams import HEARTBEAT, HEARTBEAT_S, event_line, event_stream_reply
+from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.execution import pending_interrupts
@@ -76,13 +77,13 @@ async def stream_thread_events(thread_id: str, body: Subscription, request: Requ
     """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
     ctx, owner = app_context(request), current_owner(request)
     await thread_records.get(ctx.storage, thread_id, owner)
-    return event_stream_reply(_lines(ThreadView(ctx, thread_id, owner), body))
+    return event_stream_reply(_server_events(ThreadView(ctx, thread_id, owner), body))
 
 
-async def _lines(view: ThreadView, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+async def _server_events(view: ThreadView, subscription: Subscription) -> Events:
     async with aclosing(follow_thread(view, subscription)) as source:
         async for event in source:
-            yield event_line(event.method, event.encode(), str(event.seq)) if event else HEARTBEAT
+            yield ServerEvent(event.method, event.encode(), str(event.seq)) if event else None
 
 
 async def follow_thread(
@@ -110,18 +111,16 @@ async def _stored_events(
     view: ThreadView, after: str, on_seq: Callable[[int], None] | None
 ) -> AsyncGenerator[Event | None, None]:
     """Yield the events after the id `after`, as long as the thread is the reader's."""
-    readable = False
+
+    async def is_readable() -> bool:
+        return await view.refresh() or on_seq is not None
+
     bus = view.ctx.worker.events
-    async with aclosing(bus.follow(view.thread, after, heartbeat_s=HEARTBEAT_S)) as source:
+    async with aclosing(bus.follow(view.thread, after, is_readable)) as source:
         async for stored in source:
             if stored and on_seq:
                 on_seq(seq_of(stored.id))
-            # A deleted thread may have been created again by another owner.
-            if stored is None or stored.name == "metadata" or not readable:
-                readable = await view.refresh()
-            if not (readable or on_seq):
-                return
-            if stored is None or readable:
+            if stored is None or view.readable or await view.refresh():
                 yield stored
 
 

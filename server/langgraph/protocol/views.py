@@ -103,13 +103,16 @@ class ThreadView:
         self._owner = owner
         self.graph = ""
         """Name of the thread's graph."""
+        self.readable = False
+        """True if the thread existed and belonged to the reader when it was last read."""
         self._sent_lifecycles: set[tuple[str, str]] = set()
 
     async def refresh(self) -> bool:
         """Read the thread's graph, and return whether the thread exists and belongs to the reader."""
         record = await thread_records.find(self.ctx.storage, self.thread, self._owner)
         self.graph = record.graph if record else ""
-        return record is not None
+        self.readable = record is not None
+        return self.readable
 
     async def frames(self, event: Event) -> list[ProtocolFrame]:
         """Return the frames of a stored event; none for an event that has no meaning in the protocol."""

@@ -1,0 +1,127 @@
+"""Streams of turns and conversations of every domain, resumed after any of their events (X10)."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+
+from callsheet.server.artefacts import conversation_stream
+from callsheet.server.artefacts.conversation_stream import Frames, FrameTranslator, StreamPosition, Turn
+from callsheet.server.artefacts.turn_events import TurnTranslator
+from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.events import Events, ServerEvent, event_stream_reply
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, Streaming, with_policy
+from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.streaming import StreamingReply
+from callsheet.server.runtime.encoding import dumps
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.state.errors import Conflict, Missing
+from callsheet.storage.runs import events
+from callsheet.storage.runs.records import OPEN_STATUSES
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+
+router = APIRouter(prefix="/api/conversations/{conversation_id}", route_class=StrictRoute, tags=["artefacts"])
+_STREAM: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=None),
+    200: {**EVENTS, "description": "Events, as long as there is the conversation"},
+}
+RESUMABLE: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "maxLength": 80},
+            "description": "Id of the last event of this request that was received; the stream goes on after "
+            "it, and nothing is started",
+        }
+    ]
+}
+"""OpenAPI of a route whose replies are those of `stream_turn`."""
+
+
+@router.get("/events", responses=_STREAM, response_model=None)
+@with_policy(replace(API_READ, streaming=Streaming.ALWAYS))
+async def stream_conversation(
+    conversation_id: str,
+    request: Request,
+    last_event_id: Annotated[str | None, Header(max_length=80, description="Of the last event seen")] = None,
+    since: Annotated[str | None, Query(max_length=80, description="The same, for who cannot set it")] = None,
+) -> Response:
+    """Stream the events of a conversation's turns, of any workflow, as long as it exists.
+
+    It goes on after `Last-Event-ID`. `0` is the beginning; without an id it begins with the running turn.
+    A conversation about a page has the events of the web socket, any other one those of its POST requests.
+    """
+    ctx = app_context(request)
+    thread = await threads.get(ctx.storage, conversation_id, current_owner(request))
+    position = await conversation_stream.position_after(ctx, thread.id, last_event_id or since)
+    frames = conversation_stream.follow_conversation(ctx, thread, position, _translator(ctx, thread))
+    return event_stream_reply(_server_events(frames))
+
+
+async def stream_turn(
+    request: Request, domain_run: DomainRun, claim: Callable[[], Awaitable[None]]
+) -> StreamingReply:
+    """Start a run, or join the one of the same request, and stream its events to its end.
+
+    `claim` makes the thread the owner's before its first run. With a `Last-Event-ID` nothing is started:
+    the stream of that event goes on. Raises `Invalid` for a malformed id, `Missing` for an event that is not
+    or no longer stored, and `Conflict` for an event of another request.
+    """
+    ctx, thread = app_context(request), domain_run.thread
+    if last := request.headers.get("last-event-id"):
+        since = conversation_stream.parse_position(last)
+        turn = await _find_turn(ctx, domain_run, since)
+    else:
+        await claim()
+        turn = await _start_turn(ctx, domain_run)
+        since = StreamPosition(turn.start)
+    frames = conversation_stream.follow_turn(ctx, turn, since, _translator(ctx, thread))
+    place = f"/api/conversations/{quote(thread.id, safe='')}/events"
+    return event_stream_reply(_server_events(frames), headers={"Content-Location": place})
+
+
+async def _start_turn(ctx: AppContext, domain_run: DomainRun) -> Turn:
+    thread = domain_run.thread.id
+    created = await ctx.worker.submit(thread, domain_run.to_run_request())
+    start = created.since
+    if created.verdict != "start":
+        start = await conversation_stream.start_of_turn(ctx, thread, created.run) or events.START_ID
+    return Turn(thread, created.run, start, open=created.verdict != "replay")
+
+
+async def _find_turn(ctx: AppContext, domain_run: DomainRun, since: StreamPosition) -> Turn:
+    thread = await threads.get(ctx.storage, domain_run.thread.id, domain_run.thread.owner)
+    event = await events.find(ctx.storage, thread.id, since.event)
+    place = f"GET /api/conversations/{thread.id}/events goes on after it"
+    if event is None or not event.run:
+        raise Missing(
+            f"event {str(since)!r} is not stored, or no longer",
+            remedy="read the conversation, or send the request without Last-Event-ID",
+        )
+    run = await ctx.worker.runs.get(thread.id, event.run)
+    # Another request would be lost: its caller would take the end of an earlier one for its own.
+    if run.fingerprint != domain_run.to_run_request().fingerprint or not run.fingerprint:
+        raise Conflict(f"event {str(since)!r} belongs to another request", remedy=place)
+    start = await conversation_stream.start_of_turn(ctx, thread.id, run.id, event.id)
+    return Turn(thread.id, run.id, start, open=run.status in OPEN_STATUSES)
+
+
+def _translator(ctx: AppContext, thread: Thread) -> FrameTranslator:
+    feature = ctx.workflows.features.get(thread.graph)
+    return ((feature and feature.translator) or TurnTranslator)(ctx, thread)
+
+
+async def _server_events(frames: Frames) -> Events:
+    async with aclosing(frames):
+        async for frame in frames:
+            yield frame and ServerEvent(frame.name, dumps(frame.data), str(frame.position))

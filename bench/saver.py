@@ -20,13 +20,14 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import _messages_delta_reducer, add_messages
+from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from bench._savers import PEERS, Peer, Saver, valkey
@@ -56,10 +57,15 @@ class Talk(TypedDict, total=False):
     n: Annotated[int, operator.add]
 
 
+def add_writes(messages: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
+    """Add the messages of a step's writes."""
+    return [*messages, *chain.from_iterable(writes)]
+
+
 class DeltaTalk(Talk, total=False):
     """The same, its messages stored as writes."""
 
-    messages: Annotated[list[Any], DeltaChannel(_messages_delta_reducer)]
+    messages: Annotated[list[Any], DeltaChannel(add_writes)]
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import openai
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.messages.utils import convert_to_messages, count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
@@ -217,7 +217,7 @@ class ChatModel(ChatOpenAI):
     def _get_request_payload(
         self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        messages = _with_one_system_message(self._convert_input(input_).to_messages())
+        messages = _with_one_system_message(convert_to_messages(input_))
         choice = kwargs.get("tool_choice")
         if self.thinks and (choice == "required" or isinstance(choice, Mapping)):
             kwargs["tool_choice"] = "auto"

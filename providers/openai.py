@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, convert_to_messages
 
 from callsheet.providers.chat import ChatModel
 from callsheet.providers.settings import VendorSettings
@@ -60,7 +60,7 @@ class OpenAIModel(ChatModel):
         return own and not model.startswith(_NO_REASONING) and "chat" not in model
 
     def _get_request_payload(self, input_: Any, **kwargs: Any) -> dict[str, Any]:
-        messages = self._convert_input(input_).to_messages()
+        messages = convert_to_messages(input_)
         if self.use_responses_api:
             messages = [_with_reasoning(message) for message in messages]
         return super()._get_request_payload(messages, **kwargs)

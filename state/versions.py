@@ -7,8 +7,9 @@ drafts together (A77). *Active* is a pointer that a person sets (A34).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
+
+from callsheet.state.times import iso_time
 
 Status = Literal["draft", "frozen"]
 MODEL: Final = "llm"
@@ -35,7 +36,7 @@ class Version:
 
     def created_at(self) -> str:
         """Return the creation time in ISO-8601, UTC."""
-        return datetime.fromtimestamp(self.created_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        return iso_time(self.created_ms)
 
 
 def created_by_model(version: Version) -> bool:

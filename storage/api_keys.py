@@ -11,10 +11,9 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
-_CREATE: Final = Script("""
+_CREATE: Final = Script.with_clock("""
 if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then return redis.call('HGET', KEYS[1], 'createdMs') end
-local t = redis.call('TIME')
-local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local ms = now_ms()
 redis.call('HSET', KEYS[1], 'hash', ARGV[1], 'owner', ARGV[2], 'permissions', ARGV[3], 'name', ARGV[4],
   'createdMs', ms)
 if tonumber(ARGV[5]) > 0 then
@@ -23,15 +22,13 @@ end
 return ms
 """)
 
-_FIND: Final = Script("""
-local t = redis.call('TIME')
-return {t[1] .. string.format('%03d', math.floor(t[2] / 1000)), redis.call('HGETALL', KEYS[1])}
+_FIND: Final = Script.with_clock("""
+return {now_ms(), redis.call('HGETALL', KEYS[1])}
 """)
 
-_REVOKE: Final = Script("""
+_REVOKE: Final = Script.with_clock("""
 if redis.call('HEXISTS', KEYS[1], 'hash') == 0 then return 0 end
-local t = redis.call('TIME')
-redis.call('HSETNX', KEYS[1], 'revokedMs', t[1] .. string.format('%03d', math.floor(t[2] / 1000)))
+redis.call('HSETNX', KEYS[1], 'revokedMs', now_ms())
 return 1
 """)
 

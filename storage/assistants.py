@@ -4,14 +4,15 @@ Every graph has a default assistant, which is not stored. An owner who changes i
 """
 
 import json
+import time
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, Literal
 
 from callsheet.state.errors import Conflict, Missing
+from callsheet.state.times import iso_time
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, execute
@@ -197,7 +198,7 @@ def default_id(graph: str) -> str:
 
 def iso_now() -> str:
     """Return the current time as on the wire."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    return iso_time(time.time() * 1000, "microseconds")
 
 
 def _decode(text: bytes) -> Assistant:

@@ -11,9 +11,8 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script, ScriptCall
 
-_TOUCH: Final = Script("""
-local t = redis.call('TIME')
-local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+_TOUCH: Final = Script.with_clock("""
+local ms = now_ms()
 return redis.call('ZADD', KEYS[1], ms, ARGV[1])
 """)
 

@@ -17,12 +17,11 @@ from callsheet.storage.redis.scripts import Argument, Script
 _MAX_PAUSE_S: Final = 1.0
 
 # KEYS: leases by end, bucket. A call larger than the bucket waits for a full one.
-_ADMIT: Final = Script("""
+_ADMIT: Final = Script.with_clock("""
 local leases, bucket, call = KEYS[1], KEYS[2], ARGV[1]
 local most, per_minute, tokens = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local lease, ttl = tonumber(ARGV[5]), ARGV[6]
-local t = redis.call('TIME')
-local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local ms = tonumber(now_ms())
 redis.call('ZREMRANGEBYSCORE', leases, '-inf', ms)
 if redis.call('ZSCORE', leases, call) then return 0 end
 if most > 0 and redis.call('ZCARD', leases) >= most then return -1 end

@@ -11,10 +11,9 @@ from callsheet.storage.redis.scripts import Script
 
 # Members are requests, scores their arrival in microseconds. A call that is sent again because its reply was
 # lost has the same name and is counted once.
-_COUNT: Final = Script("""
+_COUNT: Final = Script.with_clock("""
 local requests, limit, name = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local t = redis.call('TIME')
-local now, window = t[1] * 1000000 + t[2], tonumber(ARGV[3]) * 1000
+local now, window = tonumber(now_us()), tonumber(ARGV[3]) * 1000
 redis.call('ZREMRANGEBYSCORE', requests, '-inf', string.format('%.0f', now - window))
 local counted = redis.call('ZCARD', requests)
 local fits = redis.call('ZSCORE', requests, name) and 1 or 0
@@ -30,10 +29,9 @@ return {fits, counted, left(oldest or now), left(newest or now)}
 """)
 
 # An expired lease belongs to a process that has crashed.
-_OPEN: Final = Script("""
+_OPEN: Final = Script.with_clock("""
 local streams, limit, name = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local now = tonumber(now_ms())
 redis.call('ZREMRANGEBYSCORE', streams, '-inf', string.format('%.0f', now))
 if not redis.call('ZSCORE', streams, name) and redis.call('ZCARD', streams) >= limit then return 0 end
 redis.call('ZADD', streams, string.format('%.0f', now + ARGV[3]), name)
@@ -41,9 +39,8 @@ redis.call('PEXPIRE', streams, ARGV[3])
 return 1
 """)
 
-_RENEW: Final = Script("""
-local t = redis.call('TIME')
-local ends = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[1])
+_RENEW: Final = Script.with_clock("""
+local ends = string.format('%.0f', now_ms() + ARGV[1])
 for i = 2, #ARGV do redis.call('ZADD', KEYS[1], ends, ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1

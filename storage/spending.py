@@ -23,10 +23,9 @@ _TTLS_MS: Final = (int(keys.TURN_USAGE_TTL_S * 1000), *[int(keys.USAGE_TTL_S * 1
 
 # Fields of an account: spent, raised, <metric>:<model>, and r:<call> = "<amount> <end of lease in ms>". A
 # reservation that ran out counts no more; the turn's stays, since it says that the call was not settled.
-_RESERVE: Final = Script("""
+_RESERVE: Final = Script.with_clock("""
 local call, amount, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local t = redis.call('TIME')
-local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local ms = tonumber(now_ms())
 for at, key in ipairs(KEYS) do
   local cap, used = tonumber(ARGV[3 + at]), 0
   if cap >= 0 then

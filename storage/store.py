@@ -45,9 +45,8 @@ _PAGE_SIZE: Final = 500
 """Items per round trip."""
 _MINUTE_MS: Final = 60_000
 
-_PUT: Final = Script("""
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%06d', t[2])
+_PUT: Final = Script.with_clock("""
+local now = now_us()
 local before = redis.call('GET', KEYS[1])
 local created = before and string.match(before, '^%d+') or now
 local text = created .. ' ' .. now .. ' ' .. ARGV[3] .. ' ' .. ARGV[2]

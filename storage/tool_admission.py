@@ -19,12 +19,11 @@ Verdict = Literal["ok", "failed", "neutral"]
 
 # A refused call is not counted, or a caller that keeps trying would wait for ever. The probe of a half-open
 # breaker has a lease as long as the call may take, since its process may crash.
-_ADMIT: Final = Script("""
+_ADMIT: Final = Script.with_clock("""
 local calls, breaker = KEYS[1], KEYS[2]
 local name, limit, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local failures, cooldown, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local t = redis.call('TIME')
-local us = t[1] * 1000000 + t[2]
+local us = tonumber(now_us())
 local ms = math.floor(us / 1000)
 local new = limit > 0
 if new then
@@ -60,14 +59,13 @@ if redis.call('HGET', breaker, 'trying') == name then redis.call('HDEL', breaker
 return 0
 """)
 
-_FAIL: Final = Script("""
+_FAIL: Final = Script.with_clock("""
 local breaker, failures, token = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 if redis.call('HGET', breaker, 'last') == token then return 0 end
 local failed = redis.call('HINCRBY', breaker, 'failed', 1)
 redis.call('HSET', breaker, 'last', token)
 if failed >= failures then
-  local t = redis.call('TIME')
-  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  local ms = now_ms()
   redis.call('HSET', breaker, 'openedMs', ms)
   redis.call('HDEL', breaker, 'trying', 'untilMs')
 end
@@ -75,10 +73,9 @@ redis.call('PEXPIRE', breaker, ARGV[3])
 return failed
 """)
 
-_STATE: Final = Script("""
+_STATE: Final = Script.with_clock("""
 local b = redis.call('HMGET', KEYS[1], 'failed', 'openedMs')
-local t = redis.call('TIME')
-local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local ms = tonumber(now_ms())
 local failed = tonumber(b[1] or 0)
 if not b[2] or failed < tonumber(ARGV[1]) then return {'closed', failed, 0} end
 local left = b[2] + ARGV[2] - ms

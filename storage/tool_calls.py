@@ -21,11 +21,10 @@ _LIFETIME_MS: Final = int(keys.TOOL_CALL_TTL_S * 1000)
 
 # Only the first start adds a call to the lists, so that a repeated call keeps its position. A list is trimmed
 # and its expiry renewed at most once a minute; readers skip entries that have expired meanwhile.
-_WRITE: Final = Script("""
+_WRITE: Final = Script.with_clock("""
 local record, all, thread = KEYS[1], KEYS[2], KEYS[3]
 local id, lifetime, limit, ended = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local t = redis.call('TIME')
-local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local ms = tonumber(now_ms())
 local now = string.format('%.0f', ms)
 if redis.call('HSETNX', record, 'startMs', now) == 1 then
   redis.call('PEXPIRE', record, ARGV[2])

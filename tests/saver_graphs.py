@@ -1,13 +1,15 @@
 """Small graphs to be remembered, and the names of their threads."""
 
 import operator
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import _messages_delta_reducer, add_messages
+from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
@@ -20,10 +22,15 @@ class Talk(TypedDict, total=False):
     n: Annotated[int, operator.add]
 
 
+def add_writes(messages: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
+    """Add the messages of a step's writes."""
+    return [*messages, *chain.from_iterable(writes)]
+
+
 class DeltaTalk(TypedDict, total=False):
     """A conversation stored as writes, with the whole of it now and then."""
 
-    messages: Annotated[list[Any], DeltaChannel(_messages_delta_reducer, snapshot_frequency=5)]
+    messages: Annotated[list[Any], DeltaChannel(add_writes, snapshot_frequency=5)]
 
 
 def talk(saver: BaseCheckpointSaver[Any], state: type = Talk) -> CompiledStateGraph[Any, Any]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -47,6 +47,7 @@ ENDLESS = ("stream", "stream/events", "{conversation_id}/events", "join")
 class House:
     """A server on which alice has one of everything."""
 
+    app: Any
     client: httpx.AsyncClient
     spec: Mapping[str, Any]
     keys: dict[str, str]
@@ -234,7 +235,7 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
         ids["upload_id"] = asked["uploadId"]
         sent = await client.put(asked["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
         assert sent.status_code == 200, sent.text
-        yield House(client, description(), keys, ids)
+        yield House(app, client, description(), keys, ids)
 
 
 @pytest.mark.slow
@@ -333,7 +334,6 @@ async def test_making_what_another_has_gives_nothing_of_it(house: House) -> None
 
 async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -> None:
     """Its stream, which never ends, tells others nothing: not even that there is something."""
-    app = cast("Any", house.client)._transport.app
     for owner in ("alice", "bob"):
-        view = ThreadView(app.state.context, house.ids["thread_id"], owner)
+        view = ThreadView(house.app.state.context, house.ids["thread_id"], owner)
         assert await view.refresh() is (owner == "alice")

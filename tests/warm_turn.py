@@ -7,9 +7,10 @@ is a point between two awaits. At the chosen one it kills itself, as hard as a p
 import asyncio
 import os
 import signal
-from asyncio.events import Handle
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from contextvars import Context
+from typing import Any, TypeVarTuple
 
 from langchain_core.messages import HumanMessage
 
@@ -18,6 +19,8 @@ from callsheet.graphs import ad_creation
 from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.tools.guard import guard
+
+Ts = TypeVarTuple("Ts")
 
 
 class Points:
@@ -42,26 +45,41 @@ class Points:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def watch(points):
-    """Have every callback of this process's loops counted before it is run."""
-    run = Handle._run
+class CountingLoop(asyncio.SelectorEventLoop):
+    """An event loop that counts every callback before it runs it."""
 
-    def counted(handle):
-        points.passed()
-        return run(handle)
+    points: Points
 
-    Handle._run = counted  # type: ignore[method-assign]  # asyncio has no hook for it
+    def _counted(self, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        self.points.passed()
+        callback(*args)
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return super().call_soon(self._counted, callback, *args, context=context)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return super().call_soon_threadsafe(self._counted, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_at(when, self._counted, callback, *args, context=context)
 
 
-def turn(**asked):
+def turn(at, **asked):
     """As `_turn`, in a loop of its own."""
-    return asyncio.run(_turn(**asked))
+    points = CountingLoop.points = guard.counters = Points(at)
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(_turn(at=at, **asked))
+    return points.seen
 
 
 async def _turn(url, thread, run, at, fork=None):
-    """Carry the run out, or on from where an earlier process was killed; return how many points it passed."""
-    points = guard.counters = Points(at)
-    watch(points)
+    """Carry the run out, or on from where an earlier process was killed."""
     async with storage.connect(url) as opened:
         storage.use(opened)
         graph: Any = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
@@ -76,4 +94,3 @@ async def _turn(url, thread, run, at, fork=None):
             config, given = past[0].config, None
         await graph.ainvoke(given, config, durability="sync", context={"model": "offline"})
         storage.use(None)
-    return points.seen

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from callsheet.server.ads.replies import Ducking, Fade, Gain
 from callsheet.server.ads.service import ChatRequest, GenerateRequest
 from callsheet.server.http.requests import ModelChoice, Number
 
@@ -16,7 +17,6 @@ Brief = Annotated[
     ),
 ]
 """A brief, text or object (A-R15); the discriminator gives one error instead of one per shape."""
-_Db = Field(None, ge=-60, le=12)
 
 
 class _AdFields(ModelChoice):
@@ -78,26 +78,24 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class MusicMix(_Strict):
-    """Levels and fades of the music."""
+class MusicChange(_Strict):
+    """Changes of the music's levels and fades."""
 
-    volumeDb: Number | None = _Db
-    duckingDb: Number | None = Field(None, ge=-60, le=0, description="Change while a voice speaks")
-    fadeInSeconds: Number | None = Field(None, ge=0, le=30)
-    fadeOutSeconds: Number | None = Field(None, ge=0, le=30)
+    volumeDb: Gain | None = None
+    duckingDb: Ducking | None = None
+    fadeInSeconds: Fade | None = None
+    fadeOutSeconds: Fade | None = None
 
 
-class SfxMix(_Strict):
-    """Level of the effects."""
+class SfxChange(_Strict):
+    """Change of the effects' level."""
 
-    volumeDb: Number | None = _Db
+    volumeDb: Gain | None = None
 
 
 class MixerUpdate(_Strict):
-    """Changes of the mixer, in decibels and, for fades, seconds (A35)."""
+    """Changes of the mixer (A35)."""
 
-    voices: dict[str, Annotated[Number, Field(ge=-60, le=12)]] = Field(
-        default_factory=dict, description="Gain by track id, -60 to 12"
-    )
-    music: MusicMix = Field(default_factory=MusicMix)
-    sfx: SfxMix = Field(default_factory=SfxMix)
+    voices: dict[str, Gain] = Field(default_factory=dict, description="Gain by track id")
+    music: MusicChange = Field(default_factory=MusicChange)
+    sfx: SfxChange = Field(default_factory=SfxChange)

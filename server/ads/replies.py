@@ -1,37 +1,41 @@
 """Reply shapes of ads, for the documentation; tests compare the replies with them."""
 
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage, VersionSummary
+from callsheet.server.http.requests import Number
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.workflow import DraftMade
+
+Gain = Annotated[Number, Field(ge=-60, le=12, description="Decibels")]
+Ducking = Annotated[Number, Field(ge=-60, le=0, description="Decibels while a voice speaks")]
+Fade = Annotated[Number, Field(ge=0, le=30, description="Seconds")]
 
 
 class MusicMix(TypedDict):
     """Levels and fades of the music."""
 
-    volumeDb: float
-    duckingDb: float
-    """Change while a voice speaks."""
-    fadeInSeconds: float
-    fadeOutSeconds: float
+    volumeDb: Gain
+    duckingDb: Ducking
+    fadeInSeconds: Fade
+    fadeOutSeconds: Fade
 
 
 class SfxMix(TypedDict):
     """Level of the effects."""
 
-    volumeDb: float
+    volumeDb: Gain
 
 
 class Mixer(TypedDict):
     """The mixer (A35)."""
 
-    voices: dict[str, float]
-    """Gain in decibels by track id."""
+    voices: dict[str, Gain]
+    """Gain by track id."""
     music: MusicMix
     sfx: SfxMix
 

@@ -8,10 +8,10 @@ from callsheet.graphs import ad_creation
 from callsheet.server.ads import service
 from callsheet.server.ads.edits import AdRef
 from callsheet.server.artefacts import views
-from callsheet.server.artefacts.views import iso
 from callsheet.state import conversation
 from callsheet.state.ads import ad
 from callsheet.state.ads.timeline import Timeline
+from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import mixer as mixers
@@ -124,8 +124,8 @@ def stream_data(
 def _summary(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
     return {
         "adId": ad_id,
-        "createdAt": iso(meta.get("createdMs")),
-        "updatedAt": iso(meta.get("updatedMs") or meta.get("createdMs")),
+        "createdAt": iso_time_or_none(meta.get("createdMs")),
+        "updatedAt": iso_time_or_none(meta.get("updatedMs") or meta.get("createdMs")),
         "language": meta.get("language"),
         "market": meta.get("market"),
         "spotSeconds": float(meta["spotSeconds"]) if "spotSeconds" in meta else None,

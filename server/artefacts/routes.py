@@ -15,13 +15,13 @@ from callsheet.server.artefacts.replies import (
     ArtefactView,
 )
 from callsheet.server.artefacts.turns import identifier
-from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Missing
+from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
@@ -135,5 +135,5 @@ def _stream_view(stream: Stream) -> ArtefactStream:
         newest=newest.id if newest else None,
         active=stream.active,
         count=len(stream.versions),
-        updatedAt=iso(newest.created_ms) if newest else None,
+        updatedAt=iso_time_or_none(newest.created_ms) if newest else None,
     )

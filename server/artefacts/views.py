@@ -1,16 +1,9 @@
-"""Shared views of artefacts: locks and times."""
+"""Shared views of artefacts: their locks."""
 
-from datetime import UTC, datetime
 from typing import Any
 
+from callsheet.state.times import iso_time_or_none
 from callsheet.storage.artefacts.artefacts import Artefact
-
-
-def iso(ms: str | int | None) -> str | None:
-    """Return milliseconds since 1970 as ISO 8601 in UTC; None for None and 0."""
-    if not ms:
-        return None
-    return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 async def lock(artefact: Artefact, part: str, name: str, by: str) -> dict[str, Any]:
@@ -28,4 +21,7 @@ async def unlock(artefact: Artefact, part: str, name: str) -> dict[str, Any]:
 async def locks_view(artefact: Artefact, part: str) -> list[dict[str, Any]]:
     """Return the locks: each part's name under `part`, its owner and its time."""
     locks = await artefact.locks()
-    return [{part: name, "by": entry["by"], "at": iso(entry["at_ms"])} for name, entry in locks.items()]
+    return [
+        {part: name, "by": entry["by"], "at": iso_time_or_none(entry["at_ms"])}
+        for name, entry in locks.items()
+    ]

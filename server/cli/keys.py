@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from callsheet.server.cli import commands
-from callsheet.server.cli.listing import Json, command_group, echo_json, iso, print_table, with_storage
+from callsheet.server.cli.listing import Json, command_group, echo_json, print_table, with_storage
 from callsheet.server.cli.options import DataDir, Debug
+from callsheet.state.times import iso_time
 
 if TYPE_CHECKING:
     from callsheet.storage.api_keys import StoredKey
@@ -120,4 +121,4 @@ def _show(stored: "list[StoredKey]") -> None:
 
 
 def _time(ms: int | None) -> str | None:
-    return iso(ms, "seconds") if ms is not None else None
+    return iso_time(ms, "seconds") if ms is not None else None

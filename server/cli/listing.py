@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from callsheet.server.cli import commands
+from callsheet.state.times import iso_time
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -105,11 +105,6 @@ def print_table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", e
         console.print(line, soft_wrap=True)
 
 
-def iso(ms: int, parts: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
-    """Return milliseconds since 1970 as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=parts)
-
-
 def short_time(ms: int, characters: int) -> str:
     """Return a time for a table: 16 characters to the minute, 19 to the second."""
-    return iso(ms)[:characters].replace("T", " ")
+    return iso_time(ms)[:characters].replace("T", " ")

@@ -12,12 +12,12 @@ from callsheet.server.cli.listing import (
     Owner,
     command_group,
     echo_json,
-    iso,
     print_table,
     short_time,
     with_archive,
 )
 from callsheet.server.cli.options import DataDir, Debug
+from callsheet.state.times import iso_time
 
 if TYPE_CHECKING:
     from callsheet.server.artefacts.archive import ThreadArchive
@@ -103,9 +103,9 @@ def run_json(run: "Run") -> Mapping[str, Any]:
         "strategy": run.strategy,
         "metadata": run.metadata,
         "error": run.error,
-        "dueAt": iso(run.due_ms) if run.due_ms else None,
-        "createdAt": iso(run.created_ms),
-        "updatedAt": iso(run.updated_ms),
+        "dueAt": iso_time(run.due_ms) if run.due_ms else None,
+        "createdAt": iso_time(run.created_ms),
+        "updatedAt": iso_time(run.updated_ms),
     }
 
 

@@ -15,12 +15,12 @@ from callsheet.server.cli.listing import (
     Owner,
     command_group,
     echo_json,
-    iso,
     print_table,
     short_time,
     with_archive,
 )
 from callsheet.server.cli.options import DataDir, Debug
+from callsheet.state.times import iso_time
 
 if TYPE_CHECKING:
     from callsheet.server.artefacts.archive import ThreadArchive
@@ -158,8 +158,8 @@ def thread_json(record: "ThreadRecord") -> Mapping[str, Any]:
         "metadata": record.metadata,
         "interrupts": record.interrupts,
         "error": record.error,
-        "createdAt": iso(record.created_ms),
-        "updatedAt": iso(record.updated_ms),
+        "createdAt": iso_time(record.created_ms),
+        "updatedAt": iso_time(record.updated_ms),
     }
 
 

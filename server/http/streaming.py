@@ -105,7 +105,7 @@ class _HeaderLimits(asyncio.Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._headers.feed(data)
+        self._headers.follow(data)
         super().data_received(data)
 
 
@@ -126,7 +126,7 @@ class _Headers:
         self._reads_body = False
         self._wait()
 
-    def feed(self, data: bytes) -> None:
+    def follow(self, data: bytes) -> None:
         """Follow what was received; uvicorn answers what is no request."""
         if not self._parser:
             return

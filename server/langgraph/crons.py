@@ -24,7 +24,7 @@ from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import RunCreate
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, iso_time, select_fields
+from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, select_fields, wire_time
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime import background
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
@@ -234,7 +234,7 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
-        _log.warning("cron %s created no run at %s: %s", cron.id, iso_time(due.due_ms), error)
+        _log.warning("cron %s created no run at %s: %s", cron.id, wire_time(due.due_ms), error)
 
 
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:
@@ -315,14 +315,14 @@ async def _view(ctx: AppContext, cron: Cron) -> JsonObject:
         "assistant_id": cron.assistant,
         "thread_id": cron.thread,
         "on_run_completed": cron.on_run_completed,
-        "end_time": None if cron.end_ms is None else iso_time(cron.end_ms),
+        "end_time": None if cron.end_ms is None else wire_time(cron.end_ms),
         "schedule": cron.schedule,
         "timezone": cron.timezone,
-        "created_at": iso_time(cron.created_ms),
-        "updated_at": iso_time(cron.updated_ms),
+        "created_at": wire_time(cron.created_ms),
+        "updated_at": wire_time(cron.updated_ms),
         "payload": {**cron.payload, "assistant_id": cron.assistant},
         "user_id": cron.owner,
-        "next_run_date": None if next_ms is None else iso_time(next_ms),
+        "next_run_date": None if next_ms is None else wire_time(next_ms),
         "metadata": cron.metadata,
         "enabled": cron.enabled,
     }

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -12,6 +11,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 from starlette.responses import Response
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
+from callsheet.state.times import iso_time
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.checkpoints.maintenance import Size
 from callsheet.storage.runs.records import Run
@@ -99,9 +99,9 @@ def _json_tree(value: Any) -> Any:
         return _json_tree(_simplify(value))
 
 
-def iso_time(ms: int) -> str:
-    """Return milliseconds since the epoch in the wire's time format."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="microseconds")
+def wire_time(ms: int) -> str:
+    """Return milliseconds since 1970 in the wire's time format."""
+    return iso_time(ms, "microseconds")
 
 
 def select_fields(view: Mapping[str, Any], names: Sequence[str] | None) -> Mapping[str, Any]:
@@ -133,9 +133,9 @@ def thread_view(record: ThreadRecord, values: Any) -> JsonObject:
     """Return the JSON view of a thread with the values of its newest state."""
     return {
         "thread_id": record.id,
-        "created_at": iso_time(record.created_ms),
-        "updated_at": iso_time(record.updated_ms),
-        "state_updated_at": iso_time(record.state_updated_ms),
+        "created_at": wire_time(record.created_ms),
+        "updated_at": wire_time(record.updated_ms),
+        "state_updated_at": wire_time(record.state_updated_ms),
         "metadata": record.metadata,
         "status": record.status,
         "config": record.config,
@@ -152,7 +152,7 @@ def lifetime_view(record: ThreadRecord) -> JsonObject | None:
     return {
         "strategy": record.ttl["strategy"],
         "ttl_minutes": record.ttl["ttl"],
-        "expires_at": iso_time(record.expires_ms),
+        "expires_at": wire_time(record.expires_ms),
     }
 
 
@@ -247,8 +247,8 @@ def run_view(run: Run) -> JsonObject:
         "status": run.status,
         "kwargs": _run_kwargs(run),
         "multitask_strategy": run.strategy,
-        "created_at": iso_time(run.created_ms),
-        "updated_at": iso_time(run.updated_ms),
+        "created_at": wire_time(run.created_ms),
+        "updated_at": wire_time(run.updated_ms),
         "langsmith_session_name": None,
     }
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.server.artefacts.service import ArtefactService
-from callsheet.server.artefacts.views import iso
 from callsheet.server.runtime.worker import Worker
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
@@ -42,7 +42,7 @@ async def snapshot(artefact: Artefact) -> LessonSnapshot:
     newest: dict[str, Version | None] = {
         name: head.newest for name, head in zip(lesson.STREAMS, heads, strict=True)
     }
-    details = {**meta, "createdAt": iso(meta.get("createdMs"))}
+    details = {**meta, "createdAt": iso_time_or_none(meta.get("createdMs"))}
     return LessonSnapshot(lesson.session(artefact.id, meta.get("owner", ""), newest, details), newest)
 
 
@@ -98,7 +98,7 @@ async def _times(worker: Worker, thread: Thread) -> dict[str, tuple[str, str]]:
     """Return the creation and update times of the runs, by the id of their input message."""
     runs = await worker.runs.list_runs(thread.id, count=_RUNS)
     return {
-        str(message.get("id")): (str(iso(run.created_ms)), str(iso(run.updated_ms)))
+        str(message.get("id")): (str(iso_time_or_none(run.created_ms)), str(iso_time_or_none(run.updated_ms)))
         for run in runs
         for message in (run.request.get("input") or {}).get("messages", ())
         if isinstance(message, Mapping)
@@ -177,6 +177,6 @@ def _session_summary(record: ThreadRecord, lesson_snapshot: LessonSnapshot) -> d
         "topic": session.topic,
         "childAge": session.childAge,
         "childInterest": session.childInterest,
-        "createdAt": iso(record.created_ms),
-        "updatedAt": iso(record.updated_ms),
+        "createdAt": iso_time_or_none(record.created_ms),
+        "updatedAt": iso_time_or_none(record.updated_ms),
     }

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.server.artefacts.views import iso
 from callsheet.server.context import AppContext
 from callsheet.state.errors import Missing
+from callsheet.state.times import iso_time_or_none
 from callsheet.storage import tool_admission, tool_calls
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.tool_admission import Breaker
@@ -82,4 +82,4 @@ def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]
 def _execution(record: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in record.items() if name not in {"startMs", "endMs"}}
     times = {"startTime": record["startMs"], "endTime": record.get("endMs")}
-    return fields | {name: iso(ms) for name, ms in times.items()}
+    return fields | {name: iso_time_or_none(ms) for name, ms in times.items()}

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.turns import identifier
-from callsheet.server.artefacts.views import iso
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.state.pages import edits, history
 from callsheet.state.pages.changes import diff
 from callsheet.state.pages.history import PageData
 from callsheet.state.pages.page import STREAM, Page, digests, walk
 from callsheet.state.pages.starter import STARTER
+from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
@@ -106,8 +106,8 @@ def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:
         "title": history.page_of(head.newest).title(),
         "versionId": head.newest.id if head.newest else None,
         "activeVersionId": head.active,
-        "createdAt": iso(ref.meta.get("createdMs")),
-        "updatedAt": iso(ref.meta.get("updatedMs") or ref.meta.get("createdMs")),
+        "createdAt": iso_time_or_none(ref.meta.get("createdMs")),
+        "updatedAt": iso_time_or_none(ref.meta.get("updatedMs") or ref.meta.get("createdMs")),
     }
 
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from callsheet.server.artefacts.turns import identifier
-from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
@@ -15,6 +14,7 @@ from callsheet.server.video import views
 from callsheet.server.video.bodies import ContextWrite, PresetWrite
 from callsheet.server.video.replies import ContextEntries, Preferences, Presets
 from callsheet.state.errors import Missing
+from callsheet.state.times import iso_time_or_none
 from callsheet.storage.video import settings
 from callsheet.storage.video.context import ContextStore
 
@@ -61,7 +61,11 @@ async def delete_preset(name: str, request: Request) -> Response:
 async def list_preferences(request: Request) -> dict[str, Any]:
     """List preferences learnt from a person's edits and undos; the model reads them with every plan."""
     known = await settings.preferences(app_context(request).storage, current_owner(request))
-    return {"preferences": [{"id": one["id"], "text": one["text"], "at": iso(one["at_ms"])} for one in known]}
+    return {
+        "preferences": [
+            {"id": one["id"], "text": one["text"], "at": iso_time_or_none(one["at_ms"])} for one in known
+        ]
+    }
 
 
 @router.delete(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.artefacts.turns import identifier
-from callsheet.server.artefacts.views import iso
 from callsheet.server.context import AppContext
 from callsheet.state.errors import Missing
+from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
 from callsheet.state.video.live import Execution, LiveStep, counts, is_over
@@ -152,8 +152,8 @@ def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
         "name": order.name,
         "threadId": ref.meta.get("thread") or ref.artefact.id,
         "sceneCount": len(order.scenes),
-        "createdAt": iso(ref.meta.get("createdMs")),
-        "updatedAt": iso(ref.meta.get("updatedMs")),
+        "createdAt": iso_time_or_none(ref.meta.get("createdMs")),
+        "updatedAt": iso_time_or_none(ref.meta.get("updatedMs")),
     }
 
 
@@ -174,16 +174,16 @@ def execution_summary(record: Execution) -> dict[str, Any]:
         "status": record["status"],
         "success": record["status"] == "completed" if is_over(record) else None,
         "counts": counts(record),
-        "createdAt": iso(record["created_ms"]),
-        "startedAt": iso(record["started_ms"]),
-        "completedAt": iso(record["ended_ms"]),
+        "createdAt": iso_time_or_none(record["created_ms"]),
+        "startedAt": iso_time_or_none(record["started_ms"]),
+        "completedAt": iso_time_or_none(record["ended_ms"]),
         "totalTime": total_seconds(record),
     }
 
 
 def execution_view(record: Execution) -> dict[str, Any]:
     """Return an execution with its plan and what people changed (D-R16, D45)."""
-    changes = [{**one, "at": iso(one["at_ms"])} for one in record["changes"]]
+    changes = [{**one, "at": iso_time_or_none(one["at_ms"])} for one in record["changes"]]
     return {
         **execution_summary(record),
         "plan": plan_view(record),

@@ -6,7 +6,7 @@ from callsheet.storage.redis.scripts import Script
 
 # A fence is `epoch:attempt:call`, with an x appended if no effect is in progress. If the effect is external
 # and another call's fence is open, nobody knows whether that effect happened.
-CLAIM: Final = Script("""
+CLAIM: Final = Script.with_clock("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local call, unsure, streams = ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
@@ -28,8 +28,7 @@ if held then
   attempt = tonumber(n)
 end
 if not current then
-  local t = redis.call('TIME')
-  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  local ms = now_ms()
   redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
 end
 for i = 8 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
@@ -55,11 +54,10 @@ redis.call('HDEL', fences, step)
 return {'made', ARGV[3]}
 """)
 
-OPEN: Final = Script("""
+OPEN: Final = Script.with_clock("""
 local stored = redis.call('HMGET', KEYS[1], 'owner', 'thread')
 if not stored[1] then
-  local t = redis.call('TIME')
-  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  local ms = now_ms()
   redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2], 'createdMs', ms)
   stored = {ARGV[1], ARGV[2]}
 end
@@ -84,7 +82,7 @@ return {'revoked', moved}
 
 # Records and results are concatenated as text, because cjson would change numbers. After four keys of the
 # artefact come two keys and seven arguments a stream. Nothing is written if one stream is refused.
-CREATE: Final = Script("""
+CREATE: Final = Script.with_clock("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, fence = ARGV[1], ARGV[2]
 local count = (#ARGV - 3) / 7
@@ -102,8 +100,7 @@ for i = 1, count do
     if (newest[i] or '') ~= ARGV[base + 6] or changes ~= ARGV[base + 7] then return {'moved', name} end
   end
 end
-local t = redis.call('TIME')
-local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local ms = now_ms()
 local ids, made = {}, {}
 for i = 1, count do
   local base = 3 + (i - 1) * 7
@@ -163,9 +160,8 @@ local changed = redis.call('HGET', KEYS[4], 'locks') or '0'
 return {record, redis.call('GET', KEYS[2]), redis.call('HKEYS', KEYS[3]), changed}
 """)
 
-LOCK: Final = Script("""
-local t = redis.call('TIME')
-local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+LOCK: Final = Script.with_clock("""
+local ms = now_ms()
 local lock = '{"by":' .. ARGV[2] .. ',"at_ms":' .. ms .. '}'
 if redis.call('HSETNX', KEYS[1], ARGV[1], lock) == 0 then return 0 end
 redis.call('HINCRBY', KEYS[2], 'locks', 1)

@@ -13,11 +13,6 @@ from callsheet.storage.redis.scripts import Script, ScriptCall
 _INDEX: Final = r"""
 local threads, runs = unpack(KEYS, 1, 2)
 
-local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 -- The members that link a thread ('t') to its runs, or a run ('r') to its threads; and where the other name
 -- begins in each.
 local function links(side, name)
@@ -47,7 +42,7 @@ end
 
 local function add(thread, ttl_ms)
   if ttl_ms > 0 then
-    local now = now_ms()
+    local now = tonumber(now_ms())
     for _, expired in ipairs(redis.call('ZRANGEBYSCORE', threads, '-inf', now, 'LIMIT', 0, 100)) do
       remove(expired)
     end
@@ -58,7 +53,7 @@ local function add(thread, ttl_ms)
 end
 """
 
-_ADD: Final = Script(
+_ADD: Final = Script.with_clock(
     _INDEX
     + r"""
 local thread, ttl_ms, run = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -69,7 +64,7 @@ return 1
 """
 )
 
-_ADD_COPY: Final = Script(
+_ADD_COPY: Final = Script.with_clock(
     _INDEX
     + r"""
 local source, target = ARGV[1], ARGV[3]
@@ -81,11 +76,13 @@ return 1
 """
 )
 
-_REMOVE: Final = Script(_INDEX + "remove(ARGV[1]); set_index_ttl(); return 1")
+_REMOVE: Final = Script.with_clock(_INDEX + "remove(ARGV[1]); set_index_ttl(); return 1")
 
-_THREADS: Final = Script(_INDEX + "return redis.call('ZRANGEBYSCORE', threads, '(' .. now_ms(), 'inf')")
+_THREADS: Final = Script.with_clock(
+    _INDEX + "return redis.call('ZRANGEBYSCORE', threads, '(' .. now_ms(), 'inf')"
+)
 
-_THREADS_OF_RUNS: Final = Script(
+_THREADS_OF_RUNS: Final = Script.with_clock(
     _INDEX
     + r"""
 local seen, names = {}, {}
@@ -100,7 +97,7 @@ return names
 """
 )
 
-_REMOVE_RUNS: Final = Script(
+_REMOVE_RUNS: Final = Script.with_clock(
     _INDEX
     + r"""
 for _, run in ipairs(ARGV) do

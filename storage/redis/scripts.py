@@ -9,6 +9,16 @@ Argument = str | bytes | int | float
 """An argument of a script: text is sent as UTF-8, a number as its decimal digits."""
 
 
+_CLOCK: Final = """
+local function now_us()
+  local time = redis.call('TIME')
+  return time[1] .. string.format('%06d', time[2])
+end
+local function now_ms() return string.sub(now_us(), 1, -4) end
+"""
+"""The server's time since 1970 as digits: workers' clocks may differ by more than a lease."""
+
+
 class Script:
     """A Lua script, executed atomically in one round trip.
 
@@ -19,6 +29,11 @@ class Script:
     def __init__(self, source: str) -> None:
         self.source: Final = source
         self.sha: Final = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+    @classmethod
+    def with_clock(cls, source: str) -> "Script":
+        """Return a script that may call `now_ms` and `now_us`."""
+        return cls(_CLOCK + source)
 
     async def __call__(self, redis: "Batchable", keys: Sequence[str], args: Sequence[Argument] = ()) -> Any:
         """Return what the script returns: int, bytes, None, or a list of those."""

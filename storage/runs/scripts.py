@@ -19,11 +19,6 @@ MAX_FOREIGN_EVENTS: Final = 1_000
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
 
-local function now_ms()
-  local t = redis.call('TIME')
-  return t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-end
-
 -- All runs of the thread share its hash tag, so their keys are in the same slot.
 local function run_key(run) return string.sub(meta, 1, -5) .. 'run:' .. run end
 
@@ -101,12 +96,12 @@ end
 
 
 def _script(body: str) -> Script:
-    return Script(_COMMON + body)
+    return Script.with_clock(_COMMON + body)
 
 
 def _once(body: str) -> Script:
     """Return a script that must not act twice: the first argument names the call; `once` stores its reply."""
-    return Script(_COMMON + _ONCE + body)
+    return Script.with_clock(_COMMON + _ONCE + body)
 
 
 CREATE: Final = _once("""
@@ -289,16 +284,14 @@ if redis.call('HGET', meta, 'active') ~= ARGV[1] then return 'queued' end
 return redis.call('EXISTS', lease) == 1 and 'held' or 'free'
 """)
 
-SCHEDULE_CHECK: Final = Script("""
-local t = redis.call('TIME')
-local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
+SCHEDULE_CHECK: Final = Script.with_clock("""
+local now_ms = tonumber(now_ms())
 return redis.call('ZADD', KEYS[1], math.max(tonumber(ARGV[2]), now_ms) + ARGV[3], ARGV[1])
 """)
 
 # Postpones what it returns, so that no two processes check the same run and no run starves another.
-POLL_DUE_CHECKS: Final = Script("""
-local t = redis.call('TIME')
-local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
+POLL_DUE_CHECKS: Final = Script.with_clock("""
+local now_ms = tonumber(now_ms())
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_ms, 'LIMIT', 0, ARGV[2])
 for _, member in ipairs(due) do redis.call('ZADD', KEYS[1], now_ms + ARGV[1], member) end
 return due

@@ -65,14 +65,13 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
 
-_PUBLISH: Final = Script("""
+_PUBLISH: Final = Script.with_clock("""
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
   -- A call that is sent again because its reply was lost finds its own thread complete.
   local token, error = unpack(redis.call('HMGET', KEYS[1], 'token', 'error'))
   return token == ARGV[2] and error ~= ARGV[3] and 1 or 0
 end
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local now = now_ms()
 redis.call('HDEL', KEYS[1], 'error')
 redis.call('HSET', KEYS[1], 'updatedMs', now, 'stateUpdatedMs', now)
 for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end

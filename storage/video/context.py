@@ -23,17 +23,17 @@ MARK: Final = "_truncated"
 """Key that marks a value that was shortened to fit."""
 _log = logging.getLogger(__name__)
 # Each field is `due seconds`, a blank, and the entry as JSON; 0 is no expiry.
-_SET: Final = Script("""
+_SET: Final = Script.with_clock("""
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 local due = 0
-if ARGV[3] ~= '0' then due = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[3]) end
+if ARGV[3] ~= '0' then due = math.floor(now_ms() / 1000) + tonumber(ARGV[3]) end
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%d ', due) .. ARGV[2])
 return 1
 """)
-_READ: Final = Script("""
-local now, out = tonumber(redis.call('TIME')[1]), {}
+_READ: Final = Script.with_clock("""
+local now, out = math.floor(now_ms() / 1000), {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do
   local due = tonumber(string.match(flat[i + 1], '^%d+'))

@@ -16,10 +16,9 @@ from callsheet.storage.redis.scripts import Argument, Script
 KIND: Final = "video"
 MAX_EVENTS: Final = 5_000
 """Events that are kept of one execution, about."""
-_READ: Final = Script("""
-local t = redis.call('TIME')
+_READ: Final = Script.with_clock("""
 local held = redis.call('HMGET', KEYS[1], 'record', 'changes')
-return {t[1] .. string.format('%03d', math.floor(t[2] / 1000)), held[1] or '', held[2] or '0'}
+return {now_ms(), held[1] or '', held[2] or '0'}
 """)
 # A call that is sent again because its reply was lost changes nothing more.
 _WRITE: Final = Script("""

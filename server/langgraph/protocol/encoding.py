@@ -10,13 +10,13 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.language_models._compat_bridge import message_to_events  # what LangGraph itself uses
 from langchain_core.messages import BaseMessage, BaseMessageChunk, ToolMessage
 from langgraph.prebuilt import ToolCallTransformer
 from langgraph.pregel import Pregel
 from langgraph.stream import CheckpointsTransformer, CustomTransformer, UpdatesTransformer
 from langgraph.types import StateSnapshot
 
+from callsheet.server.langgraph.protocol.message_parts import message_parts
 from callsheet.server.runtime.encoding import Event, dumps, to_jsonable
 from callsheet.storage.runs.events import PROTOCOL_PREFIX
 
@@ -135,10 +135,7 @@ class ProtocolTranslator:
             # Chunks belong to the first wire, `tools` events hold the results of tools, and LangGraph's own
             # server leaves out a message without text that no model streamed.
             return []
-        return [
-            protocol_event("messages", namespace, part, node=node)
-            for part in message_to_events(message, message_id=message.id)
-        ]
+        return [protocol_event("messages", namespace, part, node=node) for part in message_parts(message)]
 
     def _message_part(self, namespace: _Namespace, part: Mapping[str, Any], call: str) -> Mapping[str, Any]:
         """Return a part of a message; it names the message if several are streamed in the namespace."""

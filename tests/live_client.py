@@ -106,15 +106,16 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
 
 
 class Live:
-    """Reads streams of one application."""
+    """Reads streams of one server; `app` is its application where it is in this process."""
 
-    def __init__(self, app: FastAPI, http: httpx.AsyncClient) -> None:
+    def __init__(self, http: httpx.AsyncClient, app: FastAPI | None = None) -> None:
         self.http = http
         self._app = app
 
     @property
     def redis(self) -> Any:
         """The application's connection to Redis, once it has answered a request."""
+        assert self._app
         return self._app.state.context.storage.redis
 
     @asynccontextmanager
@@ -142,13 +143,14 @@ class Live:
 
 
 async def _events(reply: httpx.Response) -> AsyncIterator[Told | None]:
-    async for piece in reply.aiter_text():
-        lines = piece.removesuffix("\n\n").split("\n")
-        if lines[0].startswith(":"):
-            yield None
+    fields: dict[str, str] = {}
+    async for line in reply.aiter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
             continue
-        fields = dict(line.split(": ", 1) for line in lines)
-        yield Told(fields.get("id"), fields["event"], json.loads(fields["data"]))
+        found, fields = fields, {}
+        yield Told(found.get("id"), found["event"], json.loads(found["data"])) if "data" in found else None
 
 
 @asynccontextmanager
@@ -156,4 +158,4 @@ async def live(app: FastAPI) -> AsyncIterator[Live]:
     """A reader of a started application's streams."""
     transport = LiveTransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:2024", timeout=30) as http:
-        yield Live(app, http)
+        yield Live(http, app)

@@ -1,16 +1,21 @@
 """Streams of turns over REST: at once, kept alive, cut and resumed at any server (A80, A82, X10)."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from callsheet.storage.redis import keys
 from tests.auth_cases import key
 from tests.chat_double import ChatDouble, Say
+from tests.command import begin
+from tests.killing import Warm
 from tests.lesson_client import TOOLS, Teacher, user
 from tests.lesson_material import material
 from tests.live_client import Live, Told, live
@@ -39,6 +44,7 @@ class Request:
 GENERATED = Request("/api/ai/generate", {**GENERATE}, "ad-1", {}, "result")
 REQUESTS = {
     "an ad from a brief": GENERATED,
+    "a chat about an ad": Request("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result"),
     "a lesson": Request(
         TOOLS,
         {"messages": user(material("photosynthesis").text), "provider": "offline"},
@@ -79,13 +85,18 @@ def grows(told: list[Told]) -> bool:
     return ids == sorted(set(ids))
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=pytest.mark.slow if one == "an ad from a brief" else ()) for one in REQUESTS],
+)
 async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
     two: tuple[Live, Live], name: str
 ) -> None:
     """X10: after every event, with the same request and on the conversation, also once the run has ended."""
     one, other = two
     request = REQUESTS[name]
+    if name == "a chat about an ad":
+        await generated(one.http)
     if name == "a lesson":
         session = await Teacher(one.http).begun()
         request = replace(request, conversation=session, headers={"X-Session-Id": session})
@@ -101,7 +112,40 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
         if rest:
             assert await one.read("GET", place, event.id, len(rest)) == rest
     runs = (await one.http.get(f"/threads/{request.conversation}/runs")).json()
-    assert len(runs) == (2 if name == "a lesson" else 1), "nothing was started by it"
+    assert len(runs) == (2 if name in {"a lesson", "a chat about an ad"} else 1), "nothing was started by it"
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+@pytest.mark.timeout(120)
+async def test_a_stream_goes_on_at_another_server_when_its_own_was_killed(
+    warm: Warm, tmp_path: Path, double: ChatDouble
+) -> None:
+    """X10: real processes; the run is taken up by the other one, and its reader by the same request."""
+    body = {"message": "hello", "provider": "openai"}
+    request = Request("/api/ads/ad-1/chat", body, "ad-1", {}, "result")
+    double.script(Say("First I fall silent.", break_off="stall"), Say("Now I answer."))
+    servers = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        servers.append(
+            begin(tmp_path / name, tmp_path / "data", warm, CALLSHEET_LEASE_S="1", **double.environ)
+        )
+    one, other = servers
+    try:
+        async with httpx.AsyncClient(base_url=one.url, timeout=30) as http:
+            await generated(http)
+            told = await request.read(Live(http), most=1)
+            one.process.send_signal(signal.SIGKILL)
+        async with httpx.AsyncClient(base_url=other.url, timeout=30) as http:
+            told += await request.read(Live(http), told[-1].id)
+            place = "/api/conversations/ad-1/events"
+            rest = await Live(http).read("GET", place, told[0].id, len(told) - 1)
+    finally:
+        other.process.send_signal(signal.SIGKILL)
+    assert (told[-1].name, told[-1].data["message"]) == ("result", "Now I answer.")
+    assert grows(told)
+    assert told[1:] == rest
 
 
 @pytest.mark.slow
@@ -209,6 +253,7 @@ async def test_an_id_that_is_none_of_the_request_starts_nothing(
     cases: list[tuple[str, Any, int, str]] = [
         ("yesterday", {"json": GENERATED.body}, 400, "is not an event id"),
         ("1-1", {"json": GENERATED.body}, 400, "is not an event id"),
+        (f"{2**64}-1.0", {"json": GENERATED.body}, 400, "is not an event id"),
         (gone, {"json": GENERATED.body}, 404, "not stored"),
         (last, changed, 409, "another request"),
         (last, {"json": {**GENERATE, "adId": "ad-2"}}, 404, "ad-2"),
@@ -217,7 +262,7 @@ async def test_an_id_that_is_none_of_the_request_starts_nothing(
         async with other.open("POST", GENERATED.path, given, **options) as (reply, _):
             assert reply.status_code == status
             assert words in (await reply.aread()).decode()
-    for given in ("yesterday", "1-1"):
+    for given in ("yesterday", "1-1", f"{2**64}-1.0"):
         async with other.open("GET", "/api/conversations/ad-1/events", given) as (reply, _):
             assert reply.status_code == 400
     assert len((await one.http.get("/threads/ad-1/runs")).json()) == 1

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
+from itertools import product
 from typing import Any
 
 import httpx
@@ -99,10 +100,11 @@ async def test_a_filter_keeps_what_subgraphs_told_in_its_modes(client: LangGraph
 
 async def test_an_id_that_can_be_none_is_refused(client: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread, run = await ticking(client, 1)
-    for place in (f"/threads/{thread}/runs/{run}/stream", f"/threads/{thread}/stream"):
-        reply = await http.get(place, headers={"Last-Event-ID": "yesterday"})
+    places = (f"/threads/{thread}/runs/{run}/stream", f"/threads/{thread}/stream")
+    for place, wrong in product(places, ("yesterday", f"{2**64}-1")):
+        reply = await http.get(place, headers={"Last-Event-ID": wrong})
         assert reply.status_code == 422, place
-        assert "'yesterday'" in reply.json()["detail"]
+        assert f"'{wrong}'" in reply.json()["detail"]
     reply = await http.get(f"/threads/{thread}/runs/{run}/stream?stream_mode=smoke")
     assert reply.status_code == 422
     await client.runs.join(thread, run)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from callsheet.server.context import AppContext
 from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.runs import events
-from callsheet.storage.runs.events import END, PAUSED, START_ID, Event, id_before, order_of
+from callsheet.storage.runs.events import END, PAUSED, START_ID, Event, id_before, is_event_id, order_of
 from callsheet.storage.runs.records import OPEN_STATUSES
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.threads import Thread
@@ -23,7 +23,7 @@ FROM_START: Final = "0"
 """Last seen event id of a reader who wants all stored events."""
 _ALL_FRAMES: Final = 999
 """A frame number behind the last of any event."""
-_ID: Final = re.compile(r"(\d{1,20}-\d{1,20})\.(\d{1,3})", re.ASCII)
+_FRAME: Final = re.compile(r"\d{1,3}", re.ASCII)
 _SUCCESS: Final = frozenset({b"success", PAUSED.encode()})
 
 
@@ -67,10 +67,10 @@ Frames = AsyncGenerator[Frame | None, None]
 
 def parse_position(last: str) -> StreamPosition:
     """Return the position behind the frame with the id `last`; raise `Invalid` for a malformed id."""
-    match = _ID.fullmatch(last)
-    if match is None:
+    event, _, frame = last.partition(".")
+    if not is_event_id(event) or not _FRAME.fullmatch(frame):
         raise Invalid(f"{last[:40]!r} is not an event id", remedy="send the id of the last event you got")
-    return StreamPosition(match[1], int(match[2]))
+    return StreamPosition(event, int(frame))
 
 
 async def position_after(ctx: AppContext, thread: str, last: str | None) -> StreamPosition:

@@ -1,6 +1,5 @@
 """Events of runs and threads as LangGraph's clients read them, named by stream mode."""
 
-import re
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -18,7 +17,7 @@ from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread
 from callsheet.server.runtime.encoding import MODES, dumps
 from callsheet.state.errors import Invalid
-from callsheet.storage.runs.events import END, PROTOCOL_PREFIX, STATE_UPDATED, Event, id_before
+from callsheet.storage.runs.events import END, PROTOCOL_PREFIX, STATE_UPDATED, Event, id_before, is_event_id
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
@@ -27,7 +26,6 @@ BEGINNING: Final = "-1"
 """Last-Event-ID that asks for all stored events."""
 ENDED: Final = frozenset({"success", "error", "interrupted", "timeout"})
 """Statuses of a run that has ended."""
-_ID: Final = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
 _ALL_MODES: Final = frozenset({"metadata", "error"})
 """Events that belong to every mode."""
 
@@ -138,7 +136,7 @@ def resume_id(header: str | None, record: Run) -> str | None:
 
 def checked_event_id(header: str) -> str:
     """Return a Last-Event-ID unchanged; raises `Invalid` if it is malformed."""
-    if not _ID.fullmatch(header):
+    if not is_event_id(header):
         raise Invalid(
             f"Last-Event-ID {header[:40]!r} is not an event id",
             remedy=f"send the id of the last event you got, or {BEGINNING} for all",

@@ -1,5 +1,6 @@
 """Events of runs: one Redis stream per thread, written by the scripts of runs and read by any process."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,7 @@ START_ID = "0-0"
 """Id before the first event."""
 STATE_UPDATED = "state_update"
 """Name of the event after a manual state update; its data is the checkpoint as JSON."""
+_ID: Final = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
 _MAX_COUNTER: Final = 2**64 - 1
 _MAX_EVENTS: Final = 500
 """Most events per read."""
@@ -59,6 +61,11 @@ class EventCursor:
             average_bytes = max(1, sum(len(event.data) for event in events) / len(events))
             self._limit = int(max(1, min(_MAX_EVENTS, self._limit * 8, _TARGET_BYTES / average_bytes)))
         return events
+
+
+def is_event_id(text: str) -> bool:
+    """Return whether a text has the form of an event id; Redis refuses any other one as a position."""
+    return bool(_ID.fullmatch(text)) and max(order_of(text)) <= _MAX_COUNTER
 
 
 def order_of(event_id: str) -> tuple[int, int]:

@@ -182,7 +182,7 @@ CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
     ({"message": "shorter", "duration": "20"}, 422, "'duration"),
     ({"message": "in Klingon", "language": "klingon"}, 400, "language 'klingon' is not known"),
     ({"message": "hello", "provider": "acme"}, 400, "no provider 'acme'"),
-    ({"message": "hello", "conversationId": "another"}, 404, "there is no conversation 'another'"),
+    ({"message": "hello", "conversationId": "another"}, 404, "there is no thread 'another'"),
 ]
 
 

@@ -12,7 +12,7 @@ from callsheet.server.runtime.run_request import request_fields
 from callsheet.storage import connect
 from callsheet.storage.runs.records import Attempt, RunRequest
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads.records import NewThread, create
+from callsheet.storage.threads.threads import NewThread, create
 from tests.command import Finished, in_process, refused
 
 Command = Callable[..., Finished]

@@ -18,8 +18,8 @@ from callsheet.storage import Storage, connect
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import NewThread
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
 from callsheet.tools.guard import guard
 from tests.guarded import SCOPE, made, step
 from tests.saver_proxy import Proxy
@@ -177,11 +177,11 @@ async def test_a_cancelled_run_hands_its_thread_on(runs: Runs) -> None:
 
 
 async def test_a_thread_that_is_changed_is_held_once(storage: Storage) -> None:
-    await thread_records.create(storage, NewThread("t", LOCAL, "counter"))
-    async with thread_records.hold(storage, "t", LOCAL):
+    await threads.create(storage, NewThread("t", LOCAL, "counter"))
+    async with threads.hold(storage, "t", LOCAL):
         with pytest.raises(Busy):
-            await thread_records.hold(storage, "t", LOCAL).__aenter__()
-    async with thread_records.hold(storage, "t", LOCAL):
+            await threads.hold(storage, "t", LOCAL).__aenter__()
+    async with threads.hold(storage, "t", LOCAL):
         pass
 
 

@@ -267,7 +267,7 @@ async def test_a_failed_run_leaves_its_idempotency_key_free(worker, stage):
 async def test_a_thread_of_another_owner_or_ad_looks_like_none(worker, other):
     """A-R14, X16."""
     await worker.run_and_ack(job())
-    with pytest.raises(Missing, match="no conversation 't'"):
+    with pytest.raises(Missing, match="no thread 't'"):
         await worker.run_and_ack(job(**other))
 
 
@@ -326,7 +326,8 @@ async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thr
 async def test_a_thread_is_known_to_its_owner_alone(storage):
     thread = Thread("t", "ana", "stage", "ad:a")
     await threads.bind(storage, thread)
-    assert await threads.get(storage, "t", "ana") == thread
+    found = await threads.get(storage, "t", "ana")
+    assert (found.graph, found.artefact) == ("stage", "ad:a")
     for stranger, name in (("bob", "t"), ("ana", "u")):
         with pytest.raises(Missing):
             await threads.get(storage, name, stranger)

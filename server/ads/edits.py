@@ -22,7 +22,6 @@ from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads import voices
@@ -267,5 +266,5 @@ async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> 
 
 async def clear_conversation(ref: AdRef, saver: BaseCheckpointSaver[int]) -> None:
     """Delete the ad's conversation but not its versions; raise `Busy` while a run has the thread."""
-    async with thread_records.hold(ref.storage, ref.thread.id, ref.thread.owner):
+    async with threads.hold(ref.storage, ref.thread.id, ref.thread.owner):
         await saver.adelete_thread(ref.thread.id)

@@ -17,8 +17,8 @@ from callsheet.server.runtime.encoding import MODES, dumps
 from callsheet.state.errors import Invalid
 from callsheet.storage.runs.events import ATTEMPT_STARTED, END, PROTOCOL_PREFIX, STATE_UPDATED, Event
 from callsheet.storage.runs.records import Run
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 HEARTBEAT_S: Final = 5.0
 """Seconds of silence after which a comment is sent, so that no proxy closes the connection."""
@@ -73,14 +73,14 @@ async def _lines(source: Source, started: StartedRun, modes: Collection[str]) ->
 
 
 async def stream_thread(
-    ctx: AppContext, record: ThreadRecord, after: str, modes: Collection[ThreadMode]
+    ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]
 ) -> AsyncGenerator[bytes, None]:
     """Yield a thread's events after the id `after`, until the thread is gone or has another owner."""
     async with aclosing(ctx.worker.events.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for event in source:
             # A deleted thread may have been created again by another owner.
             check = event is None or event.name in {ATTEMPT_STARTED, STATE_UPDATED}
-            if check and not await thread_records.find(ctx.storage, record.id, record.owner):
+            if check and not await threads.find(ctx.storage, record.id, record.owner):
                 return
             if event is None:
                 yield HEARTBEAT
@@ -89,7 +89,7 @@ async def stream_thread(
 
 
 async def _thread_line(
-    ctx: AppContext, record: ThreadRecord, event: Event, modes: Collection[ThreadMode]
+    ctx: AppContext, record: Thread, event: Event, modes: Collection[ThreadMode]
 ) -> bytes | None:
     """Return an event of a thread as it is sent; None if the modes exclude it."""
     if event.name == STATE_UPDATED:
@@ -101,9 +101,9 @@ async def _thread_line(
     return event_line(event.name, data, event.id) if included else None
 
 
-async def _state_line(ctx: AppContext, record: ThreadRecord, event: Event) -> bytes | None:
+async def _state_line(ctx: AppContext, record: Thread, event: Event) -> bytes | None:
     """Return the event of a state update with the state; None if its checkpoint is gone."""
-    newest = await thread_records.get(ctx.storage, record.id, record.owner)
+    newest = await threads.get(ctx.storage, record.id, record.owner)
     config: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
     state = await graph_of_thread(ctx, newest).aget_state(config)
     data = dumps({"state": state_view(state), "thread_id": record.id})

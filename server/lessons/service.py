@@ -29,7 +29,6 @@ from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -90,7 +89,7 @@ async def find_or_create_session(storage: Storage, owner: str, session_id: str |
     thread of another workflow.
     """
     if session_id:
-        record = await thread_records.find(storage, identifier(session_id, LESSONS.id_name), owner)
+        record = await threads.find(storage, identifier(session_id, LESSONS.id_name), owner)
         if record is not None:
             if record.graph not in {"", GRAPH}:
                 raise Conflict(

@@ -12,7 +12,7 @@ from callsheet.state.errors import Invalid
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import ATTEMPT_STARTED, START_ID
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 HEARTBEAT_S: Final = 15.0
@@ -110,7 +110,7 @@ async def follow_frames(
         async for update in source:
             # A deleted conversation may have been created again by another owner.
             look = update is None or update.name == ATTEMPT_STARTED
-            if look and not await thread_records.find(storage, thread.id, thread.owner):
+            if look and not await threads.find(storage, thread.id, thread.owner):
                 return
             for number, frame in enumerate(await chat.frames(update) if update else ()):
                 yield str(StreamPosition(update.id if update else since.event, number)), frame

@@ -16,12 +16,11 @@ from callsheet.server.langgraph.protocol import events as protocol_events
 from callsheet.server.langgraph.protocol.events import Subscription
 from callsheet.server.langgraph.protocol.views import ThreadView
 from callsheet.server.pages import chat_stream
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
@@ -247,7 +246,9 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
 
 
 def asked(fingerprint: str = "") -> RunRequest:
-    return RunRequest(anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint)
+    return RunRequest(
+        "t", anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint
+    )
 
 
 async def ended(runs: Runs, made: Created, how: Any) -> None:
@@ -259,8 +260,8 @@ async def ended(runs: Runs, made: Created, how: Any) -> None:
 async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
     """The call is sent again where its answer was lost."""
     runs, wanted = Runs(storage), asked()
-    await ended(runs, await runs.create("t", wanted, claim=True), "success")
-    again = await runs.create("t", wanted)
+    await ended(runs, await runs.create(wanted, claim=True), "success")
+    again = await runs.create(wanted)
     told = await events.read_after(storage, "t", again.since)
     assert [event.name for event in told] == [events.ATTEMPT_STARTED, events.END]
 
@@ -271,9 +272,9 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
 ) -> None:
     """X8: where its process dies, too, another goes on; `late` is whoever saw it fail, and lets it go."""
     runs, same = Runs(storage), "f" * 64
-    made = await runs.create("t", asked(same), claim=True)
+    made = await runs.create(asked(same), claim=True)
     await ended(runs, made, "error")
-    again = await runs.create("t", asked(same))
+    again = await runs.create(asked(same))
     assert (again.verdict, again.run) == ("start", made.run)
     if late:
         await runs.unschedule_check("t", made.run)

@@ -102,14 +102,6 @@ async def find_ad(storage: Storage, name: str, owner: str) -> AdRef:
     return AdRef(storage, artefact, thread, meta)
 
 
-async def resolve_ad_id(storage: Storage, name: str, owner: str) -> str:
-    """Return the id of the ad that `find_ad` returns, or `name` if there is none."""
-    try:
-        return (await find_ad(storage, name, owner)).artefact.id
-    except Missing:
-        return name
-
-
 def require_stream(stream: str) -> str:
     """Return the stream's name; raise `Missing` if ads have no such stream."""
     if stream not in ad.STREAMS:

@@ -341,7 +341,7 @@ async def _validate_batch(
                 f"run {number} of {len(bodies)}: {error.message}",
                 remedy="; ".join(part for part in (error.remedy, "no run was created") if part),
             ) from error
-        graphs[result.thread] = result.request.graph
+        graphs[result.request.thread] = result.request.graph
         answered |= _interrupts(result)
         validated.append(result)
     return validated
@@ -351,15 +351,15 @@ def _check_against_earlier(
     run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
 ) -> None:
     """Raise `Conflict` if an earlier run of the batch makes this one impossible."""
-    graph = graphs.get(run.thread, run.request.graph)
+    graph = graphs.get(run.request.thread, run.request.graph)
     if graph != run.request.graph:
-        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.thread!r}")
+        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.request.thread!r}")
     if any(interrupt in answered for interrupt in _interrupts(run)):
-        raise Conflict(f"an earlier run answers the same interrupt of thread {run.thread!r}")
+        raise Conflict(f"an earlier run answers the same interrupt of thread {run.request.thread!r}")
 
 
 def _interrupts(run: ValidatedRun) -> set[tuple[str, str]]:
-    return {(run.thread, question) for question in run.request.questions}
+    return {(run.request.thread, question) for question in run.request.questions}
 
 
 async def _run(request: Request, run_id: str, thread_id: str | None = None) -> Run:
@@ -394,7 +394,7 @@ async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:
         # A run created later has rolled this one back already.
         if started.request is None:
             raise
-        record = started.request.to_run(started.thread)
+        record = started.request.to_run()
     return run_view(replace(record, status="pending"))
 
 

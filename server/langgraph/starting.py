@@ -58,7 +58,6 @@ class StartedRun:
 class ValidatedRun:
     """Request for a run that passed every check possible without writing; `record_run` records it."""
 
-    thread: str
     request: RunRequest
     body: RunCreate
     new_thread: NewThread | None
@@ -115,10 +114,10 @@ async def _validate_on_thread(
         )
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, record)
-    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), resume))
+    request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
     if record is None:
-        return ValidatedRun(thread, request, body, new)
-    return ValidatedRun(thread, replace(request, precondition=_precondition(record, new)), body, None)
+        return ValidatedRun(request, body, new)
+    return ValidatedRun(replace(request, precondition=_precondition(record, new)), body, None)
 
 
 async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
@@ -131,8 +130,8 @@ async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run:
     new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
-    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), temporary=not keep))
-    return ValidatedRun(thread, request, body, new, stateless=True)
+    server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
+    return ValidatedRun(run_request(body, assistant, server), body, new, stateless=True)
 
 
 async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: Thread | None) -> None:
@@ -158,17 +157,17 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
             request = replace(request, precondition=_precondition(record, validated.new_thread))
         resumable = bool(validated.body.stream_resumable)
         if validated.stateless:
-            await ctx.worker.submit(validated.thread, request)
+            await ctx.worker.submit(request)
             temporary = validated.new_thread is None
-            return StartedRun(validated.thread, request.id, events.START_ID, resumable, temporary=temporary)
+            return StartedRun(request.thread, request.id, events.START_ID, resumable, temporary=temporary)
         created, _ = await asyncio.gather(
-            ctx.worker.submit(validated.thread, request),
-            indexes.touch_thread(ctx.storage, request.owner, validated.thread),
+            ctx.worker.submit(request),
+            indexes.touch_thread(ctx.storage, request.owner, request.thread),
         )
         if created.verdict != "changed":
-            return StartedRun(validated.thread, created.run, created.since, resumable, request=request)
+            return StartedRun(request.thread, created.run, created.since, resumable, request=request)
         # The thread changed after the validation: validate again.
-        validated = await validate_run(ctx, request.owner, validated.thread, validated.body, request.id)
+        validated = await validate_run(ctx, request.owner, request.thread, validated.body, request.id)
 
 
 def stateless_thread_ids(run: str) -> tuple[str, str]:

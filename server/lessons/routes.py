@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from callsheet.server.artefacts.service import Caller, run
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -19,8 +20,8 @@ from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.replies import LessonTurn, SessionDeleted, SessionList, SessionView
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.storage.runs.records import RunRequest
 
 router = APIRouter(
     prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
@@ -54,8 +55,8 @@ async def create_turn(
     if session.new and body.is_answer and (body.requires_question or header or body.sessionId or query):
         # A new session has no question to answer (B-R5).
         await service.find_session(ctx.storage, owner, header or body.sessionId or query)
-    turn = body.to_request(session, owner, idempotency_key)
-    return await run_or_stream(request, session, await service.turn_run(ctx.worker, ctx.storage, turn))
+    caller = Caller(owner, idempotency_key, body.context())
+    return await run_or_stream(request, session, await service.turn_run(ctx.worker, session, body, caller))
 
 
 @router.get("/session", responses=documented_responses(*READ, reply=SessionView))
@@ -134,13 +135,12 @@ async def find_lesson(request: Request, session_id: str | None) -> Lesson:
     return Lesson(ctx.storage, await service.find_session(ctx.storage, current_owner(request), session_id))
 
 
-async def run_or_stream(request: Request, session: SessionRef, domain_run: DomainRun) -> Response:
+async def run_or_stream(request: Request, session: SessionRef, run_request: RunRequest) -> Response:
     """Execute the run; return its reply or its event stream."""
     ctx = app_context(request)
-    await LESSONS.claim(ctx.storage, session.thread)
 
     async def execute(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        return await ctx.worker.run(domain_run, report)
+        return await run(ctx.worker, run_request, report)
 
     if events.wants_event_stream(request):
         return with_session_header(

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage
+from callsheet.server.artefacts.service import Caller, run
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -22,8 +23,8 @@ from callsheet.server.pages import chat, service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
 from callsheet.server.pages.chat_events import Frame
 from callsheet.server.runtime.encoding import dumps
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.workflow import DraftMade
+from callsheet.storage.runs.records import RunRequest
 
 
 class PageTurn(TypedDict):
@@ -68,8 +69,8 @@ async def chat_about_page(
     reply is what the web socket tells of the run, to its end.
     """
     ctx = app_context(request)
-    message = body.to_request(page_id, current_owner(request), idempotency_key)
-    return await _execute(request, await service.chat_run(ctx.worker, ctx.storage, message))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.chat_run(ctx.worker, page_id, body, caller))
 
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)
@@ -79,8 +80,8 @@ async def answer_approval(
 ) -> Response:
     """Answer the question that the page's conversation waits with."""
     ctx = app_context(request)
-    decision = body.to_decision(page_id, current_owner(request), idempotency_key)
-    return await _execute(request, await service.decision_run(ctx.worker, ctx.storage, decision))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.decision_run(ctx.worker, page_id, body, caller))
 
 
 @router.get("/conversations/{conversation_id}/events", responses=_STREAM, response_model=None)
@@ -98,12 +99,11 @@ async def stream_conversation(
     return _stream_reply(frames)
 
 
-async def _execute(request: Request, domain_run: DomainRun) -> Response:
+async def _execute(request: Request, run_request: RunRequest) -> Response:
     ctx = app_context(request)
     if events.wants_event_stream(request):
-        return _stream_reply(await chat.submit_and_follow(ctx, domain_run))
-    await service.PAGES.claim(ctx.storage, domain_run.thread)
-    reply, ack = await ctx.worker.run(domain_run)
+        return _stream_reply(await chat.submit_and_follow(ctx, run_request))
+    reply, ack = await run(ctx.worker, run_request)
     return JsonReply(reply, background=BackgroundTask(ack))
 
 

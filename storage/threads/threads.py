@@ -14,7 +14,7 @@ from callsheet.storage import indexes
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, ScriptCall, hgetall
+from callsheet.storage.redis.scripts import Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
 
@@ -137,6 +137,11 @@ class Thread:
     """Token of the call that created it."""
 
     @property
+    def is_stored(self) -> bool:
+        """True if it was read from storage."""
+        return self.created_ms > 0
+
+    @property
     def lifetime_ms(self) -> int:
         """Lifetime after the last update; 0 for no limit."""
         return int(self.ttl["ttl"] * 60_000) if self.ttl else 0
@@ -193,6 +198,7 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
 async def bind(storage: Storage, thread: Thread) -> None:
     """Create the thread, or check that the existing one has the same owner, graph and artefact.
 
+    The caller moves it to the head of the owner's list.
     Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
     does not exist (A-R14), and `Conflict` for one with another graph.
     """
@@ -208,7 +214,6 @@ async def bind(storage: Storage, thread: Thread) -> None:
             f"thread {thread.id!r} runs {graph!r}, not {thread.graph!r}",
             remedy="use another conversation id",
         )
-    await indexes.touch_thread(storage, thread.owner, thread.id)
 
 
 def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
@@ -374,12 +379,12 @@ async def derived_id(storage: Storage, owner: str, name: str) -> str:
 
 async def has_owner(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread of this id belongs to anybody; the first run of a new one may come before."""
-    return bool(await storage.redis.hexists(keys.thread_meta(thread_id), "owner"))
+    return bool(await execute(storage.redis, "HEXISTS", keys.thread_meta(thread_id), "owner"))
 
 
 async def exists(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread has this id, whoever owns it."""
-    return bool(await storage.redis.exists(keys.thread_meta(thread_id)))
+    return bool(await execute(storage.redis, "EXISTS", keys.thread_meta(thread_id)))
 
 
 def missing_thread(thread_id: str) -> Missing:

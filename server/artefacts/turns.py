@@ -56,7 +56,7 @@ async def find_thread(
     named = Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
     read = requested or named.id
     meta, existing, unused_id = await asyncio.gather(
-        artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named, requested)
+        artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named)
     )
     bound = meta.get("thread") if meta.get("owner") == owner else None
     if requested and bound and requested != bound:
@@ -64,7 +64,7 @@ async def find_thread(
     known = requested or bound
     if known is None:
         fits = existing and _may_be_about(existing, named)
-        return named if fits else await _with_unused_id(storage, named, unused_id)
+        return named if fits else replace(named, id=unused_id)
     if known != read:
         existing = at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
     if not existing or existing.graph != graph:
@@ -74,22 +74,16 @@ async def find_thread(
     return existing if bound else replace(named, id=known)
 
 
-async def _unused_id(storage: Storage, named: Thread, requested: str | None) -> str:
-    """Return the id for the thread of an artefact without one; empty if it is requested, or in use.
+async def _unused_id(storage: Storage, named: Thread) -> str:
+    """Return the id for the thread of an artefact without one, if `named` is not the owner's.
 
     The id of `named` can be predicted by others. Only the local owner's threads are called like their
     artefacts.
     """
-    if requested:
-        return ""
-    if named.owner == LOCAL:
-        return "" if await threads.has_owner(storage, named.id) else named.id
-    return await threads.derived_id(storage, named.owner, named.artefact)
-
-
-async def _with_unused_id(storage: Storage, named: Thread, unused_id: str) -> Thread:
-    thread_id = unused_id or await threads.derived_id(storage, named.owner, named.artefact)
-    return replace(named, id=thread_id)
+    derived_id, in_use = await asyncio.gather(
+        threads.derived_id(storage, named.owner, named.artefact), threads.has_owner(storage, named.id)
+    )
+    return named.id if named.owner == LOCAL and not in_use else derived_id
 
 
 def _may_be_about(existing: Thread, named: Thread) -> bool:

@@ -44,6 +44,7 @@ from callsheet.storage.runs.records import (
 )
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads.threads import Thread
+from callsheet.tools.guard.application import Application, use_application
 
 Ack = Callable[[], Awaitable[None]]
 """Call it once the reply has been sent."""
@@ -77,6 +78,8 @@ class WorkerOptions:
     """Calls webhooks; None if they are not allowed."""
     max_runs: int = 64
     """Runs that one process executes at once."""
+    application: Application = field(default_factory=Application)
+    """Application that tools and models are called in."""
 
 
 class Worker:
@@ -273,7 +276,7 @@ class Worker:
         execution = self._execution(attempt, record, buffer)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            with self._observe(record) as tell:
+            with use_application(self._options.application), self._observe(record) as tell:
                 outcome = await execution.run_to_outcome()
                 if outcome.ending == "rolled-back":
                     await self._saver.adelete_for_runs([record.id])

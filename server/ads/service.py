@@ -118,9 +118,13 @@ def reply_builder(storage: Storage) -> BuildReply:
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
-        await ADS.artefact(storage, thread).set_facts(facts)
-        used = await turn_use(storage, run.owner, run.thread, state)
-        return turn_view(thread, state) | used | await timing(storage, thread, facts)
+        _, used, timed = await asyncio.gather(
+            ADS.artefact(storage, thread).set_facts(facts),
+            turn_use(storage, run.owner, run.thread, state),
+            timing(storage, thread, facts),
+        )
+        reply: dict[str, Any] = turn_view(thread, state) | used | timed
+        return reply
 
     return build
 
@@ -133,9 +137,10 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
-    streams = await artefact.streams(ad.STREAMS)
+    streams, stored = await asyncio.gather(
+        artefact.streams(ad.STREAMS), mixers.read(storage, KIND, artefact.stored_id)
+    )
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
-    stored = await mixers.read(storage, KIND, artefact.stored_id)
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 
 

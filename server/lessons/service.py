@@ -154,9 +154,11 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        thread = await threads.get(storage, run.thread, run.owner)
-        view = await turn_view(storage, thread, state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = await turn_view(storage, thread, state) | used
+        return reply
 
     return build
 

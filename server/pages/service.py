@@ -3,6 +3,7 @@
 REST, the web socket and the command line build the same runs, so each can continue the others' conversations.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -68,8 +69,11 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = turn_view(thread, state) | used
+        return reply
 
     return build
 

@@ -1,5 +1,6 @@
 """Requests about videos as runs for the worker, and their replies."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -77,7 +78,10 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = turn_view(thread, state) | used
+        return reply
 
     return build

@@ -14,6 +14,7 @@ from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
 from callsheet.storage.store import RedisStore
+from callsheet.tools.guard.application import Application
 
 if TYPE_CHECKING:
     from callsheet.server.bootstrap import Workflows
@@ -34,6 +35,8 @@ class AppContext:
     """The same graphs without storage, with their specifications and features."""
     marker: DataMarker
     """Shows whether the data is still there."""
+    application: Application
+    """The operator's policy for tools and models."""
     started_at: str = field(default_factory=iso_now)
     """Time of the server's start, in the format of LangGraph's REST API."""
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import orjson
 
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.storage import Storage, connect
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event
-from callsheet.storage.runs.records import Run, RunRequest
+from callsheet.storage.runs.records import Run, RunRequest, request_fields
 from tests.fault_graphs import STREAM
 from tests.waiting import eventually
 
@@ -47,7 +46,7 @@ class Desk:
         asked = request_fields(
             input={"pages": pages, "pace_s": pace_s, "stamped": []}, stream_mode=["custom", "values"]
         )
-        await self.worker.submit(order.thread, RunRequest(order.run, graph, "local", asked))
+        await self.worker.submit(RunRequest(order.thread, order.run, graph, "local", asked))
         return order
 
 

@@ -8,10 +8,9 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
-from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.runs.records import RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.served import BRIEF, GENERATE, VOICE, generated, served
 
@@ -166,7 +165,7 @@ async def test_a_chat_while_the_brief_has_come_to_nothing_yet_is_told_to_come_ag
 ) -> None:
     """A57: there will be a conversation once the first run, which another process has, has begun."""
     await Runs(storage).create(
-        "ad-1", RunRequest("r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
+        RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
     )
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
     refused(reply, 409, "busy with run 'r-1'")
@@ -182,7 +181,7 @@ CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
     ({"message": "shorter", "duration": "20"}, 422, "'duration"),
     ({"message": "in Klingon", "language": "klingon"}, 400, "language 'klingon' is not known"),
     ({"message": "hello", "provider": "acme"}, 400, "no provider 'acme'"),
-    ({"message": "hello", "conversationId": "another"}, 404, "there is no conversation 'another'"),
+    ({"message": "hello", "conversationId": "another"}, 404, "there is no thread 'another'"),
 ]
 
 

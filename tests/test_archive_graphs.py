@@ -16,11 +16,9 @@ from callsheet.state.errors import Conflict, Invalid
 from callsheet.storage import Storage, use
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.lines import LineWriter, ValueCodec, read_lines
-from callsheet.storage.threads.records import NewThread
-from callsheet.storage.threads.threads import Thread
+from callsheet.storage.threads.threads import NewThread, Thread
 from tests.lesson_material import material
 
 
@@ -43,7 +41,7 @@ async def test_a_question_is_still_open_after_the_move_and_can_be_answered(stora
     saver = RedisSaver(storage.redis)
     graph = builder.compile(checkpointer=saver, name="asking")
     here: Any = {"configurable": {"thread_id": "t"}}
-    record = await thread_records.create(storage, NewThread("t", "local", "asking", {"colour": "red"}))
+    record = await threads.create(storage, NewThread("t", "local", "asking", {"colour": "red"}))
     await graph.ainvoke({"messages": [HumanMessage("hi ☃", id="m1")], "n": 0.1}, here)
     shelf = ThreadArchive(storage, saver, Workflows({"asking": graph}), "1")
     content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
@@ -79,7 +77,7 @@ def test_a_file_is_read_to_its_end() -> None:
 
 async def test_conflicts_name_the_way_out(storage: Storage) -> None:
     saver = RedisSaver(storage.redis)
-    await thread_records.create(storage, NewThread("t", "local"))
+    await threads.create(storage, NewThread("t", "local"))
     shelf = ThreadArchive(storage, saver, Workflows({}), "1")
     content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
     with pytest.raises(Conflict) as refused:

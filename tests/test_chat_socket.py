@@ -190,6 +190,6 @@ async def test_a_conversation_that_is_taken_away_is_told_of_no_more_until_it_beg
         await chat.say(page, "Make the headline teal")
         assert (await http.delete(f"/threads/{page}")).status_code == 204
         told = (await chat.until(lambda frame: frame["type"] == "error"))[-1]
-        assert (told["conversationId"], told["error"]) == (page, f"there is no conversation '{page}'")
+        assert (told["conversationId"], told["error"]) == (page, f"there is no thread '{page}'")
         again = await chat.say(page, "Make the headline red")
     assert again[0]["content"] == "Make the headline red"

@@ -12,7 +12,8 @@ from redis import Redis
 
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service as jobs
-from callsheet.server.ads.service import GenerateRequest
+from callsheet.server.ads.bodies import AdGenerate
+from callsheet.server.artefacts.service import Caller, run_and_ack
 from callsheet.server.cli import main as cli
 from callsheet.server.runtime.worker import WorkerOptions, running_worker
 from callsheet.state.errors import CallsheetError
@@ -221,8 +222,8 @@ def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
             ) as worker,
         ):
             use(storage)
-            job = await jobs.generate_run(storage, GenerateRequest("ad-1", BRIEF, conversation_id="talk-1"))
-            await jobs.run_and_ack(worker, storage, job)
+            body = AdGenerate(adId="ad-1", brief=BRIEF, conversationId="talk-1")
+            await run_and_ack(worker, await jobs.generate_run(storage, body, Caller()))
             use(None)
 
     asyncio.run(begun())

@@ -83,7 +83,7 @@ def test_a_person_at_the_terminal_is_asked_until_they_have_chosen(
 
 def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
     assert here("lesson").code == 2
-    refused(here("lesson", "hello", "--lesson", "nobody"), "there is no conversation 'nobody'")
+    refused(here("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
     refused(here("lesson", "--file", "/nowhere.pdf"), "cannot be read")
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.storage import connect
-from callsheet.storage.runs.records import Attempt, RunRequest
+from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads.records import NewThread, create
+from callsheet.storage.threads.threads import NewThread, create
 from tests.command import Finished, in_process, refused
 
 Command = Callable[..., Finished]
@@ -34,8 +33,8 @@ def runs(valkey_url: str) -> list[str]:
             book = Runs(storage)
             await create(storage, NewThread("harbour", "local"))
             for name in ("r-1", "r-2", "r-3"):
-                await book.create("harbour", RunRequest(name, "ad_creation", "local", asked(name)))
-            await book.create("hers", RunRequest("r-9", "ad_creation", "anna", asked("r-9")))
+                await book.create(RunRequest("harbour", name, "ad_creation", "local", asked(name)))
+            await book.create(RunRequest("hers", "r-9", "ad_creation", "anna", asked("r-9")))
             assert isinstance(await book.claim("harbour", "r-1"), Attempt)
         return ["r-1", "r-2", "r-3"]
 

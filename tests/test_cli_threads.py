@@ -12,8 +12,7 @@ from redis import Redis
 
 from callsheet.storage import connect
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.records import NewThread, create
-from callsheet.storage.threads.threads import Thread
+from callsheet.storage.threads.threads import NewThread, Thread, create
 from tests.command import BRIEF, UPBEAT, Finished, in_process, refused
 
 Command = Callable[..., Finished]

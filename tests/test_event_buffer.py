@@ -13,7 +13,6 @@ from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.runtime.event_buffer import LocalEventBuffer, LocalEventBuffers
 from callsheet.server.runtime.event_bus import EventBus
 from callsheet.server.runtime.event_publisher import EventPublisher
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Fenced
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
@@ -21,18 +20,18 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.announcements import Announcements
 from callsheet.storage.runs.events import END, Event
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 
 BEGUN = Event("0-1", "r", events.ATTEMPT_STARTED, b'{"run_id":"r","attempt":1}')
 
 
 def wanted(run: str = "r") -> RunRequest:
-    return RunRequest(run, "counter", "local", request_fields(input={"x": 1}))
+    return RunRequest("t", run, "counter", "local", request_fields(input={"x": 1}))
 
 
 async def claimed(runs: Runs) -> Attempt:
-    made = await runs.create("t", wanted(), claim=True)
+    made = await runs.create(wanted(), claim=True)
     assert made.attempt
     return made.attempt
 
@@ -95,17 +94,17 @@ async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> Non
     assert (attempt.run, attempt.number) == ("r", 1)
     assert (await runs.get("t", "r")).status == "running"
     assert await runs.execution_state("t", "r") == "held"
-    second = await runs.create("t", wanted("q"), claim=True)
+    second = await runs.create(wanted("q"), claim=True)
     assert (second.verdict, second.attempt) == ("queued", None)
 
 
 async def test_what_is_recorded_is_what_the_one_who_claimed_it_at_once_goes_by(storage: Storage) -> None:
     runs, asked = (
         Runs(storage),
-        RunRequest("r", "counter", "ana", request_fields(input={"x": (1, 2)}), metadata={"a": 1}),
+        RunRequest("t", "r", "counter", "ana", request_fields(input={"x": (1, 2)}), metadata={"a": 1}),
     )
-    await runs.create("t", asked, claim=True)
-    recorded, held = await runs.get("t", "r"), asked.to_run("t")
+    await runs.create(asked, claim=True)
+    recorded, held = await runs.get("t", "r"), asked.to_run()
     assert abs(held.created_ms - recorded.created_ms) < 5_000
     times = {"created_ms": 0, "updated_ms": 0}
     assert {**vars(held), **times} == {**vars(recorded), **times}

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from callsheet.server.runtime.run_request import request_fields
-from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.runs.records import RunRequest, request_fields
 from tests.fault_desk import Desk, Order, desk, kill
 from tests.fault_house import CONFIG
 from tests.killing import Warm
@@ -47,7 +46,7 @@ async def asked(here: Desk, file: Path) -> Order:
     order = Order(here, str(uuid.uuid4()), str(uuid.uuid4()), 0)
     given = {"file": str(file), "name": order.run, "steps": STEPS, "pace_s": PACE_S, "done": []}
     request = request_fields(input=given, stream_mode=["values"])
-    await here.worker.submit(order.thread, RunRequest(order.run, "writer", "local", request))
+    await here.worker.submit(RunRequest(order.thread, order.run, "writer", "local", request))
     return order
 
 

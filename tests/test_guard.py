@@ -20,6 +20,7 @@ from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import Application, NoCounters, use_application
 from callsheet.tools.guard.outcome import SUGGESTION, tool_message
 from callsheet.tools.guard.policy import ToolOptions
 from tests.guarded import SCOPE, made, step, write
@@ -194,7 +195,7 @@ async def test_a_read_that_takes_too_long_is_answered_for(opened):
     assert outcome.output["type"] == "timeout_error"
 
 
-class Seen:
+class Seen(NoCounters):
     """Counters that only remember."""
 
     def __init__(self):
@@ -212,19 +213,19 @@ class Seen:
         self.told.append((tool, hit))
 
 
-async def test_every_call_is_counted_by_how_it_ended(opened, monkeypatch):
+async def test_every_call_is_counted_by_how_it_ended(opened):
     """C39, C54: refused and aborted ones too; a name that a model made up is no name of its own."""
 
     async def lost(args, call):
         raise Fenced("lost")
 
     seen = Seen()
-    monkeypatch.setattr(guard, "counters", seen)
-    await guard.call(made(write, writes=("music",)), step(), SCOPE)
-    await guard.call(made(write, writes=("music",)), step({"n": -1}), SCOPE)
-    await guard.call(made(write), step(tool="made_up_4711"), SCOPE)
-    with pytest.raises(Fenced):
-        await guard.call(made(lost), step(), SCOPE)
+    with use_application(Application(counters=seen)):
+        await guard.call(made(write, writes=("music",)), step(), SCOPE)
+        await guard.call(made(write, writes=("music",)), step({"n": -1}), SCOPE)
+        await guard.call(made(write), step(tool="made_up_4711"), SCOPE)
+        with pytest.raises(Fenced):
+            await guard.call(made(lost), step(), SCOPE)
     assert seen.told == [
         ("probe", "ok"),
         ("probe", "validation_error"),

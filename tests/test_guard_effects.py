@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Conflict, Fenced, Invalid, NotReached
 from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.runs.leases import LEASE, Lease
-from callsheet.storage.runs.records import Attempt, RunRequest
+from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import ToolExecutionError
@@ -284,7 +283,7 @@ async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):
 
     runs = Runs(opened, lease_s=0.05)
     request = request_fields(input={})
-    created = await runs.create("t", RunRequest("r", "g", LOCAL, request), claim=True)
+    created = await runs.create(RunRequest("t", "r", "g", LOCAL, request), claim=True)
     assert created.attempt
     lease = Lease(runs, created.attempt)
     token = LEASE.set(lease)

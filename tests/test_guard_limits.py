@@ -11,6 +11,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_admission import read_breakers
 from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import Application, use_application
 from callsheet.tools.guard.attempt import resolve_tool
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import index, tool
@@ -41,7 +42,7 @@ async def kind(tools, call="c1", scope=SCOPE, **params):
 
 async def breaker(opened, tools):
     item = tools["probe"]
-    return (await read_breakers(opened, [resolve_tool(item, guard.policy).limits]))["probe"]
+    return (await read_breakers(opened, [resolve_tool(item, ToolPolicy()).limits]))["probe"]
 
 
 async def stands(opened, tools, state):
@@ -321,22 +322,20 @@ async def test_a_result_that_is_no_json_is_an_unexpected_error(opened):
     assert await kind(made(probe)) == "execution_error"
 
 
-async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened, monkeypatch):
+async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened):
     """C1, C3, C34, C-R1: everything is granted unless the operator says otherwise."""
     tools = Told().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
-    assert guard.is_permitted(tools["probe"], "local")
-    monkeypatch.setattr(
-        guard, "policy", parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
-    )
-    assert not guard.is_permitted(tools["probe"], "bob")
-    assert guard.is_permitted(tools["probe"], "ana")
-    refused = await guard.call(tools, step(), SCOPE)
-    assert refused.label == "permission_denied"
-    assert "net, page:write" in refused.output["error"]
-    assert await kind(tools, scope=replace(SCOPE, owner="ana")) == "ok"
+    policy = parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
+    assert await kind(tools, scope=replace(SCOPE, owner="bob")) == "ok"
+    with use_application(Application(policy)):
+        refused = await guard.call(tools, step(call="c2"), SCOPE)
+        assert refused.label == "permission_denied"
+        assert "net, page:write" in refused.output["error"]
+        assert await kind(tools, scope=replace(SCOPE, owner="bob", artefact="b")) == "permission_denied"
+        assert await kind(tools, scope=replace(SCOPE, owner="ana", artefact="c")) == "ok"
 
 
-async def test_an_operators_terms_hold_for_a_tool(opened, monkeypatch):
-    monkeypatch.setattr(guard, "policy", ToolPolicy({"probe": ToolOptions(calls=1)}))
+async def test_an_operators_terms_hold_for_a_tool(opened):
     tools = Told().tool(options=FEW)
-    assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]
+    with use_application(Application(ToolPolicy({"probe": ToolOptions(calls=1)}))):
+        assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

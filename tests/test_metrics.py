@@ -21,11 +21,10 @@ from starlette.types import Message, Receive, Scope, Send
 from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.operations import logs
 from callsheet.server.operations.telemetry import Telemetry, TelemetryMiddleware
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Fenced
 from callsheet.storage import Storage
 from callsheet.storage.embedded import watchdog
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.fault_desk import desk, gone, kill
 from tests.fault_house import CONFIG
@@ -259,7 +258,7 @@ async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, st
     """X14: those that wait and those under way, whoever is at them; those that ended are not."""
     runs = Runs(storage)
     for number in range(3):
-        await runs.create("t", RunRequest(f"r-{number}", "ad_creation", "local", request_fields(input={})))
+        await runs.create(RunRequest("t", f"r-{number}", "ad_creation", "local", request_fields(input={})))
     attempt = await runs.claim("t", "r-0")
     assert isinstance(attempt, Attempt)
     found = await figures(client)

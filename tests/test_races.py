@@ -16,16 +16,14 @@ from callsheet.server.langgraph import retention, run_streams
 from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
 from callsheet.server.langgraph.protocol.views import ThreadView
 from callsheet.server.pages.chat_events import ConversationView
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import NewThread
-from callsheet.storage.threads.threads import Thread
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread, Thread
 from tests.served import calling
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
@@ -55,7 +53,7 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 async def threaded(here: AppContext, **chosen: Any) -> str:
     thread = anew()
-    await thread_records.create(here.storage, NewThread(thread, "local", "counter", **chosen))
+    await threads.create(here.storage, NewThread(thread, "local", "counter", **chosen))
     return thread
 
 
@@ -66,7 +64,7 @@ async def left(here: AppContext, thread: str) -> list[bytes]:
 async def test_a_run_waits_for_whoever_holds_its_thread(http: httpx.AsyncClient, here: AppContext) -> None:
     """Its state is being changed by hand, or it is being taken away."""
     thread = await threaded(here)
-    async with thread_records.hold(here.storage, thread, "local"):
+    async with threads.hold(here.storage, thread, "local"):
         run = (await http.post(f"/threads/{thread}/runs", json=COUNT)).json()["run_id"]
         assert (await here.worker.runs.get(thread, run)).status == "pending"
     assert (await http.get(f"/threads/{thread}/runs/{run}/join")).json()["x"] == 4
@@ -91,7 +89,7 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
     http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, runs, redis = await threaded(here), here.worker.runs, here.storage.redis
-    remove, listed = thread_records.delete, redis.zrange
+    remove, listed = threads.delete, redis.zrange
     made: list[str] = []
 
     async def another() -> None:
@@ -107,7 +105,7 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
             await another()
         return found
 
-    monkeypatch.setattr(thread_records, "delete", late)
+    monkeypatch.setattr(threads, "delete", late)
     monkeypatch.setattr(redis, "zrange", later)
     assert (await http.delete(f"/threads/{thread}")).status_code == 204
     assert await left(here, thread) == []
@@ -132,7 +130,7 @@ async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[
 
 
 def of_thread(here: AppContext, thread: str) -> Any:
-    record = thread_records.ThreadRecord(thread, "local", "counter")
+    record = threads.Thread(thread, "local", "counter")
     return run_streams.stream_thread(here, record, events.START_ID, {"run_modes", "state_update"})
 
 
@@ -193,14 +191,14 @@ async def test_only_what_is_still_over_is_swept_away(
 ) -> None:
     """X15: a lifetime is counted from the last change."""
     used, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
-    postpone = thread_records.postpone
+    postpone = threads.postpone
 
-    async def late(storage: Any, record: thread_records.ThreadRecord, until_ms: int) -> None:
+    async def late(storage: Any, record: threads.Thread, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
         if record.id == used:
             await http.patch(f"/threads/{used}", json={"ttl": 60})
 
-    monkeypatch.setattr(thread_records, "postpone", late)
+    monkeypatch.setattr(threads, "postpone", late)
     assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
     assert [(await http.get(f"/threads/{one}")).status_code for one in (used, other)] == [200, 404]
 
@@ -209,14 +207,14 @@ async def test_what_another_process_has_swept_away_keeps_nothing_from_going(
     http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
-    postpone = thread_records.postpone
+    postpone = threads.postpone
 
-    async def late(storage: Any, record: thread_records.ThreadRecord, until_ms: int) -> None:
+    async def late(storage: Any, record: threads.Thread, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
         if record.id == gone:
             await http.delete(f"/threads/{gone}")
 
-    monkeypatch.setattr(thread_records, "postpone", late)
+    monkeypatch.setattr(threads, "postpone", late)
     assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
     assert (await http.get(f"/threads/{other}")).status_code == 404
 
@@ -227,14 +225,14 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
 ) -> None:
     assistant = (await http.post("/assistants", json={"graph_id": "counter"})).json()["assistant_id"]
     other, gone = [await threaded(here, metadata={"assistant_id": assistant}) for _ in range(2)]
-    many = thread_records.get_many
+    many = threads.get_many
 
     async def late(*asked: Any) -> list[Any]:
         found = await many(*asked)
         await http.delete(f"/threads/{gone}")
         return found
 
-    monkeypatch.setattr(thread_records, "get_many", late)
+    monkeypatch.setattr(threads, "get_many", late)
     if way == "prune":
         reply = await http.post("/threads/prune", json={"thread_ids": [gone, other]})
         assert reply.json() == {"pruned_count": 1}
@@ -244,7 +242,9 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
 
 
 def asked(fingerprint: str = "") -> RunRequest:
-    return RunRequest(anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint)
+    return RunRequest(
+        "t", anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint
+    )
 
 
 async def ended(runs: Runs, made: Created, how: Any) -> None:
@@ -256,8 +256,8 @@ async def ended(runs: Runs, made: Created, how: Any) -> None:
 async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
     """The call is sent again where its answer was lost."""
     runs, wanted = Runs(storage), asked()
-    await ended(runs, await runs.create("t", wanted, claim=True), "success")
-    again = await runs.create("t", wanted)
+    await ended(runs, await runs.create(wanted, claim=True), "success")
+    again = await runs.create(wanted)
     told = await events.read_after(storage, "t", again.since)
     assert [event.name for event in told] == [events.ATTEMPT_STARTED, events.END]
 
@@ -268,9 +268,9 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
 ) -> None:
     """X8: where its process dies, too, another goes on; `late` is whoever saw it fail, and lets it go."""
     runs, same = Runs(storage), "f" * 64
-    made = await runs.create("t", asked(same), claim=True)
+    made = await runs.create(asked(same), claim=True)
     await ended(runs, made, "error")
-    again = await runs.create("t", asked(same))
+    again = await runs.create(asked(same))
     assert (again.verdict, again.run) == ("start", made.run)
     if late:
         await runs.unschedule_check("t", made.run)
@@ -347,7 +347,7 @@ async def test_a_copy_asks_what_its_states_ask(
 ) -> None:
     """A run ends with a question when the thread was just looked at, and not yet copied."""
     thread = anew()
-    await thread_records.create(here.storage, NewThread(thread, "local"))
+    await threads.create(here.storage, NewThread(thread, "local"))
 
     async def run() -> None:
         await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "agent", "input": HELLO})

@@ -10,16 +10,15 @@ import pytest
 from fastapi import FastAPI
 
 from callsheet.server.app import create_app
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Busy
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage, connect
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import NewThread
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
 from callsheet.tools.guard import guard
 from tests.guarded import SCOPE, made, step
 from tests.saver_proxy import Proxy
@@ -89,11 +88,11 @@ async def shown(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
 
 def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
     asked = request_fields(input={"x": 1})
-    return RunRequest(anew(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
+    return RunRequest("t", anew(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
 
 
 async def begun(runs: Runs, fingerprint: str = "") -> Attempt:
-    attempt = (await runs.create("t", wanted(fingerprint), claim=True)).attempt
+    attempt = (await runs.create(wanted(fingerprint), claim=True)).attempt
     assert attempt
     return attempt
 
@@ -150,7 +149,7 @@ async def test_a_run_is_deleted_and_not_missed(http: httpx.AsyncClient) -> None:
 
 async def test_an_attempt_keeps_its_thread_and_hands_it_on(runs: Runs) -> None:
     first = await begun(runs)
-    waiting = await runs.create("t", wanted())
+    waiting = await runs.create(wanted())
     assert waiting.verdict == "queued"
     assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
     following, [_] = await runs.finish(first, Outcome("success"))
@@ -165,23 +164,23 @@ async def test_a_run_that_failed_is_gone_on_with_by_who_asks_again(runs: Runs) -
     same = "f" * 64
     failed = await begun(runs, same)
     await runs.finish(failed, Outcome("error"))
-    again = await runs.create("t", wanted(same))
+    again = await runs.create(wanted(same))
     assert (again.verdict, again.run) == ("start", failed.run)
 
 
 async def test_a_cancelled_run_hands_its_thread_on(runs: Runs) -> None:
     first, second = wanted(), wanted()
-    await runs.create("t", first)
-    await runs.create("t", second)
+    await runs.create(first)
+    await runs.create(second)
     assert await runs.cancel("t", first.id, "rollback") == ("ended", second.id)
 
 
 async def test_a_thread_that_is_changed_is_held_once(storage: Storage) -> None:
-    await thread_records.create(storage, NewThread("t", LOCAL, "counter"))
-    async with thread_records.hold(storage, "t", LOCAL):
+    await threads.create(storage, NewThread("t", LOCAL, "counter"))
+    async with threads.hold(storage, "t", LOCAL):
         with pytest.raises(Busy):
-            await thread_records.hold(storage, "t", LOCAL).__aenter__()
-    async with thread_records.hold(storage, "t", LOCAL):
+            await threads.hold(storage, "t", LOCAL).__aenter__()
+    async with threads.hold(storage, "t", LOCAL):
         pass
 
 

@@ -14,10 +14,9 @@ from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.admission import RunSlots
 from callsheet.server.runtime.assembly import Runtime, assemble
 from callsheet.server.runtime.execution import Redeliver
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
-from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.runs.records import RunRequest, request_fields
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from tests.waiting import eventually
@@ -96,7 +95,7 @@ async def recorded(here: Runtime, storage: Storage, count: int = RUNS) -> None:
         thread = Thread(f"t{number}", "local", "crowd", "")
         await threads.bind(storage, thread)
         asked = request_fields(input={"word": "hello"})
-        await here.worker.submit(thread.id, RunRequest(f"r{number}", "crowd", "local", asked))
+        await here.worker.submit(RunRequest(thread.id, f"r{number}", "crowd", "local", asked))
 
     await asyncio.gather(*(one(number) for number in range(count)))
 

@@ -12,7 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
 from callsheet.storage import Storage
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from tests.served import OURS
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import ran, serving
@@ -139,7 +139,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     mine: Any = (await client.assistants.create("counter"))["assistant_id"]
     theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
     other = await ran(client, storage, "counter", {"x": 1})
-    async with thread_records.hold(storage, theirs, "local"):
+    async with threads.hold(storage, theirs, "local"):
         with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.assistants.delete(mine, delete_threads=True)
         assert (await client.assistants.get(mine))["assistant_id"] == mine, (

@@ -10,7 +10,7 @@ from callsheet.server.langgraph.protocol.views import MAX_SEQ, id_of, seq_of
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.threads.records import NewThread, create
+from callsheet.storage.threads.threads import NewThread, create
 from tests.waiting import eventually
 from tests.wire_protocol import Wire, ended, lives, questions, values
 from tests.wire_served import APPROVED, HELLO, said

@@ -15,9 +15,8 @@ from callsheet.server.app import create_app
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph.run_streams import follow_run
 from callsheet.server.langgraph.starting import StartedRun
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.settings import Settings
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import HELLO, collected, home, threaded
 from tests.wire_server import serving
@@ -253,7 +252,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
     async with app.router.lifespan_context(app):
         here: AppContext = app.state.context
         runs = here.worker.runs
-        await here.worker.submit("t", RunRequest("r", "counter", "local", request_fields(input={"x": 1})))
+        await here.worker.submit(RunRequest("t", "r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, Attempt)
         started = StartedRun("t", "r", attempt.started_event.id, resumable=False)

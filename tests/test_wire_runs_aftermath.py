@@ -10,11 +10,10 @@ import pytest
 from callsheet.server.app import create_app
 from callsheet.server.context import AppContext
 from callsheet.server.runtime.finalizer import FINISHED_RUN_TTL_S, RunFinalizer
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.server.runtime.worker import Worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis import keys
-from callsheet.storage.runs.records import Outcome, Run, RunRequest
+from callsheet.storage.runs.records import Outcome, Run, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.served import calling
 from tests.waiting import eventually
@@ -95,7 +94,7 @@ class Told:
 async def test_a_webhook_is_told_by_another_process_where_the_first_died(here: AppContext) -> None:
     runs, run = here.worker.runs, str(uuid.uuid4())
     asked = request_fields(webhook="https://a.example/", input={"x": 1})
-    await runs.create("t", RunRequest(run, "counter", "local", asked))
+    await runs.create(RunRequest("t", run, "counter", "local", asked))
     attempt = await runs.claim("t", run)
     await runs.finish(attempt, Outcome("success"))  # type: ignore[arg-type]  # nobody else claims it
     assert await listed(runs) == [("t", run)]

@@ -18,8 +18,8 @@ from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import NewThread
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import anew, home, threaded
@@ -59,7 +59,7 @@ async def due_ms(here: AppContext, cron: Cron) -> int:
 
 async def new_thread(here: AppContext) -> str:
     thread = anew()
-    await thread_records.create(here.storage, NewThread(thread, "local"))
+    await threads.create(here.storage, NewThread(thread, "local"))
     return thread
 
 
@@ -216,7 +216,7 @@ async def test_a_schedule_ends_when_it_is_to_end(here: AppContext) -> None:
 async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here: AppContext) -> None:
     cron = await scheduled(here, on_run_completed="keep", metadata={"from": "cron"})
     assert await fire_due(here, await due_ms(here, cron)) == 1
-    [record] = await thread_records.list_newest(here.storage, "local", 0, 10)
+    [record] = await threads.list_newest(here.storage, "local", 0, 10)
     await ended(here, record.id)
     [run] = await here.worker.runs.list_runs(record.id)
     assert run.metadata["from"] == "cron"

@@ -12,8 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
 from callsheet.server.langgraph.webhooks import SIGNATURE_HEADER, WebhookCaller, sign
-from callsheet.server.runtime.run_request import request_fields
-from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.records import Run, request_fields
 from callsheet.tools.web.public_network import is_public
 from tests.waiting import eventually
 from tests.wire_served import home, threaded

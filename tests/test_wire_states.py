@@ -19,7 +19,7 @@ from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
 from callsheet.server.langgraph import shapes
 from callsheet.storage import Storage
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads as thread_records
 from tests.wire_graphs import QUESTION
 from tests.wire_server import ran, run, serving
 

@@ -19,7 +19,7 @@ from callsheet.server.langgraph import retention
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import keys
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads as thread_records
 from tests.wire_server import ran, run, serving
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}

@@ -9,12 +9,12 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from callsheet.server.runtime.run_request import DomainRun, request_fields
+from callsheet.server.artefacts.service import Caller, run, run_and_ack, run_request
 from callsheet.server.runtime.worker import WorkerOptions, running_worker
 from callsheet.state.errors import Broken, Busy, Conflict, Invalid, Missing
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Attempt, LeaseHeld, Outcome, RunRequest
+from callsheet.storage.runs.records import Attempt, LeaseHeld, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -88,47 +88,55 @@ async def reply(run, state):
 REPLIES = {"stage": reply}
 
 
-def job(word="hello", thread="t", owner="local", artefact="ad:a", **more):
-    return DomainRun(Thread(thread, owner, "stage", artefact), {"words": [word]}, {"say": word}, **more)
+def job(word="hello", thread="t", owner="local", artefact="ad:a", idempotency_key=None):
+    caller = Caller(owner, idempotency_key)
+    body = {"say": word}
+    return run_request(Thread(thread, owner, "stage", artefact), caller, body, input={"words": [word]})
 
 
 DONE = {"words": ["hello", "first", "second"]}
 
 
 async def test_a_job_is_carried_out_and_answered(worker):
-    assert await worker.run_and_ack(job()) == DONE
+    assert await run_and_ack(worker, job()) == DONE
 
 
 async def test_the_same_request_after_it_ended_is_a_new_run(worker):
-    await worker.run_and_ack(job())
-    assert (await worker.run_and_ack(job()))["words"] == DONE["words"] * 2
+    await run_and_ack(worker, job())
+    assert (await run_and_ack(worker, job()))["words"] == DONE["words"] * 2
 
 
 async def test_a_failed_run_is_taken_up_by_the_same_request_where_it_stopped(worker, stage):
     stage.fail = True
     with pytest.raises(Invalid, match="not today"):
-        await worker.run_and_ack(job())
+        await run_and_ack(worker, job())
     stage.fail = False
-    assert await worker.run_and_ack(job()) == DONE
+    assert await run_and_ack(worker, job()) == DONE
     assert stage.firsts == 1
 
 
 async def test_another_request_after_a_failure_is_a_run_of_its_own(worker, stage):
     stage.fail = True
     with pytest.raises(Invalid):
-        await worker.run_and_ack(job())
+        await run_and_ack(worker, job())
     stage.fail = False
-    assert (await worker.run_and_ack(job("other")))["words"] == ["hello", "first", "other", "first", "second"]
+    assert (await run_and_ack(worker, job("other")))["words"] == [
+        "hello",
+        "first",
+        "other",
+        "first",
+        "second",
+    ]
 
 
 async def test_a_second_request_on_a_busy_thread_is_refused_and_told_by_whom(worker, stage):
     """X8."""
     stage.go.clear()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(worker.run_and_ack(job()))
+        running = group.create_task(run_and_ack(worker, job()))
         await stage.entered.wait()
         with pytest.raises(Busy, match="busy with run"):
-            await worker.run_and_ack(job("other"))
+            await run_and_ack(worker, job("other"))
         stage.go.set()
     assert running.result() == DONE
 
@@ -142,9 +150,9 @@ async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_answer(wo
         ) as elsewhere,
         asyncio.TaskGroup() as group,
     ):
-        first = group.create_task(worker.run_and_ack(job()))
+        first = group.create_task(run_and_ack(worker, job()))
         await stage.entered.wait()
-        second = group.create_task(elsewhere.run_and_ack(job()))
+        second = group.create_task(run_and_ack(elsewhere, job()))
         await asyncio.sleep(0)
         stage.go.set()
     assert first.result() == second.result() == DONE
@@ -155,7 +163,7 @@ async def test_a_run_that_outlasts_its_lease_keeps_its_thread(brief, stage, stor
     """The lease is renewed while the work goes on."""
     stage.go.clear()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(brief.run_and_ack(job()))
+        running = group.create_task(run_and_ack(brief, job()))
         await stage.entered.wait()
         before = await storage.redis.pttl(keys.run_keys("t").lease)
 
@@ -175,7 +183,7 @@ async def shorter(storage, before):
 async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(brief, stage, storage):
     """Its successor's answer stands."""
     stage.go.clear()
-    task = asyncio.create_task(brief.run_and_ack(job()))
+    task = asyncio.create_task(run_and_ack(brief, job()))
     await stage.entered.wait()
     run = await brief.runs.active("t")
     await storage.redis.delete(keys.run_keys("t").lease)
@@ -193,11 +201,11 @@ async def idle(worker):
 
 async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):
     stage.go.clear()
-    task = asyncio.create_task(worker.run_and_ack(job()))
+    task = asyncio.create_task(run_and_ack(worker, job()))
     await stage.entered.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    again = asyncio.create_task(worker.run_and_ack(job()))
+    again = asyncio.create_task(run_and_ack(worker, job()))
     stage.go.set()
     assert await again == DONE
     assert stage.firsts == 1
@@ -205,22 +213,22 @@ async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):
 
 async def test_a_reply_that_may_not_have_arrived_is_given_to_the_same_request(worker, stage):
     """The process that had it to send may have died; once it has arrived, asking is asking anew."""
-    reply, told = await worker.run(job())
-    assert await worker.run_and_ack(job()) == reply == DONE
+    reply, told = await run(worker, job())
+    assert await run_and_ack(worker, job()) == reply == DONE
     assert stage.firsts == 1
     await told()
-    await worker.run_and_ack(job())
+    await run_and_ack(worker, job())
     assert stage.firsts == 2
 
 
 async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_running_again(
     worker, stage, storage
 ):
-    await worker.run_and_ack(job())
+    await run_and_ack(worker, job())
     run = (await worker.runs.list_runs("t"))[0].id
     await storage.redis.hset(keys.run("t", run), "status", "running")
     await storage.redis.hset(keys.run_keys("t").thread, "active", run)
-    assert await worker.run_and_ack(job()) == DONE
+    assert await run_and_ack(worker, job()) == DONE
     assert stage.firsts == 1
 
 
@@ -230,7 +238,7 @@ async def has_ended(worker):
 
 async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(worker, storage):
     asked = request_fields(input={"words": ["hello"]}, stream_mode=["values"])
-    await worker.submit("t", RunRequest("r", "stage", "local", asked))
+    await worker.submit(RunRequest("t", "r", "stage", "local", asked))
     await eventually(lambda: has_ended(worker), "the end of the first attempt")
     await eventually(lambda: idle(worker), "nothing more to tell")
     await storage.redis.delete(keys.run_keys("t").events)
@@ -243,32 +251,32 @@ async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(wo
 
 
 async def test_who_follows_a_run_as_soon_as_it_is_started_need_not_ask_redis(worker):
-    await worker.submit("t", RunRequest("r", "stage", "local", request_fields(input={"words": ["hello"]})))
+    await worker.submit(RunRequest("t", "r", "stage", "local", request_fields(input={"words": ["hello"]})))
     assert worker.events.buffers.find("r")
 
 
 async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):
     chosen = {"idempotency_key": "k 1"}
-    assert await worker.run_and_ack(job(**chosen)) == await worker.run_and_ack(job(**chosen)) == DONE
+    assert await run_and_ack(worker, job(**chosen)) == await run_and_ack(worker, job(**chosen)) == DONE
     assert stage.firsts == 1
     with pytest.raises(Conflict, match="'k 1' is already used for another request"):
-        await worker.run_and_ack(job("other", **chosen))
+        await run_and_ack(worker, job("other", **chosen))
 
 
 async def test_a_failed_run_leaves_its_idempotency_key_free(worker, stage):
     stage.fail = True
     with pytest.raises(Invalid):
-        await worker.run_and_ack(job(idempotency_key="k"))
+        await run_and_ack(worker, job(idempotency_key="k"))
     stage.fail = False
-    assert await worker.run_and_ack(job(idempotency_key="k")) == DONE
+    assert await run_and_ack(worker, job(idempotency_key="k")) == DONE
 
 
 @pytest.mark.parametrize("other", [{"owner": "bob"}, {"artefact": "ad:b"}])
 async def test_a_thread_of_another_owner_or_ad_looks_like_none(worker, other):
     """A-R14, X16."""
-    await worker.run_and_ack(job())
-    with pytest.raises(Missing, match="no conversation 't'"):
-        await worker.run_and_ack(job(**other))
+    await run_and_ack(worker, job())
+    with pytest.raises(Missing, match="no thread 't'"):
+        await run_and_ack(worker, job(**other))
 
 
 async def test_steps_are_reported_as_they_happen(storage):
@@ -285,7 +293,7 @@ async def test_steps_are_reported_as_they_happen(storage):
     async with running_worker(
         storage, {"stage": builder.compile()}, WorkerOptions(LEASE_S, replies=REPLIES)
     ) as worker:
-        await worker.run_and_ack(job(), told.append)
+        await run_and_ack(worker, job(), told.append)
     assert told == [{"type": "step", "status": "completed"}]
 
 
@@ -305,17 +313,17 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
 
 
 async def test_a_run_created_twice_because_the_answer_was_lost_is_one_run(storage):
-    wanted, runs = job().to_run_request(), Runs(storage, LEASE_S)
+    wanted, runs = job(), Runs(storage, LEASE_S)
     for _ in range(2):
-        made = await runs.create("t", wanted)
+        made = await runs.create(wanted)
         assert (made.verdict, made.run, made.attempt) == ("start", wanted.id, None)
     assert len(await runs.list_runs("t")) == 1
 
 
 async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thread(storage):
     """An event loop that was busy for longer than its lease does not lose its run."""
-    wanted, runs = job().to_run_request(), Runs(storage, LEASE_S)
-    await runs.create("t", wanted)
+    wanted, runs = job(), Runs(storage, LEASE_S)
+    await runs.create(wanted)
     attempt = await runs.claim("t", wanted.id)
     assert isinstance(attempt, Attempt)
     await storage.redis.delete(keys.run_keys("t").lease)
@@ -326,7 +334,8 @@ async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thr
 async def test_a_thread_is_known_to_its_owner_alone(storage):
     thread = Thread("t", "ana", "stage", "ad:a")
     await threads.bind(storage, thread)
-    assert await threads.get(storage, "t", "ana") == thread
+    found = await threads.get(storage, "t", "ana")
+    assert (found.graph, found.artefact) == ("stage", "ad:a")
     for stranger, name in (("bob", "t"), ("ana", "u")):
         with pytest.raises(Missing):
             await threads.get(storage, name, stranger)

@@ -45,7 +45,7 @@ async def test_what_is_under_way_is_cut_short_and_can_be_taken_up_at_once(
 ) -> None:
     stage.go.clear()
     async with running_worker(storage, {"stage": stage.graph()}, TERMS) as worker:
-        run = (await worker.submit("t", job().to_run_request())).run
+        run = (await worker.submit(job())).run
         await stage.entered.wait()
     assert await status(worker.runs, run) == "pending"
     assert isinstance(await Runs(storage, LEASE_S).claim("t", run), Attempt), "nobody waits for its lease"
@@ -56,8 +56,8 @@ async def test_a_run_that_waits_for_a_dead_workers_lease_is_not_begun_while_stop
 ) -> None:
     dead = Runs(storage, LEASE_S)
     worker = await stack.enter_async_context(running_worker(storage, {"stage": stage.graph()}, TERMS))
-    wanted = job().to_run_request()
-    await dead.create("t", wanted)
+    wanted = job()
+    await dead.create(wanted)
     attempt = await dead.claim("t", wanted.id)
     assert isinstance(attempt, Attempt)
     carrying = asyncio.create_task(worker.execute("t", wanted.id))
@@ -76,7 +76,7 @@ async def test_a_worker_stops_while_redis_hangs(tmp_path: Path, stage: Stage, st
     with redis_running(watchdog.binary(), tmp_path) as server:
         async with connect(server.url) as opened:
             worker = await stack.enter_async_context(running_worker(opened, {"stage": stage.graph()}, TERMS))
-            await worker.submit("t", job().to_run_request())
+            await worker.submit(job())
             await stage.entered.wait()
             server.hang()
             began = time.monotonic()

@@ -18,12 +18,12 @@ from callsheet import storage
 from callsheet.graphs import ad_creation
 from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import Application, NoCounters, use_application
 
 Ts = TypeVarTuple("Ts")
 
 
-class Points:
+class Points(NoCounters):
     """Counts the loop's callbacks from the first call of a tool to the end, and kills at one of them."""
 
     def __init__(self, at):
@@ -34,9 +34,6 @@ class Points:
     def call(self, tool, scope):
         self.calling = True
         return nullcontext(str)
-
-    def count_lookup(self, tool, *, hit):
-        pass
 
     def passed(self):
         if self.calling:
@@ -72,8 +69,8 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
 def turn(at, **asked):
     """As `_turn`, in a loop of its own."""
-    points = CountingLoop.points = guard.counters = Points(at)
-    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+    points = CountingLoop.points = Points(at)
+    with use_application(Application(counters=points)), asyncio.Runner(loop_factory=CountingLoop) as runner:
         runner.run(_turn(at=at, **asked))
     return points.seen
 

@@ -14,7 +14,7 @@ from callsheet.server.http.streaming import HEADERS_S
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from tests.waiting import until
 from tests.wire_graphs import GRAPHS
 
@@ -53,11 +53,11 @@ async def run(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
     config: Any = {"configurable": {"thread_id": thread_id}, "metadata": {"graph_id": graph}}
     await copied.ainvoke(said, config, durability="sync")
     state = await copied.aget_state(config)
-    record = await thread_records.get(storage, thread_id, "local")
+    record = await threads.get(storage, thread_id, "local")
     asked = {
         task.id: [{"id": one.id, "value": one.value} for one in task.interrupts]
         for task in state.tasks
         if task.interrupts
     }
-    await thread_records.record_edit(storage, record, "interrupted" if state.next else "idle", asked)
+    await threads.record_edit(storage, record, "interrupted" if state.next else "idle", asked)
     await saver.aclose()

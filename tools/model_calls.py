@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -23,7 +23,7 @@ from callsheet.storage import model_limits, spending
 from callsheet.storage.model_limits import VendorLimits
 from callsheet.storage.redis import keys
 from callsheet.storage.spending import Account, ModelUsage
-from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import current_application
 
 OUTPUT_TOKENS: Final = 4_096
 """Most output tokens that are expected of a call whose model has no limit set."""
@@ -33,21 +33,6 @@ UNKNOWN_MODEL: Final = "other"
 """Label of a model without a price, so that callers cannot make up labels."""
 
 
-class ModelCounters(Protocol):
-    """Counts model calls."""
-
-    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
-        """Count one call; `outcome` is `ok` or `failed`."""
-        ...
-
-
-class _NoCounters:
-    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
-        del model, outcome, took_s, usage
-
-
-counters: ModelCounters = _NoCounters()
-"""Set once, by the server."""
 _account: ContextVar[Account | None] = ContextVar("account", default=None)
 
 
@@ -105,14 +90,18 @@ class _Charged:
         output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
         estimate = _cost(self.model, self.input_tokens, output) or 0.0
         opened = await storage.current()
-        over = await spending.reserve(opened, self.account, self.id, estimate, guard.policy.budgets, LEASE_S)
+        budgets = current_application().policy.budgets
+        over = await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S)
         if over:
             raise BudgetExceeded(over)
 
     async def settle(self, messages: Sequence[BaseMessage], answer: AIMessage | None, took_s: float) -> None:
         usage = _usage(self.model, messages, answer) if answer else None
-        name = self.model if guard.policy.prices.get(self.model) else UNKNOWN_MODEL
-        counters.count_model_call(name, "ok" if answer else "failed", took_s, usage or ModelUsage())
+        application = current_application()
+        name = self.model if application.policy.prices.get(self.model) else UNKNOWN_MODEL
+        application.counters.count_model_call(
+            name, "ok" if answer else "failed", took_s, usage or ModelUsage()
+        )
         opened = await storage.current()
         await spending.settle(opened, self.account, self.id, self.model, usage)
         if self.limits:
@@ -154,4 +143,4 @@ def _estimate_tokens(messages: Sequence[BaseMessage], tools: Sequence[dict[str, 
 
 
 def _cost(model: str, read: int, written: int, cached: int = 0) -> float | None:
-    return pricing.cost(model, read, written, cached=cached, table=guard.policy.prices)
+    return pricing.cost(model, read, written, cached=cached, table=current_application().policy.prices)

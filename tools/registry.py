@@ -218,17 +218,17 @@ class Registry(Mapping[str, Tool]):
                 # Removed last, so that other threads wait for the lock until the domain is complete.
                 self._unloaded.pop(domain, None)
 
-    def add(self, item: Tool, domain: str, *, replace: bool = False) -> None:
-        """Add a tool to a domain; `replace` takes the place of one with its name.
+    def add(self, item: Tool, domain: str) -> None:
+        """Add a tool to a domain.
 
         Raises `Broken` for a second tool of a name and for a bad definition.
         """
         self.load()
-        self._put(item, domain, replace=replace)
+        self._put(item, domain)
 
-    def _put(self, item: Tool, domain: str, *, replace: bool = False) -> None:
+    def _put(self, item: Tool, domain: str) -> None:
         check_tool(item)
-        if item.name in self._tools and not replace:
+        if item.name in self._tools:
             raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
         self._tools[item.name] = item
         self._domains[item.name] = domain

@@ -25,7 +25,7 @@ from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
-from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.model_calls import call_model
@@ -216,4 +216,4 @@ def _cost(model: BaseChatModel, raw: AIMessage) -> float | None:
     used = raw.usage_metadata
     name = str(raw.response_metadata.get("model_name") or getattr(model, "model_name", ""))
     read, written = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
-    return pricing.cost(name, read, written, table=guard.policy.prices)
+    return pricing.cost(name, read, written, table=current_application().policy.prices)

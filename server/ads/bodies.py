@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from callsheet.server.ads.replies import Ducking, Fade, Gain
-from callsheet.server.ads.service import ChatRequest, GenerateRequest
 from callsheet.server.http.requests import ModelChoice, Number
 
 Brief = Annotated[
@@ -38,40 +37,12 @@ class AdGenerate(_AdFields):
     duration: Number | None = Field(None, description="The spot's length in seconds; wins over the brief's")
     useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
 
-    def to_request(self, owner: str, idempotency_key: str | None) -> GenerateRequest:
-        """Return the body as a request of the service."""
-        return GenerateRequest(
-            ad_id=self.adId,
-            brief=self.brief,
-            language=self.language,
-            market=self.market,
-            duration=self.duration,
-            conversation_id=self.conversationId,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=idempotency_key,
-        )
-
 
 class AdChat(_AdFields):
     """A message about an ad (A55)."""
 
     message: str
     duration: Number | None = Field(None, description="The spot's length in seconds from now on")
-
-    def to_request(self, ad_id: str, owner: str, idempotency_key: str | None) -> ChatRequest:
-        """Return the body as a request of the service."""
-        return ChatRequest(
-            ad_id=ad_id,
-            message=self.message,
-            conversation_id=self.conversationId,
-            language=self.language,
-            market=self.market,
-            duration=self.duration,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=idempotency_key,
-        )
 
 
 class _Strict(BaseModel):

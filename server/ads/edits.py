@@ -22,7 +22,6 @@ from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads import voices
@@ -101,14 +100,6 @@ async def find_ad(storage: Storage, name: str, owner: str) -> AdRef:
         raise Missing(f"there is no ad {name!r}", remedy="make it with POST /api/ai/generate")
     thread = Thread(meta.get("thread") or name, owner, service.GRAPH, f"{service.KIND}:{name}")
     return AdRef(storage, artefact, thread, meta)
-
-
-async def resolve_ad_id(storage: Storage, name: str, owner: str) -> str:
-    """Return the id of the ad that `find_ad` returns, or `name` if there is none."""
-    try:
-        return (await find_ad(storage, name, owner)).artefact.id
-    except Missing:
-        return name
 
 
 def require_stream(stream: str) -> str:
@@ -267,5 +258,5 @@ async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> 
 
 async def clear_conversation(ref: AdRef, saver: BaseCheckpointSaver[int]) -> None:
     """Delete the ad's conversation but not its versions; raise `Busy` while a run has the thread."""
-    async with thread_records.hold(ref.storage, ref.thread.id, ref.thread.owner):
+    async with threads.hold(ref.storage, ref.thread.id, ref.thread.owner):
         await saver.adelete_thread(ref.thread.id)

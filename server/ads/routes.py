@@ -13,7 +13,7 @@ from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.service import CHAT
+from callsheet.server.artefacts.service import CHAT, Caller
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -21,8 +21,8 @@ from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.ads.timeline import Timeline
+from callsheet.storage.runs.records import RunRequest
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=JsonReply)
 _READ = (400, 403, 404, 500, 503, 504)
@@ -40,8 +40,8 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
     `step`, `drafts`, then `result` or `error`. Words of an answer that broke off and was asked for again have
     another `messageId` than those that count. `Last-Event-ID` resumes the stream of an equal request.
     """
-    ad_request = body.to_request(current_owner(request), idempotency_key)
-    return await _execute(request, await service.generate_run(app_context(request).storage, ad_request))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.generate_run(app_context(request).storage, body, caller))
 
 
 @router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -50,10 +50,8 @@ async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
-    ctx = app_context(request)
-    resolved_id = await edits.resolve_ad_id(ctx.storage, ad_id, current_owner(request))
-    ad_request = body.to_request(resolved_id, current_owner(request), idempotency_key)
-    return await _execute(request, await service.chat_run(ctx.worker, ctx.storage, ad_request))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.chat_run(app_context(request).worker, ad_id, body, caller))
 
 
 @router.get("/ads", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=AdList))
@@ -140,10 +138,10 @@ async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
     return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
 
 
-async def _execute(request: Request, domain_run: DomainRun) -> Response:
+async def _execute(request: Request, run_request: RunRequest) -> Response:
     ctx = app_context(request)
     if events.wants_event_stream(request):
-        streamed = replace(domain_run, stream_modes=CHAT)
-        return await stream_turn(request, streamed, partial(service.claim, ctx.storage, domain_run))
-    reply, ack = await service.run(ctx.worker, ctx.storage, domain_run)
+        run_request = replace(run_request, request={**run_request.request, "stream_mode": [*CHAT]})
+        return await stream_turn(request, run_request, partial(service.submit, ctx.worker, run_request))
+    reply, ack = await service.run(ctx.worker, run_request)
     return JsonReply(reply, background=BackgroundTask(ack))

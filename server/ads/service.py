@@ -3,16 +3,24 @@
 REST and the command line build the same runs, so each can continue the other's ads.
 """
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
-from callsheet.server.artefacts.service import ArtefactService, RequestOptions, answer_in_words, question_view
+from callsheet.server.ads.bodies import AdChat, AdGenerate
+from callsheet.server.artefacts import service as artefact_service
+from callsheet.server.artefacts.service import (
+    ArtefactService,
+    Caller,
+    answer_in_words,
+    question_view,
+    run_request,
+)
 from callsheet.server.artefacts.turn_view import turn_fields
 from callsheet.server.artefacts.turns import clean_message, human_message, last_message, turn_use
-from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
@@ -20,7 +28,7 @@ from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
 from callsheet.storage.artefacts import mixer as mixers
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads.drafts import script_language, spot_s
@@ -29,118 +37,83 @@ from callsheet.tools.guard.call import Scope
 GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
 ADS: Final = ArtefactService(GRAPH, KIND, "adId")
-GENERATE_ACTION: Final = "generate"
-"""Value of `ask` in the body of a run that makes an ad."""
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 """Error of a chat about an ad without a conversation (A57)."""
 
 
-@dataclass(frozen=True)
-class GenerateRequest(RequestOptions):
-    """A brief for a new ad (A50)."""
-
-    ad_id: str
-    brief: object
-    """A text or an object; not validated yet."""
-    language: str | None = None
-    """Overrides the brief's."""
-    market: str | None = None
-    """Overrides the brief's."""
-    conversation_id: str | None = None
-    duration: float | None = None
-    """Length of the spot in seconds; overrides the brief's."""
-
-
-@dataclass(frozen=True)
-class ChatRequest(RequestOptions):
-    """A message about an existing ad (A55)."""
-
-    ad_id: str
-    message: str
-    conversation_id: str | None = None
-    language: str | None = None
-    """New language of the ad."""
-    market: str | None = None
-    """New market of the ad."""
-    duration: object = None
-    """New length of the spot in seconds; not validated yet."""
-
-
-async def generate_run(storage: Storage, request: GenerateRequest) -> DomainRun:
+async def generate_run(storage: Storage, body: AdGenerate, caller: Caller) -> RunRequest:
     """Return the run that makes an ad, or restarts an existing one from another brief; write nothing.
 
     Raises `Invalid` for an invalid brief, and `Missing` for another ad's conversation.
     """
-    parsed_brief = brief.parse(
-        request.brief, language=request.language, market=request.market, duration=request.duration
-    )
-    thread = await ADS.find_thread(storage, request.ad_id, request.owner, request.conversation_id)
+    parsed_brief = brief.parse(body.brief, language=body.language, market=body.market, duration=body.duration)
+    thread = await ADS.find_thread(storage, body.adId, caller.owner, body.conversationId)
     graph_input: dict[str, Any] = {
-        "ad_id": request.ad_id,
+        "ad_id": body.adId,
         "brief": parsed_brief,
         "language": parsed_brief["language"],
         "market": parsed_brief["market"],
         "messages": [human_message(brief.message(parsed_brief))],
     }
-    return request.domain_run(thread, {"ask": GENERATE_ACTION, "brief": parsed_brief}, input=graph_input)
+    request = run_request(thread, caller, {"ask": "generate", "brief": parsed_brief}, input=graph_input)
+    # The claim stores the brief's facts where there are none.
+    return replace(request, precondition=None)
 
 
-async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
+async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: Caller) -> RunRequest:
     """Return the run that continues a conversation; changed settings are added to the message as notes.
 
-    A plain yes or no answers a pending question.
-    Writes nothing. Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy`
-    during its first run, and `Missing` for another ad's conversation (A-R14).
+    `ad_id` may be the conversation's id (X5). A plain yes or no answers a pending question. Writes nothing.
+    Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy` during its first
+    run, and `Missing` for another ad's conversation (A-R14).
     """
-    text = clean_message(request.message)
-    thread = await ADS.find_thread(storage, request.ad_id, request.owner, request.conversation_id)
-    values: Mapping[str, Any] = (await worker.state(thread)).values
+    text = clean_message(body.message)
+    thread = await _find_thread(worker.storage, ad_id, caller.owner, body.conversationId)
+    state = await worker.state(thread)
+    values: Mapping[str, Any] = state.values
     if not values.get("messages"):
         await worker.runs.require_idle(thread.id)
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
-    if answer_run := await answer_in_words(worker, request, thread, text):
+    if answer_run := answer_in_words(pending_interrupts(state), caller, thread, text):
         return answer_run
-    changes, notes = _changes(values, request)
-    return request.domain_run(
-        thread,
-        {
-            "ask": "chat",
-            "message": text,
-            "language": request.language,
-            "market": request.market,
-            "duration": request.duration,
-        },
-        input={"ad_id": request.ad_id, **changes, "messages": [human_message("\n".join((text, *notes)))]},
+    changes, notes = _changes(values, body)
+    settings = {"language": body.language, "market": body.market, "duration": body.duration}
+    graph_input = {
+        "ad_id": ADS.artefact_id(thread),
+        **changes,
+        "messages": [human_message("\n".join((text, *notes)))],
+    }
+    return run_request(thread, caller, {"ask": "chat", "message": text, **settings}, input=graph_input)
+
+
+async def _find_thread(storage: Storage, name: str, owner: str, conversation_id: str | None) -> Thread:
+    """Return the thread of the ad that is called `name`, or whose conversation is (X5)."""
+    thread, named = await asyncio.gather(
+        ADS.find_thread(storage, name, owner, conversation_id), threads.find(storage, name, owner)
     )
+    if thread.is_stored or not named or named.graph != GRAPH or named.artefact in {"", f"{KIND}:{name}"}:
+        return thread
+    return await ADS.find_thread(storage, ADS.artefact_id(named), owner, conversation_id, named)
 
 
-async def run_and_ack(
-    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
-) -> dict[str, Any]:
-    """Execute and acknowledge a run; return the reply as `run` does."""
-    reply, ack = await run(worker, storage, domain_run, report)
-    await ack()
-    return reply
-
-
-async def claim(storage: Storage, domain_run: DomainRun) -> None:
-    """Record the ad as its owner's, so that its conversation can continue after a failed first turn.
+async def submit(worker: Worker, request: RunRequest) -> Created:
+    """Record a run, and before it the ad as its owner's, whose conversation can continue after a failed turn.
 
     Raises `Missing` if the ad has another conversation.
     """
-    facts = ad_facts(domain_run.input) if domain_run.body["ask"] == GENERATE_ACTION else {}
-    await ADS.claim(storage, domain_run.thread, facts)
+    graph_input = request.request["input"] or {}
+    facts = ad_facts(graph_input) if "brief" in graph_input else {}
+    return await artefact_service.submit(worker, request, facts)
 
 
 async def run(
-    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
+    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
 ) -> tuple[dict[str, Any], Ack]:
-    """Claim the ad and execute a run; return its reply, with `timeline` and `mixer`, and its acknowledgement.
+    """Execute a run and return its reply, with `timeline` and `mixer`, and its acknowledgement.
 
-    Raises what `claim` raises.
+    Raises what `submit` raises.
     """
-    await claim(storage, domain_run)
-    return await (worker.run(domain_run, report) if report else worker.run(domain_run))
+    return await worker.follow(request.thread, await submit(worker, request), report)
 
 
 def reply_builder(storage: Storage) -> BuildReply:
@@ -152,9 +125,13 @@ def reply_builder(storage: Storage) -> BuildReply:
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
-        await ADS.artefact(storage, thread).set_facts(facts)
-        used = await turn_use(storage, run.owner, run.thread, state)
-        return turn_view(thread, state) | used | await timing(storage, thread, facts)
+        _, used, timed = await asyncio.gather(
+            ADS.artefact(storage, thread).set_facts(facts),
+            turn_use(storage, run.owner, run.thread, state),
+            timing(storage, thread, facts),
+        )
+        reply: dict[str, Any] = turn_view(thread, state) | used | timed
+        return reply
 
     return build
 
@@ -167,9 +144,10 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
-    streams = await artefact.streams(ad.STREAMS)
+    streams, stored = await asyncio.gather(
+        artefact.streams(ad.STREAMS), mixers.read(storage, KIND, artefact.stored_id)
+    )
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
-    stored = await mixers.read(storage, KIND, artefact.stored_id)
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 
 
@@ -199,20 +177,17 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _changes(values: Mapping[str, Any], request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
-    """Return the state keys that a request changes, and notes on the changes for the model."""
+def _changes(values: Mapping[str, Any], body: AdChat) -> tuple[dict[str, Any], list[str]]:
+    """Return the state keys that a message changes, and notes on the changes for the model."""
     changes: dict[str, Any] = {}
     notes: list[str] = []
     old = ad_facts(values)
-    if request.language and (language := brief.language_name(request.language)) != old["language"]:
+    if body.language and (language := brief.language_name(body.language)) != old["language"]:
         changes["language"] = language
         notes.append(f"(Ad language now: {language})")
-    if request.market and request.market.strip() != old["market"]:
-        changes["market"] = request.market.strip()
-    if (
-        request.duration is not None
-        and f"{(length_s := brief.seconds(request.duration)):g}" != old["spotSeconds"]
-    ):
+    if body.market and body.market.strip() != old["market"]:
+        changes["market"] = body.market.strip()
+    if body.duration is not None and f"{(length_s := brief.seconds(body.duration)):g}" != old["spotSeconds"]:
         old_brief = ad_creation.brief_of(cast("AdState", values)) or brief.parse(values["messages"][0].text)
         changes["brief"] = {**old_brief, "duration": length_s}
         notes.append(f"(Spot now: {length_s:g} s)")

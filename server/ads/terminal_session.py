@@ -6,9 +6,10 @@ from typing import Any
 
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service
-from callsheet.server.ads.service import ADS, ChatRequest, GenerateRequest
+from callsheet.server.ads.bodies import AdChat, AdGenerate
+from callsheet.server.ads.service import ADS
+from callsheet.server.artefacts.service import Caller, thread_of
 from callsheet.server.artefacts.turns import identifier
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
@@ -20,6 +21,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -28,7 +30,7 @@ from callsheet.storage.threads.threads import Thread
 class CliRequest:
     """A turn requested in the terminal."""
 
-    content: object
+    content: Any
     """The brief, a text or an object; with `thread` the message."""
     ad_id: str = ""
     """Id of the new ad; empty with `thread`."""
@@ -67,33 +69,25 @@ class CliTurn:
 async def run(request: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
     """Execute the turn and return its result; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: ad_creation.graph}) as (worker, storage):
-        domain_run = await _domain_run(worker, storage, request)
-        reply = await service.run_and_ack(worker, storage, domain_run, report)
-        return await _turn(worker, storage, domain_run.thread, reply)
+        run_request = await _run_request(worker, request)
+        reply, ack = await service.run(worker, run_request, report)
+        await ack()
+        return await _turn(worker, storage, thread_of(run_request), reply)
 
 
-async def _domain_run(worker: Worker, storage: Storage, request: CliRequest) -> DomainRun:
+async def _run_request(worker: Worker, request: CliRequest) -> RunRequest:
+    caller = Caller(context=request.context)
+    settings: dict[str, Any] = {
+        "language": request.language,
+        "market": request.market,
+        "duration": request.duration_s,
+    }
     if not request.thread:
-        brief = GenerateRequest(
-            request.ad_id,
-            request.content,
-            request.language,
-            request.market,
-            duration=request.duration_s,
-            context=request.context,
-        )
-        return await service.generate_run(storage, brief)
-    ad_id, thread_id = await _ids(storage, request.thread)
-    message = ChatRequest(
-        ad_id,
-        str(request.content),
-        thread_id,
-        request.language,
-        request.market,
-        request.duration_s,
-        context=request.context,
-    )
-    return await service.chat_run(worker, storage, message)
+        brief = AdGenerate.model_construct(adId=request.ad_id, brief=request.content, **settings)
+        return await service.generate_run(worker.storage, brief, caller)
+    ad_id, thread_id = await _ids(worker.storage, request.thread)
+    message = AdChat.model_construct(message=str(request.content), conversationId=thread_id, **settings)
+    return await service.chat_run(worker, ad_id, message, caller)
 
 
 async def _ids(storage: Storage, name: str) -> tuple[str, str]:

@@ -21,13 +21,12 @@ from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import file as thread_file
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.export import ExportSource, export_lines
 from callsheet.storage.threads.file import ArtefactEntry, ThreadFile
 from callsheet.storage.threads.importing import Importer
 from callsheet.storage.threads.lines import ValueCodec
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads.threads import Thread
 
 if TYPE_CHECKING:
     from callsheet.server.bootstrap import Workflows
@@ -66,7 +65,7 @@ async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> A
 
     Raises `Missing` if the thread does not exist; the first line raises `Busy` while a run is active.
     """
-    record = await thread_records.get(archive.storage, thread_id, owner)
+    record = await threads.get(archive.storage, thread_id, owner)
     for name in await threads.artefacts_of(archive.storage, record.id):
         archive.workflow(name.partition(":")[0])
     source = ExportSource(archive.storage, archive.saver, archive.streams_of)
@@ -75,7 +74,7 @@ async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> A
 
 async def import_thread(
     archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
-) -> ThreadRecord:
+) -> Thread:
     """Import the thread in the file for `owner`, under `new_id` if given, and return its record.
 
     The file is checked completely before anything is written. `trusted` constructs types of any library,
@@ -97,7 +96,7 @@ async def import_thread(
     return await Importer(archive.storage, archive.saver).import_thread(file, owner)
 
 
-async def copy_with_artefacts(archive: ThreadArchive, record: ThreadRecord, new_id: str) -> None:
+async def copy_with_artefacts(archive: ThreadArchive, record: Thread, new_id: str) -> None:
     """Copy a thread under `new_id` with its artefacts; the copy's states name the copied artefacts.
 
     A copy is written whole or not at all. Raises `Busy` while a run is active.

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import Frames, FrameTranslator, StreamPosition, Turn
+from callsheet.server.artefacts.service import thread_of
 from callsheet.server.artefacts.turn_events import TurnTranslator
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses
@@ -21,10 +22,9 @@ from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.runtime.encoding import dumps
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import OPEN_STATUSES
+from callsheet.storage.runs.records import OPEN_STATUSES, Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -69,38 +69,35 @@ async def stream_conversation(
 
 
 async def stream_turn(
-    request: Request, domain_run: DomainRun, claim: Callable[[], Awaitable[None]]
+    request: Request, run_request: RunRequest, submit: Callable[[], Awaitable[Created]]
 ) -> StreamingReply:
     """Start a run, or join the one of the same request, and stream its events to its end.
 
-    `claim` makes the thread the owner's before its first run. With a `Last-Event-ID` nothing is started:
+    `submit` records the run. With a `Last-Event-ID` nothing is started:
     the stream of that event goes on. Raises `Invalid` for a malformed id, `Missing` for an event that is not
     or no longer stored, and `Conflict` for an event of another request.
     """
-    ctx, thread = app_context(request), domain_run.thread
+    ctx, thread = app_context(request), thread_of(run_request)
     if last := request.headers.get("last-event-id"):
         since = conversation_stream.parse_position(last)
-        turn = await _find_turn(ctx, domain_run, since)
+        turn = await _find_turn(ctx, run_request, since)
     else:
-        await claim()
-        turn = await _start_turn(ctx, domain_run)
+        turn = await _turn_of(ctx, thread.id, await submit())
         since = StreamPosition(turn.start)
     frames = conversation_stream.follow_turn(ctx, turn, since, _translator(ctx, thread))
     place = f"/api/conversations/{quote(thread.id, safe='')}/events"
     return event_stream_reply(_server_events(frames), headers={"Content-Location": place})
 
 
-async def _start_turn(ctx: AppContext, domain_run: DomainRun) -> Turn:
-    thread = domain_run.thread.id
-    created = await ctx.worker.submit(thread, domain_run.to_run_request())
+async def _turn_of(ctx: AppContext, thread: str, created: Created) -> Turn:
     start = created.since
     if created.verdict != "start":
         start = await conversation_stream.start_of_turn(ctx, thread, created.run) or events.START_ID
     return Turn(thread, created.run, start, open=created.verdict != "replay")
 
 
-async def _find_turn(ctx: AppContext, domain_run: DomainRun, since: StreamPosition) -> Turn:
-    thread = await threads.get(ctx.storage, domain_run.thread.id, domain_run.thread.owner)
+async def _find_turn(ctx: AppContext, run_request: RunRequest, since: StreamPosition) -> Turn:
+    thread = await threads.get(ctx.storage, run_request.thread, run_request.owner)
     event = await events.find(ctx.storage, thread.id, since.event)
     place = f"GET /api/conversations/{thread.id}/events goes on after it"
     if event is None or not event.run:
@@ -110,7 +107,7 @@ async def _find_turn(ctx: AppContext, domain_run: DomainRun, since: StreamPositi
         )
     run = await ctx.worker.runs.get(thread.id, event.run)
     # Another request would be lost: its caller would take the end of an earlier one for its own.
-    if run.fingerprint != domain_run.to_run_request().fingerprint or not run.fingerprint:
+    if run.fingerprint != run_request.fingerprint or not run.fingerprint:
         raise Conflict(f"event {str(since)!r} belongs to another request", remedy=place)
     start = await conversation_stream.start_of_turn(ctx, thread.id, run.id, event.id)
     return Turn(thread.id, run.id, start, open=run.status in OPEN_STATUSES)

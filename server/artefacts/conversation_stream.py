@@ -16,7 +16,7 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import END, PAUSED, START_ID, Event, id_before, is_event_id, order_of
 from callsheet.storage.runs.records import OPEN_STATUSES
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 FROM_START: Final = "0"
@@ -122,7 +122,7 @@ async def follow_conversation(
     # The frames of a turn depend on its earlier events.
     earlier = await events.find(ctx.storage, thread.id, since.event)
     start = await start_of_turn(ctx, thread.id, earlier.run, earlier.id) if earlier else ""
-    is_readable = partial(thread_records.find, ctx.storage, thread.id, thread.owner)
+    is_readable = partial(threads.find, ctx.storage, thread.id, thread.owner)
     async with aclosing(ctx.worker.events.follow(thread.id, start or since.event, is_readable)) as source:
         async for frame in _frames(source, since, translator):
             yield frame

@@ -8,8 +8,14 @@ from typing import Any
 
 from callsheet.nodes.workflow import workflow_of
 from callsheet.server import bootstrap
+from callsheet.server.artefacts.service import (
+    Caller,
+    pending_questions,
+    resume_fields,
+    run_and_ack,
+    run_request,
+)
 from callsheet.server.artefacts.turns import (
-    checked_context,
     clean_message,
     human_message,
     identifier,
@@ -19,7 +25,6 @@ from callsheet.server.cli.text_input import program
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.graphs_file import read_graphs_file
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
@@ -27,6 +32,7 @@ from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -75,7 +81,7 @@ async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> 
         worker, storage = await stack.enter_async_context(local_worker(settings, graphs))
         spec = workflow_of(graphs[request.graph])
         thread = await _thread(storage, request, spec.kind if spec else "")
-        await worker.run_and_ack(await _domain_run(worker, thread, request), report)
+        await run_and_ack(worker, await _run_request(worker, thread, request), report)
         state = await worker.state(thread)
         questions = pending_interrupts(state)
         return GraphTurn(
@@ -96,24 +102,18 @@ async def _thread(storage: Storage, request: GraphRequest, kind: str) -> Thread:
     return thread
 
 
-async def _domain_run(worker: Worker, thread: Thread, request: GraphRequest) -> DomainRun:
-    context = checked_context(request.context)
+async def _run_request(worker: Worker, thread: Thread, request: GraphRequest) -> RunRequest:
+    caller = Caller(context=request.context)
     if request.answer is not None:
-        pending = pending_interrupts(await worker.state(thread))
+        pending = await pending_questions(worker, thread)
         if not pending:
             raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
-        return DomainRun(
-            thread,
-            {},
-            {},
-            context=context,
-            answers={pending[0].id: request.answer},
-            questions={pending[0].id: sha256_of(pending[0].value)},
-            repeatable=True,
-        )
+        answers = {pending[0].id: request.answer}
+        questions = {pending[0].id: sha256_of(pending[0].value)}
+        return run_request(thread, caller, {}, repeatable=True, **resume_fields(answers, questions))
     graph_input = dict(request.input or {})
     if request.message:
         graph_input["messages"] = [human_message(clean_message(request.message))]
     if not graph_input:
         raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
-    return DomainRun(thread, graph_input, {}, context=context, repeatable=True)
+    return run_request(thread, caller, {}, repeatable=True, input=graph_input)

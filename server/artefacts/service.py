@@ -1,21 +1,31 @@
-"""Parts that the services of all kinds of artefact share."""
+"""The way of a domain's request to its run: find the thread, make the request, bind, record.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+REST, web socket and terminal share it. It takes at most four round trips to Redis until a run is recorded.
+"""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from langgraph.types import Interrupt
 
 from callsheet.server.artefacts.turns import checked_context, checked_idempotency_key, find_thread, identifier
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.run_request import DomainRun
-from callsheet.server.runtime.worker import Worker
+from callsheet.server.runtime.worker import Ack, OnProgress, Worker
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Missing
 from callsheet.state.owners import LOCAL
+from callsheet.state.plan import canonical_json
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import ScriptCall, execute_all
+from callsheet.storage.runs.records import Created, RunRequest, ThreadPrecondition, request_fields
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -25,26 +35,14 @@ CHAT: Final = ("custom", "messages-tuple")
 """Stream modes of a chat: steps and message chunks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestOptions:
-    """Fields of every request: the model's context, the owner and the idempotency key."""
+@dataclass(frozen=True)
+class Caller:
+    """The caller of a request, and what a request says beside its body."""
 
-    context: Context = field(default_factory=Context)
     owner: str = LOCAL
     idempotency_key: str | None = None
-
-    def domain_run(self, thread: Thread, body: Mapping[str, Any], **fields: Any) -> DomainRun:
-        """Return the run for `body` on a thread; `fields` are further fields of `DomainRun`.
-
-        Raises `Invalid` for an unknown provider or a malformed idempotency key.
-        """
-        return DomainRun(
-            thread=thread,
-            body={**body, "context": self.context},
-            context=checked_context(self.context),
-            idempotency_key=checked_idempotency_key(self.idempotency_key),
-            **fields,
-        )
+    context: Context = field(default_factory=Context)
+    """Wishes about the model."""
 
 
 @dataclass(frozen=True)
@@ -65,44 +63,141 @@ class ArtefactService:
         return Artefact(storage, self.kind, self.artefact_id(thread), thread.owner)
 
     async def find_thread(
-        self, storage: Storage, name: str, owner: str, conversation_id: str | None = None
+        self,
+        storage: Storage,
+        name: str,
+        owner: str,
+        conversation_id: str | None = None,
+        at_hand: Thread | None = None,
     ) -> Thread:
-        """Return the thread of the owner's artefact `name`, which need not exist yet.
+        """Return the thread of the owner's artefact `name`, which need not exist yet; see `find_thread`.
 
         Raises `Invalid` for a malformed id, and `Missing` for the thread of another artefact.
         """
         artefact = Artefact(storage, self.kind, identifier(name, self.id_name), owner)
-        return await find_thread(storage, self.graph, artefact, owner, conversation_id)
+        return await find_thread(storage, self.graph, artefact, owner, conversation_id, at_hand)
 
     async def require_thread(self, storage: Storage, name: str, owner: str) -> Thread:
         """Return the existing thread of the owner's artefact; raise `Missing` if there is none."""
+        thread = await self.find_thread(storage, name, owner)
+        if thread.is_stored:
+            return thread
         try:
-            return await threads.get(storage, (await self.find_thread(storage, name, owner)).id, owner)
+            return await threads.get(storage, thread.id, owner)
         except Missing:
             raise Missing(
                 f"there is no conversation about {self.kind} {name!r}", remedy="start one with a message"
             ) from None
 
-    async def claim(self, storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
-        """Bind the thread and its artefact to the owner and list the artefact, before its first run.
 
-        Calling twice is safe. Raises `Missing` for another owner's, and `Conflict` for a thread of another
-        workflow.
-        """
-        await threads.bind(storage, thread)
-        await self.artefact(storage, thread).open(owner=thread.owner, thread=thread.id, facts=facts or {})
-        await indexes.touch(storage, thread.owner, self.kind, self.artefact_id(thread))
+async def claim(storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
+    """Bind the thread and its artefact to the owner and list them, before their first run.
+
+    Twice is safe. Raises `Missing` for another owner's, and `Conflict` for a thread of another workflow.
+    """
+    # The artefact comes second: it keeps its thread for ever, which must be the owner's.
+    await threads.bind(storage, thread)
+    await asyncio.gather(
+        _open(storage, thread, facts or {}), execute_all(storage.redis, _touch_calls(thread))
+    )
 
 
-async def answer_in_words(
-    worker: Worker, request: RequestOptions, thread: Thread, text: str
-) -> DomainRun | None:
-    """Return the run that answers a pending question by a plain yes or no; None for any other message."""
+async def _open(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> None:
+    kind, _, name = thread.artefact.partition(":")
+    if name:
+        artefact = Artefact(storage, kind, name, thread.owner)
+        await artefact.open(owner=thread.owner, thread=thread.id, facts=facts)
+
+
+def _touch_calls(thread: Thread) -> list[ScriptCall]:
+    kind, _, name = thread.artefact.partition(":")
+    calls = [indexes.touch_call(thread.owner, kind, name)] if name else []
+    return [*calls, indexes.touch_thread_call(thread.owner, thread.id)]
+
+
+def run_request(
+    thread: Thread, caller: Caller, body: Mapping[str, Any], *, repeatable: bool = False, **fields: Any
+) -> RunRequest:
+    """Return the request of a run on the thread, refused while another run has it; `fields` are the run's.
+
+    Equal bodies are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
+    malformed idempotency key.
+    """
+    context = checked_context(caller.context)
+    questions: Mapping[str, str] = fields.get("questions") or {}
+    return RunRequest(
+        thread=thread.id,
+        id=str(uuid.uuid4()),
+        graph=thread.graph,
+        owner=thread.owner,
+        request=request_fields(**{"context": context, "stream_mode": [*STEPS], "reply": True} | fields),
+        strategy="reject",
+        artefact=thread.artefact,
+        fingerprint="" if repeatable else fingerprint(thread, caller, body),
+        idempotency_key=checked_idempotency_key(caller.idempotency_key),
+        precondition=_precondition(thread) if thread.is_stored else None,
+        questions=tuple(f"{name}:{digest}" for name, digest in questions.items()),
+    )
+
+
+def fingerprint(thread: Thread, caller: Caller, body: Mapping[str, Any]) -> str:
+    """Return the digest of a request by its body; equal requests resume each other's run."""
+    text = canonical_json([thread.graph, thread.owner, {**body, "context": caller.context}])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def thread_of(request: RunRequest) -> Thread:
+    """Return the thread of a request, which need not exist yet."""
+    return Thread(request.thread, request.owner, request.graph, request.artefact)
+
+
+def _precondition(thread: Thread) -> ThreadPrecondition:
+    return ThreadPrecondition(thread.owner, "", "", thread.graph)
+
+
+async def submit(worker: Worker, request: RunRequest, facts: Mapping[str, str] | None = None) -> Created:
+    """Record the run and have it executed; raise as `claim` and `Runs.create`.
+
+    Without a precondition the thread and its artefact, with these facts, are claimed first.
+    """
+    thread = thread_of(request)
+    if request.precondition is None:
+        await claim(worker.storage, thread, facts)
+        request = replace(request, precondition=_precondition(thread))
+    while True:
+        touching = execute_all(worker.storage.redis, _touch_calls(thread))
+        created: Created = (await asyncio.gather(worker.submit(request), touching))[0]
+        if created.verdict != "changed":
+            return created
+        # The thread was deleted after it was read.
+        await claim(worker.storage, thread, facts)
+
+
+async def run(
+    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
+) -> tuple[dict[str, Any], Ack]:
+    """Execute the request, here or in another process; return and raise as `submit` and `Worker.follow`."""
+    return await worker.follow(request.thread, await submit(worker, request), report)
+
+
+async def run_and_ack(
+    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
+) -> dict[str, Any]:
+    """Execute the request and return its reply."""
+    reply, ack = await run(worker, request, report)
+    await ack()
+    return reply
+
+
+def answer_in_words(
+    pending: Sequence[Interrupt], caller: Caller, thread: Thread, text: str
+) -> RunRequest | None:
+    """Return the run that answers the pending question by a plain yes or no; None for any other message."""
     answer = consent(text)
-    if answer is None or not pending_interrupts(await worker.state(thread)):
+    if answer is None or not pending:
         return None
     decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
-    return await answer_interrupt(worker, request, thread, {"decisions": [decision]})
+    return answer_interrupt(pending, caller, thread, {"decisions": [decision]})
 
 
 def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,27 +205,33 @@ def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": name, "actions": list(value.get("action_requests", ()))}
 
 
-async def answer_interrupt(
-    worker: Worker, request: RequestOptions, thread: Thread, answer: Any, question_id: str | None = None
-) -> DomainRun:
-    """Return the run that answers a pending question, by default the only one; it is bound to that question.
+def answer_interrupt(
+    pending: Sequence[Interrupt], caller: Caller, thread: Thread, answer: Any, question_id: str | None = None
+) -> RunRequest:
+    """Return the run that answers a pending question, by default the first; it is bound to that question.
 
     Raises `Conflict` if no such question is pending.
     """
-    pending = {interrupt.id: interrupt for interrupt in pending_interrupts(await worker.state(thread))}
-    answered_id = question_id or next(iter(pending), "")
-    if answered_id not in pending:
+    values = {interrupt.id: interrupt.value for interrupt in pending}
+    answered_id = question_id or next(iter(values), "")
+    if answered_id not in values:
         raise Conflict(
-            "nothing waits for an answer"
-            if not pending
-            else f"question {answered_id!r} does not wait for an answer",
+            f"question {answered_id!r} does not wait for an answer"
+            if pending
+            else "nothing waits for an answer",
             remedy="read the conversation; say in a message what you want instead",
         )
-    return request.domain_run(
-        thread,
-        {"ask": "decision", "answer": answer, "question": answered_id},
-        input={},
-        stream_modes=CHAT,
-        answers={answered_id: answer},
-        questions={answered_id: sha256_of(pending[answered_id].value)},
-    )
+    body = {"ask": "decision", "answer": answer, "question": answered_id}
+    answers = {answered_id: answer}
+    questions = {answered_id: sha256_of(values[answered_id])}
+    return run_request(thread, caller, body, **resume_fields(answers, questions), stream_mode=[*CHAT])
+
+
+def resume_fields(answers: Mapping[str, Any], questions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a run that answers questions; both by question id, `questions` the digests."""
+    return {"command": {"resume": answers}, "answers": answers, "questions": questions}
+
+
+async def pending_questions(worker: Worker, thread: Thread) -> list[Interrupt]:
+    """Return the questions that wait for an answer on the thread."""
+    return pending_interrupts(await worker.state(thread))

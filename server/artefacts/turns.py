@@ -1,5 +1,6 @@
 """Checks of requests and parts of replies that the turns of all workflows share."""
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from callsheet.providers.routing import Request, route
 from callsheet.state import conversation
 from callsheet.state.ads import brief
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid, Missing
+from callsheet.state.errors import Invalid
 from callsheet.state.owners import LOCAL, storage_id
 from callsheet.storage import spending
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -37,50 +38,56 @@ def identifier(text: str, field_name: str) -> str:
 
 
 async def find_thread(
-    storage: Storage, graph: str, artefact: Artefact, owner: str, conversation_id: str | None
+    storage: Storage,
+    graph: str,
+    artefact: Artefact,
+    owner: str,
+    conversation_id: str | None,
+    at_hand: Thread | None = None,
 ) -> Thread:
     """Return the thread of the owner's artefact: its own, else the requested one, else the default one.
 
-    Raises `Missing` for a thread of another artefact.
+    `at_hand` was read just now, and is not read again.
+    It is a stored one only if it and the artefact are bound to each other already. Raises `Missing` for a
+    thread of another artefact.
     """
     requested = identifier(conversation_id, "conversationId") if conversation_id else None
-    meta = await artefact.meta()
+    name = f"{artefact.kind}:{artefact.id}"
+    named = Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
+    read = requested or named.id
+    meta, existing, unused_id = await asyncio.gather(
+        artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named)
+    )
     bound = meta.get("thread") if meta.get("owner") == owner else None
     if requested and bound and requested != bound:
         raise threads.missing_thread(requested)
-    name = f"{artefact.kind}:{artefact.id}"
     known = requested or bound
     if known is None:
-        return await _default_thread(
-            storage, Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
-        )
-    existing = await _existing_thread(storage, known, owner)
-    if existing and existing.graph == graph and existing.artefact != name:
+        fits = existing and _may_be_about(existing, named)
+        return named if fits else replace(named, id=unused_id)
+    if known != read:
+        existing = at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
+    if not existing or existing.graph != graph:
+        return replace(named, id=known)
+    if existing.artefact != name:
         raise threads.missing_thread(known)
-    return Thread(known, owner, graph, name)
+    return existing if bound else replace(named, id=known)
 
 
-async def _default_thread(storage: Storage, named: Thread) -> Thread:
-    """Return the thread of an artefact without one: `named` if it is the artefact's, else the derived one.
+async def _unused_id(storage: Storage, named: Thread) -> str:
+    """Return the id for the thread of an artefact without one, if `named` is not the owner's.
 
-    `named` has an id that others can predict. So it is used if it exists, or if the owner is the local one,
-    whose threads are called like their artefacts.
+    The id of `named` can be predicted by others. Only the local owner's threads are called like their
+    artefacts.
     """
-    existing = await _existing_thread(storage, named.id, named.owner)
-    if existing:
-        fits = existing.graph == "" or (existing.graph, existing.artefact) == (named.graph, named.artefact)
-    else:
-        fits = named.owner == LOCAL and not await threads.has_owner(storage, named.id)
-    if fits:
-        return named
-    return replace(named, id=await threads.derived_id(storage, named.owner, named.artefact))
+    derived_id, in_use = await asyncio.gather(
+        threads.derived_id(storage, named.owner, named.artefact), threads.has_owner(storage, named.id)
+    )
+    return named.id if named.owner == LOCAL and not in_use else derived_id
 
 
-async def _existing_thread(storage: Storage, thread_id: str, owner: str) -> Thread | None:
-    try:
-        return await threads.get(storage, thread_id, owner)
-    except Missing:
-        return None
+def _may_be_about(existing: Thread, named: Thread) -> bool:
+    return existing.graph == "" or (existing.graph, existing.artefact) == (named.graph, named.artefact)
 
 
 def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:

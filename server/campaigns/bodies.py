@@ -4,7 +4,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.server.campaigns.service import QuestionRequest
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.campaigns.reading import LooseFilters
 from callsheet.storage.campaigns.index import SortBy
@@ -19,18 +18,6 @@ class CampaignChat(ModelChoice):
     applyFiltersToQuery: Flag | None = Field(
         default=None, description="False ignores activeFilters; true if they are there and this is left out"
     )
-
-    def to_request(self, owner: str, key: str | None) -> QuestionRequest:
-        """Return the body as a request of the service."""
-        return QuestionRequest(
-            self.message,
-            self.conversationId,
-            self.activeFilters or LooseFilters(),
-            self.applyFiltersToQuery is not False,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=key,
-        )
 
 
 class SearchWrite(BaseModel):

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.service import Caller, run, run_and_ack, submit
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import (
@@ -39,7 +40,6 @@ from callsheet.state.errors import Missing
 from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.campaigns import searches
 from callsheet.storage.campaigns.index import CampaignIndex
-from callsheet.storage.threads import threads
 from callsheet.tools.campaigns import libraries
 from callsheet.tools.campaigns.results import campaign_data
 
@@ -71,12 +71,11 @@ async def ask_about_campaigns(
     another.
     """
     ctx, owner = app_context(request), current_owner(request)
-    run = await service.question_run(ctx.storage, body.to_request(owner, idempotency_key))
-    claim = partial(threads.bind, ctx.storage, run.thread)
+    caller = Caller(owner, idempotency_key, body.context())
+    question = await service.question_run(ctx.storage, body, caller)
     if events.wants_event_stream(request):
-        return await stream_turn(request, run, claim)
-    await claim()
-    reply, arrived = await ctx.worker.run(run)
+        return await stream_turn(request, question, partial(submit, ctx.worker, question))
+    reply, arrived = await run(ctx.worker, question)
     response = JsonReply(reply)
     await arrived()
     return response
@@ -183,9 +182,8 @@ async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     if name not in known:
         raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
     question = CampaignChat.model_validate(known[name])
-    run = await service.question_run(ctx.storage, question.to_request(owner, None))
-    await threads.bind(ctx.storage, run.thread)
-    return await ctx.worker.run_and_ack(run)
+    caller = Caller(owner, context=question.context())
+    return await run_and_ack(ctx.worker, await service.question_run(ctx.storage, question, caller))
 
 
 @router.delete("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))

@@ -2,11 +2,10 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.artefacts.service import CHAT, Caller, run_request
 from callsheet.server.artefacts.turns import (
     clean_message,
     human_message,
@@ -16,12 +15,12 @@ from callsheet.server.artefacts.turns import (
     turn_use,
     usage,
 )
+from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.libraries import library
@@ -30,45 +29,31 @@ from callsheet.tools.campaigns.results import for_model
 GRAPH: Final = "campaign_search"
 
 
-@dataclass(frozen=True)
-class QuestionRequest(RequestOptions):
-    """A question about the owner's library."""
-
-    message: str
-    conversation_id: str | None = None
-    filters: LooseFilters = field(default_factory=LooseFilters)
-    """Filters of the page (E23)."""
-    apply_filters: bool = True
-
-
-async def question_run(storage: Storage, request: QuestionRequest) -> DomainRun:
-    """Return the run for a question; write nothing.
+async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> RunRequest:
+    """Return the run for a question about the owner's library; write nothing.
 
     Raises `Invalid` for a message or a filter that does not fit, `Missing` for an unknown conversation, and
     `Conflict` for another workflow's.
     """
-    text = clean_message(request.message)
-    thread = await find_thread(storage, request.owner, request.conversation_id)
+    text = clean_message(body.message)
+    thread = await find_thread(storage, caller.owner, body.conversationId)
     base: dict[str, Any] = {}
-    if request.apply_filters and request.filters != LooseFilters():
-        newest = await (await library(storage, request.owner)).newest()
-        resolved = resolve_filters(request.filters, newest, datetime.now(UTC).date())
+    if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
+        newest = await (await library(storage, caller.owner)).newest()
+        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date())
         base = resolved.filters.model_dump(mode="json")
-    return request.domain_run(
-        thread,
-        {"ask": "question", "message": text, "filters": base},
-        input={
-            "base_filters": base,
-            "aggregation": None,
-            "detected_filters": {},
-            "suggestions": [],
-            "truncated": False,
-            "checks": 0,
-            "messages": [human_message(text)],
-        },
-        stream_modes=("custom", "messages-tuple"),
-        repeatable=request.idempotency_key is None,
-    )
+    graph_input = {
+        "base_filters": base,
+        "aggregation": None,
+        "detected_filters": {},
+        "suggestions": [],
+        "truncated": False,
+        "checks": 0,
+        "messages": [human_message(text)],
+    }
+    what = {"ask": "question", "message": text, "filters": base}
+    repeatable = caller.idempotency_key is None
+    return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
 
 async def find_thread(storage: Storage, owner: str, conversation_id: str | None) -> Thread:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.graphs import campaign_search
+from callsheet.server.artefacts.service import Caller, run_and_ack
 from callsheet.server.campaigns import service
+from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.campaigns.imports import import_campaigns
-from callsheet.server.campaigns.service import QuestionRequest
 from callsheet.server.cli.text_input import read_bytes
 from callsheet.server.runtime.worker import OnProgress
 from callsheet.server.runtime.worker_process import local_worker
@@ -18,7 +19,6 @@ from callsheet.state.context import Context
 from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import threads
 from callsheet.tools.campaigns.libraries import own_library
 
 
@@ -39,10 +39,9 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Ma
         imported = await _import(storage, request, report) if request.file else None
         reply: Mapping[str, Any] = {}
         if request.text is not None:
-            question = QuestionRequest(request.text, request.thread, context=request.context)
-            domain_run = await service.question_run(storage, question)
-            await threads.bind(storage, domain_run.thread)
-            reply = await worker.run_and_ack(domain_run, report)
+            question = CampaignChat(message=request.text, conversationId=request.thread)
+            run_request = await service.question_run(storage, question, Caller(context=request.context))
+            reply = await run_and_ack(worker, run_request, report)
         return {**reply, "import": imported} if imported else reply
 
 

@@ -111,10 +111,10 @@ def run_json(run: "Run") -> Mapping[str, Any]:
 
 async def _list_runs(storage: "Storage", owner: str, thread: str | None, limit: int) -> "list[Run]":
     from callsheet.storage.runs.runs import Runs  # noqa: PLC0415
-    from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
+    from callsheet.storage.threads import threads  # noqa: PLC0415 -- help needs no storage
 
     if thread is not None:
-        await thread_records.get(storage, thread, owner)
+        await threads.get(storage, thread, owner)
         return await Runs(storage).list_runs(thread, 0, limit)
     unfinished = await Runs(storage).open_runs(owner)
     return sorted(unfinished, key=lambda run: run.created_ms, reverse=True)[:limit]

@@ -24,7 +24,7 @@ from callsheet.state.times import iso_time
 
 if TYPE_CHECKING:
     from callsheet.server.artefacts.archive import ThreadArchive
-    from callsheet.storage.threads.records import ThreadRecord
+    from callsheet.storage.threads.threads import Thread
 
 _STDIO: Final = "-"
 _MAX_METADATA: Final = 60
@@ -44,10 +44,10 @@ def list_(
 ) -> None:
     """List threads, last changed first."""
     with commands.report_errors(debug=debug):
-        from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
+        from callsheet.storage.threads import threads  # noqa: PLC0415 -- help needs no storage
 
         records = with_archive(
-            data_dir, lambda archive: thread_records.list_newest(archive.storage, owner, 0, limit)
+            data_dir, lambda archive: threads.list_newest(archive.storage, owner, 0, limit)
         )
     if as_json:
         echo_json([thread_json(record) for record in records])
@@ -133,13 +133,13 @@ def delete(
     """Delete a thread with all its states. Its artefacts stay."""
     with commands.report_errors(debug=debug):
         from callsheet.server.langgraph.retention import delete_thread  # noqa: PLC0415 -- help needs no storage
-        from callsheet.storage.threads import records as thread_records  # noqa: PLC0415
+        from callsheet.storage.threads import threads  # noqa: PLC0415
 
         def confirm() -> bool:
             return typer.confirm(f"Delete thread {thread_id!r} for good?", err=True)
 
         async def delete_record(archive: "ThreadArchive") -> None:
-            await delete_thread(archive, await thread_records.get(archive.storage, thread_id, owner))
+            await delete_thread(archive, await threads.get(archive.storage, thread_id, owner))
 
         if not (yes or commands.ask(confirm, "run it again with --yes, which does not ask")):
             raise typer.Exit(1)
@@ -147,7 +147,7 @@ def delete(
     typer.echo(f"Deleted {thread_id}.", err=True)
 
 
-def thread_json(record: "ThreadRecord") -> Mapping[str, Any]:
+def thread_json(record: "Thread") -> Mapping[str, Any]:
     """Return a thread's record as JSON."""
     return {
         "id": record.id,
@@ -164,9 +164,9 @@ def thread_json(record: "ThreadRecord") -> Mapping[str, Any]:
 
 
 async def _record_with_counts(archive: "ThreadArchive", thread_id: str, owner: str) -> dict[str, Any]:
-    from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
+    from callsheet.storage.threads import threads  # noqa: PLC0415 -- help needs no storage
 
-    record = await thread_records.get(archive.storage, thread_id, owner)
+    record = await threads.get(archive.storage, thread_id, owner)
     states = [state async for state in archive.saver.alist({"configurable": {"thread_id": thread_id}})]
     messages = states[0].checkpoint["channel_values"].get("messages", ()) if states else ()
     return {**thread_json(record), "states": len(states), "messages": len(messages)}
@@ -202,7 +202,7 @@ def _read(file: str) -> bytes:
         raise Invalid(rule, remedy="check the path") from error
 
 
-def _about(record: "ThreadRecord") -> str:
+def _about(record: "Thread") -> str:
     """Return the artefact of a thread, else its metadata."""
     if record.artefact or not record.metadata:
         return record.artefact

@@ -11,7 +11,7 @@ from callsheet.server.langgraph.starting import StartedRun
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Action, Run
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads.threads import Thread
 
 _ATTEMPTS: Final = 3
 _PATIENCE_S: Final = 30.0
@@ -26,7 +26,7 @@ async def end_run(ctx: AppContext, run: Run, action: Action = "interrupt") -> No
             pass
 
 
-async def delete_with_runs(ctx: AppContext, record: ThreadRecord) -> None:
+async def delete_with_runs(ctx: AppContext, record: Thread) -> None:
     """Delete a thread with its runs; unfinished ones are cancelled first.
 
     Raises `Busy` if new runs keep coming, and as `retention.delete_thread`.

@@ -30,7 +30,7 @@ from callsheet.server.runtime import background
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["crons"])
 CHECK_INTERVAL_S: Final = 1.0
@@ -97,7 +97,7 @@ async def create_cron(body: CronCreate, request: Request) -> Response:
 @with_policy(LANGGRAPH_WRITE)
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
     """Create a cron of runs on a thread."""
-    await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
+    await threads.get(app_context(request).storage, thread_id, current_owner(request))
     return WireJsonReply(await _create(request, body, thread_id))
 
 

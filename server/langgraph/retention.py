@@ -10,8 +10,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from callsheet.server.runtime import background
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 SWEEP_INTERVAL_S: Final = 30.0
 """Seconds between two sweeps; times to live are in minutes."""
@@ -34,35 +34,35 @@ class ThreadStorage(Protocol):
         ...
 
 
-async def delete_thread(ctx: ThreadStorage, record: ThreadRecord) -> None:
+async def delete_thread(ctx: ThreadStorage, record: Thread) -> None:
     """Delete a thread and all its data; raises `Busy` while a run holds it, and `Missing` if it is gone."""
-    async with thread_records.hold(ctx.storage, record.id, record.owner):
+    async with threads.hold(ctx.storage, record.id, record.owner):
         await _delete(ctx, record)
 
 
-async def prune_thread(ctx: ThreadStorage, record: ThreadRecord) -> None:
+async def prune_thread(ctx: ThreadStorage, record: Thread) -> None:
     """Delete a thread's states but the newest; raises as `delete_thread`."""
-    async with thread_records.hold(ctx.storage, record.id, record.owner):
+    async with threads.hold(ctx.storage, record.id, record.owner):
         await _prune(ctx, record)
 
 
-async def expire_thread(ctx: ThreadStorage, record: ThreadRecord, now_ms: int) -> bool:
+async def expire_thread(ctx: ThreadStorage, record: Thread, now_ms: int) -> bool:
     """Delete or prune a thread, and return whether it is still expired; raises as `delete_thread`."""
-    async with thread_records.hold(ctx.storage, record.id, record.owner):
-        record = await thread_records.get(ctx.storage, record.id, record.owner)
+    async with threads.hold(ctx.storage, record.id, record.owner):
+        record = await threads.get(ctx.storage, record.id, record.owner)
         if record.expires_ms is None or record.expires_ms > now_ms:
             return False
         await (_prune if record.keeps_latest else _delete)(ctx, record)
     return True
 
 
-async def _delete(ctx: ThreadStorage, record: ThreadRecord) -> None:
+async def _delete(ctx: ThreadStorage, record: Thread) -> None:
     # Delete the record last: while it exists, an interrupted deletion can be repeated.
     await ctx.saver.adelete_thread(record.id)
-    await thread_records.delete(ctx.storage, record)
+    await threads.delete(ctx.storage, record)
 
 
-async def _prune(ctx: ThreadStorage, record: ThreadRecord) -> None:
+async def _prune(ctx: ThreadStorage, record: Thread) -> None:
     await ctx.saver.aprune([record.id], strategy="keep_latest")
 
 
@@ -79,11 +79,11 @@ async def sweep(ctx: ThreadStorage, now_ms: int) -> int:
     A thread that a run holds is left to a later sweep; one that was used meanwhile is left alone.
     """
     count = 0
-    while records := await thread_records.list_expired(ctx.storage, now_ms, _BATCH):
+    while records := await threads.list_expired(ctx.storage, now_ms, _BATCH):
         for record in records:
             # Without a minimum, a thread with a very short time to live would be due again in this sweep.
             delay_ms = max(_MIN_DELAY_MS, record.lifetime_ms if record.keeps_latest else 0)
-            await thread_records.postpone(ctx.storage, record, now_ms + delay_ms)
+            await threads.postpone(ctx.storage, record, now_ms + delay_ms)
             with contextlib.suppress(Busy, Missing):
                 count += await expire_thread(ctx, record, now_ms)
     return count

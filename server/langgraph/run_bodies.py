@@ -12,10 +12,9 @@ from callsheet.server.http.requests import Flag, Number
 from callsheet.server.langgraph.bodies import CHECKPOINT_FIELDS, checkpoint_fields
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.webhooks import checked_url
-from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Refused
 from callsheet.storage.assistants import Assistant
-from callsheet.storage.runs.records import RunRequest, Strategy
+from callsheet.storage.runs.records import RunRequest, Strategy, request_fields
 
 Mode = Literal[
     "values",
@@ -102,6 +101,7 @@ class ResumeValues:
 class RunContext:
     """Parts of a run request that the server adds to the body."""
 
+    thread: str
     run: str
     owner: str
     context_names: Collection[str]
@@ -140,6 +140,7 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
         resumable=bool(body.stream_resumable),
     )
     return RunRequest(
+        thread=server.thread,
         id=server.run,
         graph=assistant.graph_id,
         owner=server.owner,

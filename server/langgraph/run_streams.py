@@ -19,8 +19,8 @@ from callsheet.server.runtime.encoding import MODES, dumps
 from callsheet.state.errors import Invalid
 from callsheet.storage.runs.events import END, PROTOCOL_PREFIX, STATE_UPDATED, Event, id_before, is_event_id
 from callsheet.storage.runs.records import Run
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 BEGINNING: Final = "-1"
 """Last-Event-ID that asks for all stored events."""
@@ -68,11 +68,9 @@ async def _run_events(source: Source, started: StartedRun, modes: Collection[str
                 yield ServerEvent(event.name, event.data, event.id if started.resumable else None)
 
 
-async def stream_thread(
-    ctx: AppContext, record: ThreadRecord, after: str, modes: Collection[ThreadMode]
-) -> Events:
+async def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]) -> Events:
     """Yield a thread's events after the id `after`, until the thread is gone or has another owner."""
-    is_readable = partial(thread_records.find, ctx.storage, record.id, record.owner)
+    is_readable = partial(threads.find, ctx.storage, record.id, record.owner)
     async with aclosing(ctx.worker.events.follow(record.id, after, is_readable)) as source:
         async for event in source:
             if event is None:
@@ -82,7 +80,7 @@ async def stream_thread(
 
 
 async def _thread_event(
-    ctx: AppContext, record: ThreadRecord, event: Event, modes: Collection[ThreadMode]
+    ctx: AppContext, record: Thread, event: Event, modes: Collection[ThreadMode]
 ) -> ServerEvent | None:
     """Return an event of a thread as it is sent; None if the modes exclude it."""
     if event.name == STATE_UPDATED:
@@ -94,9 +92,9 @@ async def _thread_event(
     return ServerEvent(event.name, data, event.id) if included else None
 
 
-async def _state_event(ctx: AppContext, record: ThreadRecord, event: Event) -> ServerEvent | None:
+async def _state_event(ctx: AppContext, record: Thread, event: Event) -> ServerEvent | None:
     """Return the event of a state update with the state; None if its checkpoint is gone."""
-    newest = await thread_records.get(ctx.storage, record.id, record.owner)
+    newest = await threads.get(ctx.storage, record.id, record.owner)
     config: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
     state = await graph_of_thread(ctx, newest).aget_state(config)
     data = dumps({"state": state_view(state), "thread_id": record.id})

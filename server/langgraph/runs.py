@@ -43,7 +43,7 @@ from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused, TooLarge
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Action, Run
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["runs"])
 _CREATE: Final = write_responses(JsonObject)
@@ -163,7 +163,7 @@ async def list_runs(
 ) -> Response:
     """List a thread's runs, newest first."""
     ctx = app_context(request)
-    await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    await threads.get(ctx.storage, thread_id, current_owner(request))
     if status is None:
         runs = await ctx.worker.runs.list_runs(thread_id, offset, limit)
     else:
@@ -289,7 +289,7 @@ async def join_thread_stream(
 ) -> Response:
     """Stream a thread's events. `stream_mode` and `stream_modes` are the same parameter."""
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if last_event_id in {run_streams.BEGINNING, "-"}:
         after = events.START_ID
     elif last_event_id:
@@ -341,7 +341,7 @@ async def _validate_batch(
                 f"run {number} of {len(bodies)}: {error.message}",
                 remedy="; ".join(part for part in (error.remedy, "no run was created") if part),
             ) from error
-        graphs[result.thread] = result.request.graph
+        graphs[result.request.thread] = result.request.graph
         answered |= _interrupts(result)
         validated.append(result)
     return validated
@@ -351,15 +351,15 @@ def _check_against_earlier(
     run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
 ) -> None:
     """Raise `Conflict` if an earlier run of the batch makes this one impossible."""
-    graph = graphs.get(run.thread, run.request.graph)
+    graph = graphs.get(run.request.thread, run.request.graph)
     if graph != run.request.graph:
-        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.thread!r}")
+        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.request.thread!r}")
     if any(interrupt in answered for interrupt in _interrupts(run)):
-        raise Conflict(f"an earlier run answers the same interrupt of thread {run.thread!r}")
+        raise Conflict(f"an earlier run answers the same interrupt of thread {run.request.thread!r}")
 
 
 def _interrupts(run: ValidatedRun) -> set[tuple[str, str]]:
-    return {(run.thread, question) for question in run.request.questions}
+    return {(run.request.thread, question) for question in run.request.questions}
 
 
 async def _run(request: Request, run_id: str, thread_id: str | None = None) -> Run:
@@ -367,7 +367,7 @@ async def _run(request: Request, run_id: str, thread_id: str | None = None) -> R
     ctx, owner = app_context(request), current_owner(request)
     if thread_id not in {None, run_id}:
         # Check the thread first: the reply must not reveal runs on another owner's thread.
-        await thread_records.get(ctx.storage, str(thread_id), owner)
+        await threads.get(ctx.storage, str(thread_id), owner)
         return await ctx.worker.runs.get(str(thread_id), run_id)
     # A temporary thread has its run's id, and no record.
     for thread in stateless_thread_ids(run_id) if thread_id is None else (run_id,):
@@ -379,7 +379,7 @@ async def _run(request: Request, run_id: str, thread_id: str | None = None) -> R
 
 async def _runs_to_cancel(ctx: AppContext, owner: str, body: RunsCancel) -> list[Run]:
     if body.thread_id and body.run_ids:
-        await thread_records.get(ctx.storage, body.thread_id, owner)
+        await threads.get(ctx.storage, body.thread_id, owner)
         runs = await ctx.worker.runs.list_runs(body.thread_id)
         return [run for run in runs if run.id in body.run_ids]
     runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
@@ -394,7 +394,7 @@ async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:
         # A run created later has rolled this one back already.
         if started.request is None:
             raise
-        record = started.request.to_run(started.thread)
+        record = started.request.to_run()
     return run_view(replace(record, status="pending"))
 
 

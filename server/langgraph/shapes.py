@@ -15,7 +15,7 @@ from callsheet.state.times import iso_time
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.checkpoints.maintenance import Size
 from callsheet.storage.runs.records import Run
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads.threads import Thread
 
 JsonObject = dict[str, Any]
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
@@ -129,7 +129,7 @@ def assistant_view(assistant: Assistant) -> JsonObject:
     return {name: getattr(assistant, name) for name in names}
 
 
-def thread_view(record: ThreadRecord, values: Any) -> JsonObject:
+def thread_view(record: Thread, values: Any) -> JsonObject:
     """Return the JSON view of a thread with the values of its newest state."""
     return {
         "thread_id": record.id,
@@ -145,7 +145,7 @@ def thread_view(record: ThreadRecord, values: Any) -> JsonObject:
     }
 
 
-def lifetime_view(record: ThreadRecord) -> JsonObject | None:
+def lifetime_view(record: Thread) -> JsonObject | None:
     """Return the JSON view of a thread's time to live; None for a thread that never expires."""
     if not record.ttl or record.expires_ms is None:
         return None

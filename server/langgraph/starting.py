@@ -25,8 +25,8 @@ from callsheet.storage import indexes
 from callsheet.storage.assistants import Assistant, Assistants
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import RunRequest, ThreadPrecondition
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import NewThread, ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread, Thread
 
 _MAX_ID: Final = 255
 _KEPT_THREAD_NAMESPACE: Final = uuid.UUID("0b1f0b5e-2f5a-4c57-8a44-1f3a5b8f3c9d")
@@ -58,7 +58,6 @@ class StartedRun:
 class ValidatedRun:
     """Request for a run that passed every check possible without writing; `record_run` records it."""
 
-    thread: str
     request: RunRequest
     body: RunCreate
     new_thread: NewThread | None
@@ -94,7 +93,7 @@ async def _validate_on_thread(
     ctx: AppContext, owner: str, thread: str, body: RunCreate, run: str
 ) -> ValidatedRun:
     record, assistant = await asyncio.gather(
-        thread_records.find(ctx.storage, thread, owner),
+        threads.find(ctx.storage, thread, owner),
         resolve_assistant(ctx, owner, body.assistant_id),
         return_exceptions=True,
     )
@@ -102,7 +101,7 @@ async def _validate_on_thread(
         raise record
     if record is None and body.if_not_exists != "create":
         # First of all checks: only the thread's owner may learn about other errors.
-        raise thread_records.missing_thread(thread)
+        raise threads.missing_thread(thread)
     if isinstance(assistant, BaseException):
         raise assistant
     new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant))
@@ -115,10 +114,10 @@ async def _validate_on_thread(
         )
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, record)
-    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), resume))
+    request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
     if record is None:
-        return ValidatedRun(thread, request, body, new)
-    return ValidatedRun(thread, replace(request, precondition=_precondition(record, new)), body, None)
+        return ValidatedRun(request, body, new)
+    return ValidatedRun(replace(request, precondition=_precondition(record, new)), body, None)
 
 
 async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
@@ -131,11 +130,11 @@ async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run:
     new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
-    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), temporary=not keep))
-    return ValidatedRun(thread, request, body, new, stateless=True)
+    server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
+    return ValidatedRun(run_request(body, assistant, server), body, new, stateless=True)
 
 
-async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: ThreadRecord | None) -> None:
+async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: Thread | None) -> None:
     """Raise `Invalid` for input that the graph cannot take; `record` is None for a new thread."""
     command = body.command.model_dump(exclude_unset=True) if body.command else {}
     given = command.get("update") if command else body.input
@@ -154,21 +153,21 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
     while True:
         request = validated.request
         if validated.new_thread:
-            record = await thread_records.create(ctx.storage, validated.new_thread, or_get=True)
+            record = await threads.create(ctx.storage, validated.new_thread, or_get=True)
             request = replace(request, precondition=_precondition(record, validated.new_thread))
         resumable = bool(validated.body.stream_resumable)
         if validated.stateless:
-            await ctx.worker.submit(validated.thread, request)
+            await ctx.worker.submit(request)
             temporary = validated.new_thread is None
-            return StartedRun(validated.thread, request.id, events.START_ID, resumable, temporary=temporary)
+            return StartedRun(request.thread, request.id, events.START_ID, resumable, temporary=temporary)
         created, _ = await asyncio.gather(
-            ctx.worker.submit(validated.thread, request),
-            indexes.touch_thread(ctx.storage, request.owner, validated.thread),
+            ctx.worker.submit(request),
+            indexes.touch_thread(ctx.storage, request.owner, request.thread),
         )
         if created.verdict != "changed":
-            return StartedRun(validated.thread, created.run, created.since, resumable, request=request)
+            return StartedRun(request.thread, created.run, created.since, resumable, request=request)
         # The thread changed after the validation: validate again.
-        validated = await validate_run(ctx, request.owner, validated.thread, validated.body, request.id)
+        validated = await validate_run(ctx, request.owner, request.thread, validated.body, request.id)
 
 
 def stateless_thread_ids(run: str) -> tuple[str, str]:
@@ -199,13 +198,13 @@ def _require_valid_id(thread: str) -> None:
         )
 
 
-def _precondition(record: ThreadRecord, new: NewThread) -> ThreadPrecondition:
+def _precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
     """Return the thread's precondition for a run; raises `Conflict` for a thread of another graph."""
     if record.graph not in {"", new.graph}:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
         )
-    return thread_records.run_precondition(record, new)
+    return threads.run_precondition(record, new)
 
 
 def _thread_metadata(assistant: Assistant) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_resp
 from callsheet.server.langgraph.inputs import STATE_ERRORS, describe
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Conflict, Missing
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
 _FIRST_BATCH: Final = 11
@@ -104,7 +104,7 @@ async def get_state_at_checkpoint_id(
 async def update_state(thread_id: str, body: StateUpdate, request: Request) -> Response:
     """Update a thread's state as a node would. As node `__copy__`, fork the state to continue from it."""
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     checkpoint = body.checkpoint or ({"checkpoint_id": body.checkpoint_id} if body.checkpoint_id else {})
     config = _checkpoint_config(thread_id, checkpoint)
     written = (await updates.apply_update(ctx, record, config, body.values, body.as_node))["configurable"]
@@ -139,7 +139,7 @@ async def _state_reply(
     request: Request, thread_id: str, checkpoint: JsonObject, *, subgraphs: bool, select: list[str] | None
 ) -> Response:
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if not record.graph and not checkpoint:
         empty = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
         return WireJsonReply(shapes.select_fields(shapes.state_view(empty), select))
@@ -155,7 +155,7 @@ async def _state_reply(
 
 async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) -> Response:
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if not record.graph:
         return WireJsonReply([])
     graph = updates.graph_of_thread(ctx, record)

@@ -16,8 +16,8 @@ from callsheet.server.langgraph.bodies import Body, Page, contains
 from callsheet.server.langgraph.inputs import STATE_ERRORS
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Missing
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 _CHUNK: Final = 200
 """Threads read in one round trip."""
@@ -43,14 +43,14 @@ class ThreadSearch(ThreadCount, Page):
     extract: dict[str, str] | None = Field(None, max_length=10)
 
 
-async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> list[ThreadRecord]:
+async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
     """Return a page of matching threads, and one more if there is a next page."""
     if search.ids is None and search.sort_by == "updated_at":
         return await _find_in_index_order(ctx, owner, search)
     if search.ids is None:
         records = [record async for record in _all_threads(ctx, owner)]
     else:
-        named = await thread_records.get_many(ctx.storage, search.ids, owner)
+        named = await threads.get_many(ctx.storage, search.ids, owner)
         records = [record for record in named if record]
     matching = [record for record in records if await matches(ctx, record, search)]
     matching.sort(key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc")
@@ -60,11 +60,11 @@ async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> lis
 async def count_matching(ctx: AppContext, owner: str, query: ThreadCount) -> int:
     """Return the number of matching threads."""
     if query == ThreadCount():
-        return await thread_records.count(ctx.storage, owner)
+        return await threads.count(ctx.storage, owner)
     return sum([await matches(ctx, record, query) async for record in _all_threads(ctx, owner)])
 
 
-async def matches(ctx: AppContext, record: ThreadRecord, query: ThreadCount) -> bool:
+async def matches(ctx: AppContext, record: Thread, query: ThreadCount) -> bool:
     """Return whether a thread matches a filter."""
     if query.status not in {None, record.status} or not contains(record.metadata, query.metadata):
         return False
@@ -73,7 +73,7 @@ async def matches(ctx: AppContext, record: ThreadRecord, query: ThreadCount) -> 
     return contains(shapes.to_json_value(await newest_values(ctx, record)), query.values)
 
 
-async def newest_values(ctx: AppContext, record: ThreadRecord) -> Any:
+async def newest_values(ctx: AppContext, record: Thread) -> Any:
     """Return the values of a thread's newest state.
 
     None if the thread has no state or graph yet, its graph is not served, or its state cannot be built.
@@ -115,9 +115,9 @@ def _value_at(value: Any, path: str) -> Any:
     return value
 
 
-async def _find_in_index_order(ctx: AppContext, owner: str, search: ThreadSearch) -> list[ThreadRecord]:
+async def _find_in_index_order(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
     """Return the page, reading the index, which is in this order already, only as far as needed."""
-    matching: list[ThreadRecord] = []
+    matching: list[Thread] = []
     async for record in _all_threads(ctx, owner, oldest_first=search.sort_order == "asc"):
         if await matches(ctx, record, search):
             matching.append(record)
@@ -126,13 +126,9 @@ async def _find_in_index_order(ctx: AppContext, owner: str, search: ThreadSearch
     return list(search.cut(matching))
 
 
-async def _all_threads(
-    ctx: AppContext, owner: str, *, oldest_first: bool = False
-) -> AsyncIterator[ThreadRecord]:
+async def _all_threads(ctx: AppContext, owner: str, *, oldest_first: bool = False) -> AsyncIterator[Thread]:
     start, seen = 0, set[str]()
-    while page := await thread_records.list_newest(
-        ctx.storage, owner, start, _CHUNK, oldest_first=oldest_first
-    ):
+    while page := await threads.list_newest(ctx.storage, owner, start, _CHUNK, oldest_first=oldest_first):
         for record in page:
             # A thread that changes while the list is read may be read twice.
             if record.id not in seen:
@@ -141,7 +137,7 @@ async def _all_threads(
         start += len(page)
 
 
-def _sort_key(record: ThreadRecord, sort_by: str) -> tuple[Any, str]:
+def _sort_key(record: Thread, sort_by: str) -> tuple[Any, str]:
     keys: JsonObject = {
         "thread_id": record.id,
         "status": record.status,

@@ -25,9 +25,8 @@ from callsheet.server.langgraph.thread_search import ThreadCount, ThreadSearch
 from callsheet.server.langgraph.updates import Superstep
 from callsheet.state.errors import CallsheetError, Missing
 from callsheet.storage.checkpoints import maintenance
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.records import NewThread, ThreadRecord
+from callsheet.storage.threads.threads import NewThread, Thread
 
 router = APIRouter(prefix="/threads", route_class=StrictRoute, tags=["threads"])
 
@@ -69,19 +68,19 @@ async def create_thread(request: Request, body: ThreadCreate | None = None) -> R
     """Create a thread. With `supersteps`, also write its history."""
     ctx, body, owner = app_context(request), body or ThreadCreate(), current_owner(request)
 
-    async def find(token: str) -> ThreadRecord:
-        record = await thread_records.get(ctx.storage, body.thread_id or token, owner)
+    async def find(token: str) -> Thread:
+        record = await threads.get(ctx.storage, body.thread_id or token, owner)
         # A process may have died between the thread and its history.
         lacks_history = body.supersteps and await thread_search.newest_values(ctx, record) is None
         if record.token != token or lacks_history:
-            raise thread_records.missing_thread(record.id)
+            raise threads.missing_thread(record.id)
         return record
 
     record = await create_once(request, body, lambda token: _create(ctx, owner, body, token), find)
     return WireJsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
 
 
-async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -> ThreadRecord:
+async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -> Thread:
     metadata = body.metadata or {}
     graph = metadata.get("graph_id")
     new = NewThread(
@@ -93,7 +92,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
         has_unused_id=body.thread_id is None,
         token=token,
     )
-    record = await thread_records.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
+    record = await threads.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
     if body.supersteps:
         try:
             await updates.apply_supersteps(ctx, record, body.supersteps)
@@ -102,7 +101,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
             if record.token == new.token:
                 await retention.delete_thread(ctx, record)
             raise
-        record = await thread_records.get(ctx.storage, record.id, record.owner)
+        record = await threads.get(ctx.storage, record.id, record.owner)
     return record
 
 
@@ -131,7 +130,7 @@ async def prune_threads(request: Request, body: ThreadPrune) -> Response:
     """Delete threads, or all their states but the newest. Threads that do not exist are skipped."""
     ctx, count = app_context(request), 0
     prune = retention.delete_thread if body.strategy == "delete" else retention.prune_thread
-    for record in await thread_records.get_many(ctx.storage, body.thread_ids, current_owner(request)):
+    for record in await threads.get_many(ctx.storage, body.thread_ids, current_owner(request)):
         # A thread may be named twice, or deleted by another request meanwhile.
         with suppress(Missing):
             if record is not None:
@@ -160,7 +159,7 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
     Bytes shared by the versions of a list count towards `channel_values`, but towards no single channel.
     """
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     return WireJsonReply(shapes.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
 
 
@@ -171,8 +170,8 @@ async def update_thread(
 ) -> Response:
     """Update a thread's metadata and time to live. With `Prefer: return=minimal`, the reply is empty."""
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
-    await thread_records.update_metadata(ctx.storage, record, body.metadata or {}, _ttl(body.ttl))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
+    await threads.update_metadata(ctx.storage, record, body.metadata or {}, _ttl(body.ttl))
     if "return=minimal" in prefer.replace(" ", ""):
         return Response(status_code=204)
     return await _thread_reply(ctx, thread_id, record.owner)
@@ -183,7 +182,7 @@ async def update_thread(
 async def delete_thread(thread_id: str, request: Request) -> Response:
     """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     await delete_with_runs(ctx, record)
     return Response(status_code=204)
 
@@ -193,13 +192,13 @@ async def delete_thread(thread_id: str, request: Request) -> Response:
 async def copy_thread(thread_id: str, request: Request) -> Response:
     """Copy a thread with its history, and with the artefacts that its workflow made."""
     ctx = app_context(request)
-    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    record = await threads.get(ctx.storage, thread_id, current_owner(request))
     new_id = str(uuid.uuid4())
     if await threads.artefacts_of(ctx.storage, record.id):
         await copy_with_artefacts(thread_archive(request), record, new_id)
         return await _thread_reply(ctx, new_id, record.owner)
     await ctx.saver.acopy_thread(record.id, new_id)
-    copied = await thread_records.copy(ctx.storage, record, new_id)
+    copied = await threads.copy(ctx.storage, record, new_id)
     if graph := ctx.graphs.get(record.graph):
         # A run may have written checkpoints after `record` was read.
         pending_status = "error" if record.status == "error" else "interrupted"
@@ -219,12 +218,12 @@ async def delete_matching_threads(ctx: AppContext, owner: str, metadata: JsonObj
 async def _thread_reply(
     ctx: AppContext, thread_id: str, owner: str, *, with_ttl: bool = False
 ) -> WireJsonReply:
-    record = await thread_records.get(ctx.storage, thread_id, owner)
+    record = await threads.get(ctx.storage, thread_id, owner)
     view = shapes.thread_view(record, await thread_search.newest_values(ctx, record))
     return WireJsonReply(view | {"ttl": shapes.lifetime_view(record)} if with_ttl else view)
 
 
-async def _search_result(ctx: AppContext, record: ThreadRecord, search: ThreadSearch) -> JsonObject:
+async def _search_result(ctx: AppContext, record: Thread, search: ThreadSearch) -> JsonObject:
     names = search.select or ()
     needs_values = not names or search.extract or any(name.split(".")[0] == "values" for name in names)
     values = await thread_search.newest_values(ctx, record) if needs_values else None

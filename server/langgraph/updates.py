@@ -17,8 +17,8 @@ from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import CallsheetError, Refused
 from callsheet.storage.runs import events
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 _COMMAND_FIELDS: Final = ("resume", "update", "goto", "graph")
 
@@ -48,7 +48,7 @@ class Superstep(Body):
     updates: list[NodeUpdate]
 
 
-def graph_of_thread(ctx: AppContext, record: ThreadRecord) -> Pregel[Any, Any]:
+def graph_of_thread(ctx: AppContext, record: Thread) -> Pregel[Any, Any]:
     """Return a thread's graph; raises `Refused` if the thread has none yet or the graph is not served."""
     if not record.graph:
         raise Refused(
@@ -64,7 +64,7 @@ def graph_of_thread(ctx: AppContext, record: ThreadRecord) -> Pregel[Any, Any]:
 
 
 async def apply_update(
-    ctx: AppContext, record: ThreadRecord, at: RunnableConfig, values: Any, as_node: str | None
+    ctx: AppContext, record: Thread, at: RunnableConfig, values: Any, as_node: str | None
 ) -> RunnableConfig:
     """Write `values` at a checkpoint as `as_node` would, and return the config of the new checkpoint.
 
@@ -74,7 +74,7 @@ async def apply_update(
     if isinstance(values, list) and not values:
         values = None
     check_update(graph, values)
-    async with thread_records.hold(ctx.storage, record.id, record.owner):
+    async with threads.hold(ctx.storage, record.id, record.owner):
         with _graph_errors():
             written = await graph.aupdate_state(_with_metadata(at, record), values, as_node)
         await record_state(ctx, record, graph)
@@ -84,7 +84,7 @@ async def apply_update(
     return written
 
 
-async def apply_supersteps(ctx: AppContext, record: ThreadRecord, supersteps: Sequence[Superstep]) -> None:
+async def apply_supersteps(ctx: AppContext, record: Thread, supersteps: Sequence[Superstep]) -> None:
     """Write a history; raises as `apply_update`."""
     graph = graph_of_thread(ctx, record)
     steps = [[update.to_state_update() for update in step.updates] for step in supersteps]
@@ -92,14 +92,14 @@ async def apply_supersteps(ctx: AppContext, record: ThreadRecord, supersteps: Se
         for update in step.updates:
             check_update(graph, update.values)
     at: RunnableConfig = {"configurable": {"thread_id": record.id}}
-    async with thread_records.hold(ctx.storage, record.id, record.owner):
+    async with threads.hold(ctx.storage, record.id, record.owner):
         with _graph_errors():
             await graph.abulk_update_state(_with_metadata(at, record), steps)
         await record_state(ctx, record, graph)
 
 
 async def record_state(
-    ctx: AppContext, record: ThreadRecord, graph: Pregel[Any, Any], *, pending_status: str = "interrupted"
+    ctx: AppContext, record: Thread, graph: Pregel[Any, Any], *, pending_status: str = "interrupted"
 ) -> None:
     """Store a thread's interrupts and status: `pending_status` if its state has next nodes, else idle."""
     if snapshot := await build_state(graph, record.id):
@@ -107,10 +107,10 @@ async def record_state(
         interrupts = shapes.to_json_value(shapes.interrupts_view(snapshot))
     else:
         status, interrupts = "error", {}
-    await thread_records.record_edit(ctx.storage, record, status, interrupts)
+    await threads.record_edit(ctx.storage, record, status, interrupts)
 
 
-def _with_metadata(at: RunnableConfig, record: ThreadRecord) -> RunnableConfig:
+def _with_metadata(at: RunnableConfig, record: Thread) -> RunnableConfig:
     metadata = {"graph_id": record.graph, "assistant_id": record.metadata.get("assistant_id")}
     return {**at, "metadata": {name: value for name, value in metadata.items() if value}}
 

@@ -115,5 +115,6 @@ async def get_statistics(
 ) -> dict[str, Any]:
     """Show a session's usage: calls of tools, how many went well, tokens and US dollars (B66)."""
     lesson = await find_lesson(request, header or query)
-    state = await app_context(request).worker.state(lesson.thread)
-    return await statistics.session_statistics(lesson, state.values)
+    ctx = app_context(request)
+    state = await ctx.worker.state(lesson.thread)
+    return await statistics.session_statistics(lesson, state.values, ctx.application.policy.prices)

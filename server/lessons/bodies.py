@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.server.http.requests import Flag, ModelChoice
-from callsheet.server.lessons.service import SessionRef, TurnRequest
 from callsheet.server.pages.chat_bodies import ActionDecision
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.assets import AssetType
@@ -90,29 +89,34 @@ class LessonTurnCreate(ModelChoice):
         """True if it holds an answer or a choice."""
         return self.requires_question or self.selectedFacts is not None
 
-    def to_request(self, session: SessionRef, owner: str, idempotency_key: str | None) -> TurnRequest:
-        """Return the body as a request of the service; raise `Invalid` if it is empty."""
+    @property
+    def text(self) -> str:
+        """The newest message; raises `Invalid` if the body has neither a message nor an answer."""
         message = next((entry.text for entry in reversed(self.messages) if entry.role == "user"), "")
         if not (message.strip() or self.is_answer):
             raise Invalid(
                 "the request has no message and no choice",
                 remedy='send {"messages": [{"role": "user", "content": "…"}]}, or selectedFacts',
             )
-        return TurnRequest(
-            session=session,
-            message=message,
-            facts=None if self.selectedFacts is None else [_fact_value(fact) for fact in self.selectedFacts],
-            answer=self._decisions() if self.decisions else self.answer,
-            subject=self.subject,
-            review=self.review,
-            images=self.images,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=idempotency_key,
-        )
+        return message
 
-    def _decisions(self) -> dict[str, Any]:
-        return {"decisions": [decision.model_dump(exclude_none=True) for decision in self.decisions or ()]}
+    @property
+    def given_answer(self) -> Any:
+        """The answer to the pending question, in any of its forms."""
+        if not self.decisions:
+            return self.answer
+        return {"decisions": [decision.model_dump(exclude_none=True) for decision in self.decisions]}
+
+    @property
+    def chosen_facts(self) -> list[Any]:
+        """The chosen facts, each as an object or a number (B33, B52)."""
+        return [_fact_value(fact) for fact in self.selectedFacts or ()]
+
+    @property
+    def session_options(self) -> dict[str, Any]:
+        """State keys that the request sets for the session (B-R12, B-R16, B62)."""
+        options = {"subject": self.subject or None, "review": self.review, "images": self.images}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def _fact_value(fact: SelectedFact | str | int) -> dict[str, Any] | int:

@@ -25,7 +25,7 @@ from callsheet.state.versions import Version
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf, sources, web_sources
@@ -213,9 +213,9 @@ async def update_student(lesson: Lesson, age: str | None, interest: str | None, 
 
 async def delete_session(lesson: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
     """Delete the session with all its versions and files; raise `Busy` while a run has it."""
-    record = await thread_records.get(lesson.storage, lesson.thread.id, lesson.thread.owner)
-    async with thread_records.hold(lesson.storage, record.id, record.owner):
+    record = await threads.get(lesson.storage, lesson.thread.id, lesson.thread.owner)
+    async with threads.hold(lesson.storage, record.id, record.owner):
         await lesson.artefact.erase(lesson_state.STREAMS)
         # The record goes last, so that an interrupted deletion can be repeated.
         await saver.adelete_thread(record.id)
-        await thread_records.delete(lesson.storage, record)
+        await threads.delete(lesson.storage, record)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE
+from callsheet.server.artefacts.service import Caller
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
@@ -23,7 +24,7 @@ from callsheet.server.lessons.routes import (
     find_lesson,
     run_or_stream,
 )
-from callsheet.server.lessons.service import RewriteRequest, SessionRef
+from callsheet.server.lessons.service import SessionRef
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import narration_export
 from callsheet.state.lessons.narration import Narration
@@ -123,15 +124,9 @@ async def rewrite_narration(
             await _saved_view(lesson, await edits.restore_narration(lesson, body.version, body.segments))
         )
     await edits.get_narration(lesson, None)
-    rewrite = RewriteRequest(
-        thread=lesson.thread,
-        segments=body.segments,
-        guidance=body.guidance or "",
-        context=body.context(),
-        owner=lesson.thread.owner,
-        idempotency_key=idempotency_key,
-    )
-    return await run_or_stream(request, SessionRef(lesson.thread, new=False), service.rewrite_run(rewrite))
+    caller = Caller(lesson.thread.owner, idempotency_key, body.context())
+    rewrite = service.rewrite_run(lesson.thread, body, caller)
+    return await run_or_stream(request, SessionRef(lesson.thread, new=False), rewrite)
 
 
 async def _saved_view(lesson: Lesson, saved: tuple[str, tuple[str, ...]]) -> dict[str, Any]:

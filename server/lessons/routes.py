@@ -8,6 +8,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.service import Caller, run, submit
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -21,7 +22,7 @@ from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.replies import LessonTurn, SessionDeleted, SessionList, SessionView
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.run_request import DomainRun
+from callsheet.storage.runs.records import RunRequest
 
 router = APIRouter(
     prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
@@ -57,8 +58,8 @@ async def create_turn(
     if session.new and body.is_answer and (body.requires_question or header or body.sessionId or query):
         # A new session has no question to answer (B-R5).
         await service.find_session(ctx.storage, owner, header or body.sessionId or query)
-    turn = body.to_request(session, owner, idempotency_key)
-    return await run_or_stream(request, session, await service.turn_run(ctx.worker, ctx.storage, turn))
+    caller = Caller(owner, idempotency_key, body.context())
+    return await run_or_stream(request, session, await service.turn_run(ctx.worker, session, body, caller))
 
 
 @router.get("/session", responses=documented_responses(*READ, reply=SessionView))
@@ -137,14 +138,13 @@ async def find_lesson(request: Request, session_id: str | None) -> Lesson:
     return Lesson(ctx.storage, await service.find_session(ctx.storage, current_owner(request), session_id))
 
 
-async def run_or_stream(request: Request, session: SessionRef, domain_run: DomainRun) -> Response:
+async def run_or_stream(request: Request, session: SessionRef, run_request: RunRequest) -> Response:
     """Execute the run; return its reply or its event stream."""
     ctx = app_context(request)
-    claim = partial(LESSONS.claim, ctx.storage, session.thread)
     if events.wants_event_stream(request):
-        return with_session_header(await stream_turn(request, domain_run, claim), session)
-    await claim()
-    reply, ack = await ctx.worker.run(domain_run)
+        recorded = partial(submit, ctx.worker, run_request)
+        return with_session_header(await stream_turn(request, run_request, recorded), session)
+    reply, ack = await run(ctx.worker, run_request)
     return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)
 
 

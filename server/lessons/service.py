@@ -3,10 +3,11 @@
 A session is a thread of `fact_narration`; its lesson has the thread's id.
 """
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from langgraph.types import Interrupt
@@ -15,12 +16,20 @@ from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons import selection
 from callsheet.nodes.lessons.selection import QUESTION
 from callsheet.nodes.question import decision_plan
-from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
+from callsheet.server.artefacts.service import (
+    CHAT,
+    ArtefactService,
+    Caller,
+    answer_interrupt,
+    fingerprint,
+    pending_questions,
+    run_request,
+)
 from callsheet.server.artefacts.turn_view import turn_fields
 from callsheet.server.artefacts.turns import clean_message, human_message, identifier, turn_use
 from callsheet.server.lessons import sessions
-from callsheet.server.runtime.execution import BuildReply, pending_interrupts
-from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
+from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.worker import Worker
 from callsheet.state import conversation, pricing
 from callsheet.state.errors import Conflict, Invalid
@@ -28,8 +37,7 @@ from callsheet.state.lessons import agents
 from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import Run
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -49,58 +57,34 @@ class SessionRef(NamedTuple):
     """True if this request creates it (B28)."""
 
 
-@dataclass(frozen=True)
-class TurnRequest(RequestOptions):
-    """A message, a choice or an answer in a session."""
-
-    session: SessionRef
-    message: str = ""
-    facts: Sequence[Any] | None = None
-    """The chosen facts, each as an object, an id or a number (B33, B52)."""
-    answer: Any = None
-    """Answer to the pending question, in any of its forms; None for none."""
-    subject: str | None = None
-    """New school subject (B-R12)."""
-    review: bool | None = None
-    """True if narrations need a person's approval from now on (B-R16)."""
-    images: bool | None = None
-    """True if images are searched and chosen from now on (B62)."""
-
-    @property
-    def session_options(self) -> dict[str, Any]:
-        """State keys that the request sets for the session."""
-        options = {"subject": self.subject or None, "review": self.review, "images": self.images}
-        return {name: value for name, value in options.items() if value is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewriteRequest(RequestOptions):
-    """Segments of a narration to rewrite."""
-
-    thread: Thread
-    segments: Sequence[str]
-    """Empty for all."""
-    guidance: str
-
-
 async def find_or_create_session(storage: Storage, owner: str, session_id: str | None) -> SessionRef:
     """Return the owner's session of this id; a new one for an unused id or None (B36, B37).
 
     Raises `Missing` for another owner's, which must not look like a new one (B-R5), and `Conflict` for a
     thread of another workflow.
     """
-    if session_id:
-        record = await thread_records.find(storage, identifier(session_id, LESSONS.id_name), owner)
-        if record is not None:
-            if record.graph not in {"", GRAPH}:
-                raise Conflict(
-                    f"conversation {session_id!r} runs {record.graph!r}, not {GRAPH!r}",
-                    remedy="use the interface of that workflow, or another session",
-                )
-            return SessionRef(_session_thread(session_id, owner), new=False)
-        if await threads.exists(storage, session_id):
+    if not session_id:
+        return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
+    thread = _session_thread(identifier(session_id, LESSONS.id_name), owner)
+    existing, meta, in_use = await asyncio.gather(
+        threads.find(storage, session_id, owner),
+        LESSONS.artefact(storage, thread).meta(),
+        threads.exists(storage, session_id),
+    )
+    if existing is None:
+        if in_use:
             raise threads.missing_thread(session_id)
-    return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
+        return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
+    if existing.graph not in {"", GRAPH}:
+        raise Conflict(
+            f"conversation {session_id!r} runs {existing.graph!r}, not {GRAPH!r}",
+            remedy="use the interface of that workflow, or another session",
+        )
+    is_bound = existing.artefact == thread.artefact and (meta.get("owner"), meta.get("thread")) == (
+        owner,
+        session_id,
+    )
+    return SessionRef(existing if is_bound else thread, new=False)
 
 
 async def find_session(storage: Storage, owner: str, session_id: str | None) -> Thread:
@@ -113,67 +97,68 @@ async def find_session(storage: Storage, owner: str, session_id: str | None) -> 
     return session.thread
 
 
-async def turn_run(worker: Worker, storage: Storage, request: TurnRequest) -> DomainRun:
+async def turn_run(worker: Worker, session: SessionRef, body: LessonTurnCreate, caller: Caller) -> RunRequest:
     """Return the run that continues the session; chosen facts answer a pending choice.
 
     Without a pending choice they are confirmed, then narrated (B33). Raises `Invalid` for an invalid request,
     and `Conflict` if the question was answered meanwhile.
     """
-    thread = request.session.thread
-    options = request.session_options
-    if request.answer is not None:
-        return await answer_interrupt(worker, request, thread, request.answer)
-    if request.facts is None:
-        text = clean_message(request.message, MAX_PASTED)
-        body = {"ask": "chat", "message": text, **options}
-        return request.domain_run(
-            thread, body, input={**options, "messages": [human_message(text)]}, stream_modes=CHAT
-        )
-    body = {"ask": "choose", "message": request.message, "selectedFacts": [*request.facts], **options}
-    pending = [] if request.session.new else fact_questions(pending_interrupts(await worker.state(thread)))
-    if pending:
-        answer_run = await answer_interrupt(worker, request, thread, _choice(request), pending[0])
+    thread, message, options = session.thread, body.text, body.session_options
+    if body.requires_question:
+        pending = await pending_questions(worker, thread)
+        return answer_interrupt(pending, caller, thread, body.given_answer)
+    if body.selectedFacts is None:
+        text = clean_message(message, MAX_PASTED)
+        graph_input = {**options, "messages": [human_message(text)]}
+        what = {"ask": "chat", "message": text, **options}
+        return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
+    facts = body.chosen_facts
+    choice = {"facts": facts, **({"message": message} if message.strip() else {})}
+    what = {"ask": "choose", "message": message, "selectedFacts": facts, **options}
+    pending = [] if session.new else await pending_questions(worker, thread)
+    if open_choices := fact_questions(pending):
+        answer_run = answer_interrupt(pending, caller, thread, choice, open_choices[0])
         # A repeated request has the same body, though the question is no longer pending.
-        return replace(answer_run, body={**body, "context": request.context})
-    calls = selection.selection_calls(await _read_choice(storage, thread, _choice(request)))
-    return _decision_run(request, thread, request.message or _NARRATE, body, calls, options)
+        return replace(answer_run, fingerprint=fingerprint(thread, caller, what))
+    calls = selection.selection_calls(await _read_choice(worker.storage, thread, choice))
+    return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
 
 
-def rewrite_run(request: RewriteRequest) -> DomainRun:
-    """Return the run that rewrites segments, without a model's decision."""
-    names = ", ".join(request.segments).replace("_", " ") or "narration"
-    message = f"Write the {names} again" + (f": {request.guidance}" if request.guidance else ".")
-    params: dict[str, Any] = {"facts": [], "guidance": request.guidance or None}
-    if request.segments:
-        params["segments"] = [*request.segments]
-    body = {"ask": "rewrite", "segments": [*request.segments], "guidance": request.guidance}
-    return _decision_run(
-        request, request.thread, message, body, ("", [("generateNarrationTool", params)]), {}
-    )
+def rewrite_run(thread: Thread, body: NarrationRewrite, caller: Caller) -> RunRequest:
+    """Return the run that rewrites segments of a narration, without a model's decision."""
+    names = ", ".join(body.segments).replace("_", " ") or "narration"
+    message = f"Write the {names} again" + (f": {body.guidance}" if body.guidance else ".")
+    params: dict[str, Any] = {"facts": [], "guidance": body.guidance or None}
+    if body.segments:
+        params["segments"] = [*body.segments]
+    what = {"ask": "rewrite", "segments": [*body.segments], "guidance": body.guidance or ""}
+    calls = ("", [("generateNarrationTool", params)])
+    return _decision_run((thread, caller), message, what, calls, {})
 
 
 def _decision_run(
-    request: RequestOptions,
-    thread: Thread,
+    place: tuple[Thread, Caller],
     message: str,
     body: Mapping[str, Any],
     calls: tuple[str, Sequence[tuple[str, dict[str, Any]]]],
     options: Mapping[str, Any],
-) -> DomainRun:
+) -> RunRequest:
     """Return the run that executes a person's decision, without asking a model."""
     decision = decision_plan(fact_narration.WORKFLOW, uuid.uuid4().hex, *calls)
     messages = [human_message(clean_message(message)), {"role": "assistant", **decision["messages"][0]}]
-    options = {**options, **decision, "messages": messages}
-    return request.domain_run(thread, body, input=options, stream_modes=CHAT)
+    graph_input = {**options, **decision, "messages": messages}
+    return run_request(*place, body, input=graph_input, stream_mode=[*CHAT])
 
 
 def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        thread = await threads.get(storage, run.thread, run.owner)
-        view = await turn_view(storage, thread, state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = await turn_view(storage, thread, state) | used
+        return reply
 
     return build
 
@@ -211,12 +196,6 @@ def fact_questions(interrupts: Sequence[Interrupt]) -> list[str]:
         for interrupt in interrupts
         if isinstance(interrupt.value, Mapping) and interrupt.value.get("type") == answers.REQUEST
     ]
-
-
-def _choice(request: TurnRequest) -> dict[str, Any]:
-    """Return the chosen facts and the message about the narration."""
-    message = {"message": request.message} if request.message.strip() else {}
-    return {"facts": [*(request.facts or ())], **message}
 
 
 async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.Chosen:

@@ -16,8 +16,7 @@ from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 _CHUNK: Final = 100
@@ -146,8 +145,8 @@ async def list_sessions(
 
 async def _records(
     storage: Storage, owner: str, graph: str, start: int, limit: int
-) -> tuple[list[ThreadRecord], int]:
-    records: list[ThreadRecord] = []
+) -> tuple[list[Thread], int]:
+    records: list[Thread] = []
     async for index, record in _threads(storage, owner, start):
         if record.graph != graph:
             continue
@@ -157,16 +156,16 @@ async def _records(
     return records, 0
 
 
-async def _threads(storage: Storage, owner: str, start: int) -> AsyncIterator[tuple[int, ThreadRecord]]:
+async def _threads(storage: Storage, owner: str, start: int) -> AsyncIterator[tuple[int, Thread]]:
     """Yield the owner's threads from index `start` on, each with its index."""
     index = start
-    while page := await thread_records.list_newest(storage, owner, index, _CHUNK):
+    while page := await threads.list_newest(storage, owner, index, _CHUNK):
         for record in page:
             yield index, record
             index += 1
 
 
-def _session_summary(record: ThreadRecord, lesson_snapshot: LessonSnapshot) -> dict[str, Any]:
+def _session_summary(record: Thread, lesson_snapshot: LessonSnapshot) -> dict[str, Any]:
     session = lesson_snapshot.session
     question = pending_question([value["value"] for group in record.interrupts.values() for value in group])
     return {

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, cast
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from callsheet.server.artefacts.service import claim
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses, error_body
@@ -108,7 +109,7 @@ async def _session(request: Request, session_id: str | None) -> SessionRef:
     """Return the material's session, bound to its owner."""
     ctx = app_context(request)
     session = await service.find_or_create_session(ctx.storage, current_owner(request), session_id)
-    await LESSONS.claim(ctx.storage, session.thread)
+    await claim(ctx.storage, session.thread)
     return session
 
 

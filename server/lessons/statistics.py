@@ -10,17 +10,19 @@ from callsheet.server.artefacts.turns import usage
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state import pricing
 from callsheet.state.lessons.agents import AGENTS
+from callsheet.state.pricing import Price
 from callsheet.storage import tool_calls
 from callsheet.storage.spending import Account, read_usage, total
 from callsheet.storage.tool_calls import CallFilter
-from callsheet.tools.guard import guard
 
 _MAX_CALLS: Final = 1_000
 """Newest calls of a session that are counted."""
 _DIGITS: Final = 8
 
 
-async def session_statistics(lesson: Lesson, state: Mapping[str, Any]) -> dict[str, Any]:
+async def session_statistics(
+    lesson: Lesson, state: Mapping[str, Any], prices: Mapping[str, Price]
+) -> dict[str, Any]:
     """Return counts and success rates of tools and agents over 30 days, and the cost.
 
     The total is that of all model calls, also of those that failed to give a usable answer.
@@ -32,7 +34,7 @@ async def session_statistics(lesson: Lesson, state: Mapping[str, Any]) -> dict[s
     agent_costs = {name: _agent_cost(results, stream) for stream, name in _STREAMS.items()}
     account = Account(lesson.thread.owner, lesson.thread.id, "")
     spent = total(await read_usage(lesson.storage, account, "thread"))
-    conversation_usd = conversation_cost(state.get("messages", ()))
+    conversation_usd = conversation_cost(state.get("messages", ()), prices)
     return {
         "sessionId": lesson.thread.id,
         "tools": {name: _tool_statistics(group) for name, group in sorted(by_tool.items())},
@@ -49,17 +51,17 @@ _STREAMS: Final = {"facts_extracted": "FactExtractionAgent", "script_generated":
 """Agents by the status that their results have."""
 
 
-def conversation_cost(messages: Iterable[AnyMessage]) -> float | None:
+def conversation_cost(messages: Iterable[AnyMessage], prices: Mapping[str, Price]) -> float | None:
     """Return the cost of the model's messages in US dollars; None if a price is unknown."""
     answers = (message for message in messages if isinstance(message, AIMessage) and message.usage_metadata)
-    return pricing.total(_message_cost(answer) for answer in answers)
+    return pricing.total(_message_cost(answer, prices) for answer in answers)
 
 
-def _message_cost(message: AIMessage) -> float | None:
+def _message_cost(message: AIMessage, prices: Mapping[str, Price]) -> float | None:
     tokens, model = message.usage_metadata, str(message.response_metadata.get("model_name", ""))
     if not tokens:
         return 0.0
-    return pricing.cost(model, tokens["input_tokens"], tokens["output_tokens"], table=guard.policy.prices)
+    return pricing.cost(model, tokens["input_tokens"], tokens["output_tokens"], table=prices)
 
 
 def _group_by_tool(calls: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.graphs import fact_narration
+from callsheet.server.artefacts.service import Caller, claim, run_and_ack
 from callsheet.server.lessons import service
+from callsheet.server.lessons.bodies import LessonTurnCreate, UIMessage
 from callsheet.server.lessons.edits import Lesson, add_file
-from callsheet.server.lessons.service import LESSONS, TurnRequest
 from callsheet.server.runtime.worker import OnProgress
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
@@ -42,13 +43,14 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Ma
             await service.find_session(storage, LOCAL, request.lesson)
         message = request.message
         if request.file:
-            await LESSONS.claim(storage, session.thread)
+            await claim(storage, session.thread)
             lesson = Lesson(storage, session.thread)
             await add_file(lesson, request.file, request.content, lambda _done, _of: None)
             message = f"{message}\n\n{_UPLOADED}".strip()
-        turn = TurnRequest(
-            session, message, review=request.review, images=request.images, context=request.context
+        body = LessonTurnCreate.model_construct(
+            messages=[UIMessage.model_construct(role="user", content=message)],
+            review=request.review,
+            images=request.images,
         )
-        domain_run = await service.turn_run(worker, storage, turn)
-        await LESSONS.claim(storage, session.thread)
-        return await worker.run_and_ack(domain_run, report)
+        run_request = await service.turn_run(worker, session, body, Caller(context=request.context))
+        return await run_and_ack(worker, run_request, report)

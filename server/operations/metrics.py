@@ -25,8 +25,6 @@ from callsheet.server.operations.telemetry import Telemetry
 from callsheet.storage.redis.health import ServerHealth
 from callsheet.storage.spending import ModelUsage
 from callsheet.storage.tool_admission import Breaker, State
-from callsheet.tools import model_calls
-from callsheet.tools.guard import guard
 
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 _STATES: Final[Mapping[State, int]] = {"closed": 0, "half-open": 1, "open": 2}
@@ -131,13 +129,10 @@ class Metrics:
 
 @asynccontextmanager
 async def collect_metrics(observer: Telemetry, version: str) -> AsyncIterator[None]:
-    """Collect metrics, tool calls included, for the length of the `with`; then send the traces."""
+    """Collect metrics for the length of the `with`; then send the traces."""
     observer.metrics = Metrics(version)
-    before, guard.counters = guard.counters, observer
-    models, model_calls.counters = model_calls.counters, observer.metrics
     try:
         yield
     finally:
-        guard.counters, model_calls.counters = before, models
         if observer.tracing:
             await asyncio.to_thread(observer.tracing.close)

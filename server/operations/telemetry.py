@@ -22,6 +22,7 @@ from callsheet.state.errors import Broken, Unavailable
 
 if TYPE_CHECKING:
     from callsheet.server.operations.metrics import Metrics
+    from callsheet.storage.spending import ModelUsage
     from callsheet.tools.guard.call import Scope as CallScope
 
 ReportOutcome = Callable[[str], None]
@@ -84,6 +85,11 @@ class Telemetry:
         """Count a cacheable look-up."""
         if self.metrics:
             self.metrics.count_cache_lookup(tool, hit=hit)
+
+    def count_model_call(self, model: str, outcome: str, took_s: float, usage: "ModelUsage") -> None:
+        """Count a call of a model."""
+        if self.metrics:
+            self.metrics.count_model_call(model, outcome, took_s, usage)
 
     def require_metrics(self) -> "Metrics":
         """Return the metrics; raises `Unavailable` before they are loaded."""

@@ -10,8 +10,8 @@ from callsheet.storage import tool_admission, tool_calls
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.tool_admission import Breaker
 from callsheet.storage.tool_calls import CallFilter
-from callsheet.tools.guard import guard
 from callsheet.tools.guard.attempt import resolve_tool
+from callsheet.tools.guard.policy import ToolPolicy
 from callsheet.tools.registry import Tool, definition
 
 
@@ -20,14 +20,15 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
     breakers = await breakers_view(ctx)
     return {
         "tools": [
-            _tool(tool, kind, owner, breakers[name]) for name, (kind, tool) in ctx.workflows.tools.items()
+            _tool(tool, kind, ctx.application.policy, owner, breakers[name])
+            for name, (kind, tool) in ctx.workflows.tools.items()
         ]
     }
 
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the states of the tools' circuit breakers, by tool."""
-    limits = [resolve_tool(tool, guard.policy).limits for _, tool in ctx.workflows.tools.values()]
+    limits = [resolve_tool(tool, ctx.application.policy).limits for _, tool in ctx.workflows.tools.values()]
     return await tool_admission.read_breakers(ctx.storage, limits)
 
 
@@ -48,8 +49,8 @@ async def execution_view(storage: Storage, owner: str, name: str) -> dict[str, A
     return _execution(record)
 
 
-def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]:
-    policy = resolve_tool(item, guard.policy).policy
+def _tool(item: Tool, kind: str, tool_policy: ToolPolicy, owner: str, breaker: Breaker) -> dict[str, Any]:
+    policy = resolve_tool(item, tool_policy).policy
     return {
         "name": item.name,
         "description": item.description,
@@ -60,7 +61,7 @@ def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]
         "internal": item.internal,
         "idempotent": item.idempotent,
         "permissions": sorted(item.permissions),
-        "allowed": guard.is_permitted(item, owner),
+        "allowed": tool_policy.grants_all(owner, item.permissions),
         "available": breaker.state != "open",
         "breaker": {
             "state": breaker.state,

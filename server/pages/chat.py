@@ -2,46 +2,38 @@
 
 from dataclasses import replace
 
+from callsheet.server.artefacts import service as artefacts
+from callsheet.server.artefacts.service import Caller
 from callsheet.server.context import AppContext
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import ApprovalResponse, UserMessage
-from callsheet.server.pages.service import ChatRequest
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.errors import Conflict, Missing
-from callsheet.storage.runs.records import Created
+from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 
-async def chat_run(ctx: AppContext, owner: str, message: UserMessage) -> DomainRun:
+async def chat_run(ctx: AppContext, owner: str, message: UserMessage) -> RunRequest:
     """Return the run for a message; raise `Conflict` in another workflow's conversation."""
     page_id = await _page(ctx, owner, message.conversationId) or message.pageId or message.conversationId
-    request = ChatRequest(
-        page_id,
-        message.content,
-        message.conversationId,
-        message.selectedElementId,
-        context=message.context(),
-        owner=owner,
-        idempotency_key=message.messageId,
-    )
-    return await service.chat_run(ctx.worker, ctx.storage, request)
+    caller = Caller(owner, message.messageId, message.context())
+    return await service.chat_run(ctx.worker, page_id, message.to_chat(), caller)
 
 
-async def decision_run(ctx: AppContext, owner: str, message: ApprovalResponse) -> DomainRun:
+async def decision_run(ctx: AppContext, owner: str, message: ApprovalResponse) -> RunRequest:
     """Return the run for an answer; raise `Missing` for an unknown conversation."""
     page_id = await _page(ctx, owner, message.conversationId)
     if page_id is None:
         raise threads.missing_thread(message.conversationId)
-    return await service.decision_run(ctx.worker, ctx.storage, message.to_decision(page_id, owner))
+    caller = Caller(owner, context=message.context())
+    return await service.decision_run(ctx.worker, page_id, message, caller)
 
 
-async def submit(ctx: AppContext, domain_run: DomainRun) -> Created:
+async def submit(ctx: AppContext, request: RunRequest) -> Created:
     """Submit the run to this or another process; raise `Busy` while another run has the conversation."""
-    await service.PAGES.claim(ctx.storage, domain_run.thread)
     # The same text again is another message, unless it has an id.
-    request = replace(domain_run, repeatable=domain_run.idempotency_key is None).to_run_request()
-    return await ctx.worker.submit(domain_run.thread.id, request)
+    fingerprint = request.fingerprint if request.idempotency_key else ""
+    return await artefacts.submit(ctx.worker, replace(request, fingerprint=fingerprint))
 
 
 async def cancel(ctx: AppContext, owner: str, conversation: str) -> None:

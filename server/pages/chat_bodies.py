@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from callsheet.server.http.requests import ModelChoice
-from callsheet.server.pages.service import ChatRequest, DecisionRequest
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -28,39 +27,17 @@ class PageChatCreate(_Message):
     message: str
     conversationId: str | None = Field(None, description="The page's conversation; its own id unless chosen")
 
-    def to_request(self, page_id: str, owner: str, idempotency_key: str | None) -> ChatRequest:
-        """Return the body as a request of the service."""
-        return ChatRequest(
-            page_id,
-            self.message,
-            self.conversationId,
-            self.selectedElementId,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=idempotency_key,
-        )
 
+class Decision(ModelChoice):
+    """A person's answer to an approval question."""
 
-class _Decision(ModelChoice):
     decisions: list[ActionDecision] = Field(
         min_length=1, max_length=100, description="One for each action, or one for all"
     )
     questionId: str | None = Field(None, max_length=255, description="The pending question when left out")
 
-    def to_decision(self, page_id: str, owner: str, idempotency_key: str | None = None) -> DecisionRequest:
-        """Return the body as a request of the service."""
-        decisions = [decision.model_dump(exclude_none=True) for decision in self.decisions]
-        return DecisionRequest(
-            page_id,
-            decisions,
-            self.questionId,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=idempotency_key,
-        )
 
-
-class DecisionCreate(_Decision):
+class DecisionCreate(Decision):
     """The answer to an approval question."""
 
 
@@ -74,8 +51,13 @@ class UserMessage(_Message):
     messageId: str | None = Field(None, max_length=255)
     """The same id within a day is the same message."""
 
+    def to_chat(self) -> PageChatCreate:
+        """Return the message as the body of the same request over REST."""
+        fields = self.model_dump(include={"selectedElementId", *ModelChoice.model_fields})
+        return PageChatCreate(message=self.content, conversationId=self.conversationId, **fields)
 
-class ApprovalResponse(_Decision):
+
+class ApprovalResponse(Decision):
     """A person's answer to a question."""
 
     type: Literal["approvalResponse"]

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage
+from callsheet.server.artefacts.service import Caller, run, submit
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -18,8 +19,8 @@ from callsheet.server.http.policy import API_RUN, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.workflow import DraftMade
+from callsheet.storage.runs.records import RunRequest
 
 
 class PageTurn(TypedDict):
@@ -56,8 +57,8 @@ async def chat_about_page(
     reply is what the web socket tells of the run, to its end; `Last-Event-ID` resumes it.
     """
     ctx = app_context(request)
-    message = body.to_request(page_id, current_owner(request), idempotency_key)
-    return await _execute(request, await service.chat_run(ctx.worker, ctx.storage, message))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.chat_run(ctx.worker, page_id, body, caller))
 
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -67,15 +68,13 @@ async def answer_approval(
 ) -> Response:
     """Answer the question that the page's conversation waits with."""
     ctx = app_context(request)
-    decision = body.to_decision(page_id, current_owner(request), idempotency_key)
-    return await _execute(request, await service.decision_run(ctx.worker, ctx.storage, decision))
+    caller = Caller(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.decision_run(ctx.worker, page_id, body, caller))
 
 
-async def _execute(request: Request, domain_run: DomainRun) -> Response:
+async def _execute(request: Request, run_request: RunRequest) -> Response:
     ctx = app_context(request)
-    claim = partial(service.PAGES.claim, ctx.storage, domain_run.thread)
     if events.wants_event_stream(request):
-        return await stream_turn(request, domain_run, claim)
-    await claim()
-    reply, ack = await ctx.worker.run(domain_run)
+        return await stream_turn(request, run_request, partial(submit, ctx.worker, run_request))
+    reply, ack = await run(ctx.worker, run_request)
     return JsonReply(reply, background=BackgroundTask(ack))

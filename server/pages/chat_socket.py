@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition
+from callsheet.server.artefacts.service import thread_of
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
@@ -30,8 +31,8 @@ from callsheet.server.pages.chat_bodies import (
 )
 from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.runtime.encoding import dumps
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.outcome import outcome_of_error
@@ -76,14 +77,14 @@ class _Chat(SocketSession):
             case Leave():
                 await self.unsubscribe(message.conversationId)
 
-    async def _start_run(self, domain_run: DomainRun) -> None:
+    async def _start_run(self, request: RunRequest) -> None:
         """Start a run and follow its conversation."""
-        thread = domain_run.thread.id
+        thread = request.thread
         self._require_capacity(thread)
         since = await conversation_stream.newest_position(self._ctx, thread)
-        await chat.submit(self._ctx, domain_run)
+        await chat.submit(self._ctx, request)
         if not self.is_subscribed(thread):
-            self.subscribe(thread, self._forward(domain_run.thread, since))
+            self.subscribe(thread, self._forward(thread_of(request), since))
 
     async def _join(self, message: Join) -> None:
         thread = await chat.find_conversation(self._ctx, self._owner, message.conversationId)

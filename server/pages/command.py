@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from callsheet.server.cli import commands, text_input
-from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, takes_options
 
 if TYPE_CHECKING:
     from callsheet.server.pages.terminal_session import CliTurn
@@ -75,20 +75,20 @@ def _execute(options: PageOptions, name: str, decisions: Decisions | None) -> "C
     def execute(report: Any) -> "Coroutine[Any, Any, CliTurn]":
         from callsheet.server.pages import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
 
-        request, settings = _request(options, name, decisions), commands.load_settings(options.data_dir)
-        return terminal_session.run(request, settings, report)
+        body, settings = _body(options, decisions), commands.load_settings(options.data_dir)
+        return terminal_session.run(name, body, settings, report)
 
     return commands.run_with_progress(execute, quiet=options.as_json)
 
 
-def _request(options: PageOptions, name: str, decisions: Decisions | None) -> Any:
-    from callsheet.server.pages.service import ChatRequest, DecisionRequest  # noqa: PLC0415 -- see above
+def _body(options: PageOptions, decisions: Decisions | None) -> Any:
+    from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate  # noqa: PLC0415 -- see above
 
-    context = model_context(options.provider, options.model)
+    model: dict[str, Any] = {"provider": options.provider, "model": options.model}
     if decisions is not None:
-        return DecisionRequest(name, decisions, context=context)
+        return DecisionCreate.model_validate({"decisions": decisions, **model})
     message = text_input.read_text(options.text, None, "the message")
-    return ChatRequest(name, message, selected_element_id=options.select, context=context)
+    return PageChatCreate.model_construct(message=message, selectedElementId=options.select, **model)
 
 
 def _ask(question: Mapping[str, Any]) -> bool:

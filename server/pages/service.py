@@ -3,26 +3,28 @@
 REST, the web socket and the command line build the same runs, so each can continue the others' conversations.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
-    RequestOptions,
+    Caller,
     answer_in_words,
     answer_interrupt,
+    pending_questions,
     question_view,
+    run_request,
 )
 from callsheet.server.artefacts.turn_view import turn_fields
 from callsheet.server.artefacts.turns import clean_message, human_message, identifier, last_message, turn_use
+from callsheet.server.pages.chat_bodies import Decision, PageChatCreate
 from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Worker
-from callsheet.state.errors import Invalid
+from callsheet.state.consent import consent
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -30,71 +32,48 @@ GRAPH: Final = "page_builder"
 PAGES: Final = ArtefactService(GRAPH, "page", "pageId")
 
 
-@dataclass(frozen=True)
-class ChatRequest(RequestOptions):
-    """A message about a page."""
-
-    page_id: str
-    message: str
-    conversation_id: str | None = None
-    selected_element_id: str | None = None
-    """Element that "this" in the message means (C26)."""
-
-
-@dataclass(frozen=True)
-class DecisionRequest(RequestOptions):
-    """The answer to an approval question."""
-
-    page_id: str
-    decisions: Sequence[Mapping[str, Any]]
-    """One for each action or one for all: `approve`, `reject` with a message, or `edit`."""
-    question_id: str | None = None
-    """The answered question; None for the pending one."""
-
-
-async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
+async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: Caller) -> RunRequest:
     """Return the run that continues or starts a page's conversation; write nothing.
 
     A plain yes or no answers a pending question. Raises `Invalid` for an invalid request, and `Missing` for
     another page's conversation.
     """
-    text = clean_message(request.message)
-    thread = await PAGES.find_thread(storage, request.page_id, request.owner, request.conversation_id)
-    selected = request.selected_element_id
+    text, selected = clean_message(body.message), body.selectedElementId
+    thread = await PAGES.find_thread(worker.storage, page_id, caller.owner, body.conversationId)
     if selected is not None:
         identifier(selected, "selectedElementId")
-    if answer_run := await answer_in_words(worker, request, thread, text):
+    pending = [] if consent(text) is None else await pending_questions(worker, thread)
+    if answer_run := answer_in_words(pending, caller, thread, text):
         return answer_run
-    return request.domain_run(
-        thread,
-        {"ask": "chat", "message": text, "selected": selected},
-        input={
-            "page_id": PAGES.artefact_id(thread),
-            "selected_element_id": selected,
-            "messages": [human_message(text)],
-        },
-        stream_modes=CHAT,
-    )
+    graph_input = {
+        "page_id": PAGES.artefact_id(thread),
+        "selected_element_id": selected,
+        "messages": [human_message(text)],
+    }
+    what = {"ask": "chat", "message": text, "selected": selected}
+    return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
 
 
-async def decision_run(worker: Worker, storage: Storage, request: DecisionRequest) -> DomainRun:
+async def decision_run(worker: Worker, page_id: str, body: Decision, caller: Caller) -> RunRequest:
     """Return the run that answers the pending question of a page's conversation, bound to that question.
 
     Raises `Missing` without a conversation, and `Conflict` if no such question is pending.
     """
-    thread = await PAGES.require_thread(storage, request.page_id, request.owner)
-    if not request.decisions:
-        raise Invalid("no decision is given", remedy='send {"decisions": [{"type": "approve"}]}')
-    decision = [dict(decision) for decision in request.decisions]
-    return await answer_interrupt(worker, request, thread, {"decisions": decision}, request.question_id)
+    thread = await PAGES.require_thread(worker.storage, page_id, caller.owner)
+    answer = {"decisions": [decision.model_dump(exclude_none=True) for decision in body.decisions]}
+    pending = await pending_questions(worker, thread)
+    return answer_interrupt(pending, caller, thread, answer, body.questionId)
 
 
 def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = turn_view(thread, state) | used
+        return reply
 
     return build
 

@@ -1,14 +1,15 @@
 """One turn of a page's chat in this process, on the server's storage: `callsheet page`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from callsheet.graphs import page_builder
+from callsheet.server.artefacts.service import Caller, run_and_ack, thread_of
 from callsheet.server.pages import service
-from callsheet.server.pages.service import PAGES, ChatRequest, DecisionRequest
-from callsheet.server.runtime.run_request import DomainRun
-from callsheet.server.runtime.worker import OnProgress, Worker
+from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
+from callsheet.server.pages.service import PAGES
+from callsheet.server.runtime.worker import OnProgress
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Missing
@@ -30,20 +31,18 @@ class CliTurn:
     """Changes of each version that the turn made, one line each."""
 
 
-async def run(request: ChatRequest | DecisionRequest, settings: Settings, report: OnProgress) -> CliTurn:
-    """Execute the turn and return its result; raise what the REST API raises."""
+async def run(
+    name: str, body: PageChatCreate | DecisionCreate, settings: Settings, report: OnProgress
+) -> CliTurn:
+    """Execute a turn about the page `name` and return its result; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: page_builder.graph}) as (worker, storage):
-        domain_run = await _domain_run(worker, storage, request)
-        await PAGES.claim(storage, domain_run.thread)
-        reply = await worker.run_and_ack(domain_run, report)
-        return CliTurn(reply, await _changes(PAGES.artefact(storage, domain_run.thread), reply))
-
-
-async def _domain_run(worker: Worker, storage: Storage, request: ChatRequest | DecisionRequest) -> DomainRun:
-    page_id = await _page_id(storage, request.page_id)
-    if isinstance(request, ChatRequest):
-        return await service.chat_run(worker, storage, replace(request, page_id=page_id))
-    return await service.decision_run(worker, storage, replace(request, page_id=page_id))
+        page_id, caller = await _page_id(storage, name), Caller(context=body.context())
+        if isinstance(body, PageChatCreate):
+            request = await service.chat_run(worker, page_id, body, caller)
+        else:
+            request = await service.decision_run(worker, page_id, body, caller)
+        reply = await run_and_ack(worker, request, report)
+        return CliTurn(reply, await _changes(PAGES.artefact(storage, thread_of(request)), reply))
 
 
 async def _page_id(storage: Storage, name: str) -> str:

@@ -13,11 +13,12 @@ from callsheet.server.context import AppContext
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.graph_loading import Graphs, attach_storage
 from callsheet.server.runtime.graphs_file import GraphsFile
-from callsheet.server.runtime.tool_policy import apply_tool_policy, warn_of_unknown_tools
+from callsheet.server.runtime.tool_policy import create_application, warn_of_unknown_tools
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
+from callsheet.tools.guard.application import Application
 
 _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
@@ -31,6 +32,7 @@ class Runtime:
     workflows: Workflows
     graphs: Graphs
     """The graphs of `workflows` with storage attached."""
+    application: Application
     worker: Worker
 
     def context(self, settings: Settings, storage: Storage) -> AppContext:
@@ -44,6 +46,7 @@ class Runtime:
             self.memory.store,
             self.workflows,
             DataMarker(storage),
+            self.application,
         )
 
 
@@ -63,7 +66,7 @@ async def assemble(
     # A blocking node takes a thread; asyncio's default is six on two processors.
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
-    stack.enter_context(apply_tool_policy(settings))
+    application = create_application(settings, observer)
     memory = bootstrap.create_storage(storage, source, EPOCH_KEY)
     workflows = await bootstrap.load_workflows(source, stack)
     warn_of_unknown_tools(settings, workflows.tools)
@@ -76,9 +79,10 @@ async def assemble(
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
+        application=application,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
     entering = running_worker(
         storage, graphs, options, saver=memory.saver, executes=settings.carry_runs, observer=observer
     )
-    return Runtime(memory, workflows, graphs, await stack.enter_async_context(entering))
+    return Runtime(memory, workflows, graphs, application, await stack.enter_async_context(entering))

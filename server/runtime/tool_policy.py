@@ -1,13 +1,11 @@
-"""Applies the operator's tool policy while this process executes runs."""
+"""The operator's tool policy, read from the settings."""
 
 import json
 import logging
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection
 
 from callsheet.server.settings import Settings
-from callsheet.tools import REGISTRY
-from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import Application, Counters, NoCounters
 from callsheet.tools.guard.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web.client import WebClient
 from callsheet.tools.web.fetch import create_fetch_tool
@@ -15,18 +13,16 @@ from callsheet.tools.web.fetch import create_fetch_tool
 _log = logging.getLogger(__name__)
 
 
-@contextmanager
-def apply_tool_policy(settings: Settings) -> Iterator[None]:
-    """Apply the operator's limits, permissions and fetch hosts for the length of the `with`.
+def create_application(settings: Settings, counters: Counters | None = None) -> Application:
+    """Return the application of the settings: limits, permissions, prices and fetch hosts.
 
     Raises `Invalid` for an unknown option.
     """
-    before, guard.policy = guard.policy, read_tool_policy(settings)
-    try:
-        with _restrict_fetch(settings.fetch_hosts) if settings.fetch_hosts else nullcontext():
-            yield
-    finally:
-        guard.policy = before
+    replacements = {}
+    if hosts := frozenset(name.casefold() for name in settings.fetch_hosts):
+        fetching = create_fetch_tool(WebClient(hosts=hosts))
+        replacements[fetching.name] = fetching
+    return Application(read_tool_policy(settings), counters or NoCounters(), replacements)
 
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:
@@ -47,17 +43,3 @@ def warn_of_unknown_tools(settings: Settings, served: Collection[str]) -> None:
     """Log a warning if the settings limit a tool that no workflow has, such as a misspelt one."""
     if warning := unknown_tools(settings, served):
         _log.warning("%s; GET /api/tools lists the tools", warning)
-
-
-@contextmanager
-def _restrict_fetch(hosts: tuple[str, ...]) -> Iterator[None]:
-    """Restrict `fetch_data` to these hosts."""
-    before = REGISTRY["fetch_data"]
-    domain = REGISTRY.domain(before.name)
-    REGISTRY.add(
-        create_fetch_tool(WebClient(hosts=frozenset(name.casefold() for name in hosts))), domain, replace=True
-    )
-    try:
-        yield
-    finally:
-        REGISTRY.add(before, domain, replace=True)

@@ -26,7 +26,6 @@ from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, R
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.runtime.graph_factory import factory_of, mark
 from callsheet.server.runtime.lease_watch import watch_leases
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
 from callsheet.storage.checkpoints import RedisSaver
@@ -44,8 +43,8 @@ from callsheet.storage.runs.records import (
     RunRequest,
 )
 from callsheet.storage.runs.runs import Runs
-from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+from callsheet.tools.guard.application import Application, use_application
 
 Ack = Callable[[], Awaitable[None]]
 """Call it once the reply has been sent."""
@@ -81,6 +80,8 @@ class WorkerOptions:
     """Runs that one process executes at once."""
     heartbeat_s: float = 5.0
     """Seconds of silence until the reader of a stream gets a heartbeat."""
+    application: Application = field(default_factory=Application)
+    """Application that tools and models are called in."""
 
 
 class Worker:
@@ -96,7 +97,7 @@ class Worker:
         observer: Telemetry | None = None,
     ) -> None:
         """`observer` measures runs."""
-        self._storage = storage
+        self.storage = storage
         self._saver = saver
         self._queue = queue
         self._announcements = Announcements(storage)
@@ -125,36 +126,25 @@ class Worker:
         """Attempts in progress."""
         return self._executions.keys()
 
-    async def run_and_ack(self, request: DomainRun, report: OnProgress = lambda _: None) -> dict[str, Any]:
-        """Execute the request, here or in another process, and return its reply."""
-        reply, ack = await self.run(request, report)
-        await ack()
-        return reply
-
-    async def run(
-        self, request: DomainRun, report: OnProgress = lambda _: None
+    async def follow(
+        self, thread: str, created: Created, report: OnProgress = lambda _: None
     ) -> tuple[dict[str, Any], Ack]:
-        """Execute the request; return its reply and the function to call once the caller has it.
+        """Report the run's progress to its end; return its reply, and the function to call once it was sent.
 
-        A request equal to the thread's unfinished run resumes or awaits that run. Until the acknowledgement,
-        an equal request gets the same reply again. Raises `Busy` while another request runs on the thread,
-        and the run's own error.
+        Until that call, an equal request gets the same reply again. Raises the run's own error.
         """
-        thread = request.thread
-        await threads.bind(self._storage, thread)
-        created = await self.submit(thread.id, request.to_run_request())
         if created.verdict != "replay":
             async for event in self.events.follow_run(
-                thread.id, created.run, created.since, heartbeat_s=_CHECK_S
+                thread, created.run, created.since, heartbeat_s=_CHECK_S
             ):
                 if event and (progress := progress_of(event)):
                     report(progress)
-        return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread.id, created.run)
+        return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread, created.run)
 
-    async def reply(self, thread: Thread, run: str) -> dict[str, Any]:
+    async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
         try:
-            ended = await self.runs.get(thread.id, run)
+            ended = await self.runs.get(thread, run)
         except Missing:
             ended = None
         if ended is None or ended.status == "interrupted":
@@ -163,19 +153,21 @@ class Worker:
             raise deserialize_error(ended.error or {})
         return dict(ended.answer)
 
-    async def submit(self, thread: str, request: RunRequest) -> Created:
-        """Create a run and have it executed as soon as possible, by this process if it has a free slot."""
+    async def submit(self, request: RunRequest) -> Created:
+        """Create a run and have it executed as soon as possible, by this process if it has a free slot.
+
+        A request equal to the thread's unfinished run resumes or joins that run. Raises as `Runs.create`.
+        """
+        thread = request.thread
         if parent := self._observer.traceparent():
             request = replace(request, request={**request.request, "traceparent": parent})
         with ExitStack() as held:
             if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
                 held.callback(self._slots.release)
-            created = await self.runs.create(thread, request, claim=claim)
+            created = await self.runs.create(request, claim=claim)
             if created.attempt:
                 held.pop_all()
-                task = self._start(
-                    thread, created.run, self._attempt(created.attempt, request.to_run(thread))
-                )
+                task = self._start(thread, created.run, self._attempt(created.attempt, request.to_run()))
                 task.add_done_callback(lambda _: self._slots.release())
                 # The caller follows the run next and must find its buffer.
                 await asyncio.sleep(0)
@@ -286,7 +278,7 @@ class Worker:
         execution = self._execution(attempt, record, buffer)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            with self._observe(record) as tell:
+            with use_application(self._options.application), self._observe(record) as tell:
                 outcome = await execution.run_to_outcome()
                 if outcome.ending == "rolled-back":
                     await self._saver.adelete_for_runs([record.id])

@@ -22,10 +22,11 @@ from callsheet.server.http.serving import bind_sockets, describe_storage, url_ho
 from callsheet.server.operations import health_routes, logs, tracing
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime import graphs_file, process
-from callsheet.server.runtime.tool_policy import apply_tool_policy
+from callsheet.server.runtime.tool_policy import create_application
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
+from callsheet.tools.guard.application import Application
 
 
 @asynccontextmanager
@@ -33,17 +34,17 @@ async def local_worker(
     settings: Settings, graphs: Mapping[str, Pregel[Any, Any]]
 ) -> AsyncIterator[tuple[Worker, Storage]]:
     """Yield a worker for runs of these graphs, on the server's storage and settings."""
-    with apply_tool_policy(settings):
-        async with (
-            storage.connect(settings.redis_url, settings.data_dir) as opened,
-            _running(opened, settings, graphs) as worker,
-        ):
-            yield worker, opened
+    application = create_application(settings)
+    async with (
+        storage.connect(settings.redis_url, settings.data_dir) as opened,
+        _running(opened, settings, graphs, application) as worker,
+    ):
+        yield worker, opened
 
 
 @asynccontextmanager
 async def _running(
-    opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]]
+    opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]], application: Application
 ) -> AsyncIterator[Worker]:
     storage.use(opened)
     try:
@@ -57,6 +58,7 @@ async def _running(
             replies=replies,
             grace_s=0.2,
             max_runs=settings.runs_at_once,
+            application=application,
         )
         async with running_worker(opened, graphs, options) as worker:
             yield worker

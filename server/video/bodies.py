@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.server.http.requests import Flag, ModelChoice
-from callsheet.server.video.service import EditRequest
 from callsheet.state.video.plan import PlannedStep
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]
@@ -19,18 +18,6 @@ class ExecutionCreate(ModelChoice):
     sceneIds: _Ids = Field([], description="Scenes that the message is about; no other is edited then")
     approve: Flag = Field(default=False, description="True shows the plan and waits for approval")
     preset: str | None = Field(None, max_length=200, description="Name of a saved message to run")
-
-    def to_request(self, project_id: str, message: str, owner: str, key: str | None) -> EditRequest:
-        """Return the body as a request of the service."""
-        return EditRequest(
-            project_id,
-            message,
-            tuple(self.sceneIds),
-            approve=self.approve,
-            context=self.context(),
-            owner=owner,
-            idempotency_key=key,
-        )
 
 
 class StepPatch(BaseModel):

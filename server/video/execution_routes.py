@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
-from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.artefacts.service import Caller
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.events import event_stream_reply
@@ -16,7 +16,7 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.langgraph.run_streams import checked_event_id
-from callsheet.server.video import executions, undoing, views
+from callsheet.server.video import executions, service, undoing, views
 from callsheet.server.video.bodies import ExecutionCreate, PlanDecision, StepCreate, StepPatch, UndoCreate
 from callsheet.server.video.executions import ExecutionRef, Started
 from callsheet.server.video.progress import progress_events
@@ -72,8 +72,11 @@ async def start_execution(
         if body.preset not in known:
             raise Missing(f"there is no preset {body.preset!r}", remedy="list them with GET /api/presets")
         message = f"{known[body.preset]}\n\n{message}".strip()
-    wanted = body.to_request(project_id, message, owner, idempotency_key)
-    return _reply(await executions.start(ctx, wanted))
+    caller = Caller(owner, idempotency_key, body.context())
+    body = body.model_copy(update={"message": message})
+    return _reply(
+        await executions.start_run(ctx, await service.edit_run(ctx.storage, project_id, body, caller))
+    )
 
 
 @project_router.post("/undo", responses=_STARTED)
@@ -82,8 +85,8 @@ async def undo_execution(project_id: str, body: UndoCreate, request: Request) ->
     """Undo the newest execution, another one, or some of its steps; every version stays."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    options = RequestOptions(context=body.context(), owner=owner)
-    run = await undoing.undo_run(ctx.storage, options, thread, body.executionId, body.steps)
+    caller = Caller(owner, context=body.context())
+    run = await undoing.undo_run(ctx.storage, caller, thread, body.executionId, body.steps)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
 
@@ -93,7 +96,7 @@ async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    run = await undoing.redo_run(ctx.storage, RequestOptions(owner=owner), thread)
+    run = await undoing.redo_run(ctx.storage, Caller(owner), thread)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
 
@@ -146,16 +149,16 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Retry a failed step, with the steps that it blocked, and no others (D50)."""
-    options = RequestOptions(owner=current_owner(request))
-    return views.execution_view(await executions.do_again(ref, options, retry=step_id))
+    caller = Caller(current_owner(request))
+    return views.execution_view(await executions.do_again(ref, caller, retry=step_id))
 
 
 @router.post("/steps/{step_id}/rerun", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Repeat a completed step; steps that used its result are marked stale."""
-    options = RequestOptions(owner=current_owner(request))
-    return views.execution_view(await executions.do_again(ref, options, repeat=step_id))
+    caller = Caller(current_owner(request))
+    return views.execution_view(await executions.do_again(ref, caller, repeat=step_id))
 
 
 @router.post("/pause", responses=_CHANGED)
@@ -169,21 +172,21 @@ async def pause_execution(ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Resume a paused execution."""
-    return views.execution_view(await executions.resume(ref, RequestOptions(owner=current_owner(request))))
+    return views.execution_view(await executions.resume(ref, Caller(current_owner(request))))
 
 
 @router.post("/cancel", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Cancel an execution: what runs ends, and what is done stays (D-R15)."""
-    return views.execution_view(await executions.cancel(ref, RequestOptions(owner=current_owner(request))))
+    return views.execution_view(await executions.cancel(ref, Caller(current_owner(request))))
 
 
 @router.post("/decision", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Decide about a plan that waits for approval: approve, edit or reject it."""
-    answer = partial(executions.answer_plan, ref, RequestOptions(owner=current_owner(request)))
+    answer = partial(executions.answer_plan, ref, Caller(current_owner(request)))
     return views.execution_view(await answer(body.decisions))
 
 

@@ -7,13 +7,17 @@ from functools import partial
 from typing import Any, Final
 
 from callsheet.nodes.video.planning import read_outline
-from callsheet.server.artefacts.service import RequestOptions, answer_interrupt
+from callsheet.server.artefacts.service import (
+    Caller,
+    answer_interrupt,
+    pending_questions,
+    submit,
+    thread_of,
+)
 from callsheet.server.context import AppContext
-from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import progress_of
 from callsheet.server.video import service
-from callsheet.server.video.service import VIDEOS, EditRequest
+from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Plan
 from callsheet.state.video import live, plan
@@ -21,7 +25,7 @@ from callsheet.state.video.live import Execution, Update
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.runs.events import END
-from callsheet.storage.runs.records import Created
+from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
@@ -67,30 +71,21 @@ async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
     return ExecutionRef(ctx, owner, thread, Executions(ctx.storage, name, owner), execution_id)
 
 
-async def start(ctx: AppContext, request: EditRequest) -> Started:
-    """Start a run for a message, and return as soon as it has a plan or has ended without one.
-
-    The run goes on. Raises `Busy` while another one has the project, and the run's error.
-    """
-    run = await service.edit_run(ctx.storage, request)
-    return await start_run(ctx, run)
-
-
-async def start_run(ctx: AppContext, run: DomainRun, *, queued: bool = False) -> Started:
+async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = False) -> Started:
     """Start a run, and return as soon as it has a plan or has ended without one.
 
-    A queued one waits for the project's active run.
+    The run goes on. A queued one waits for the project's active run. Raises `Busy` while another one has the
+    project, and the run's error.
     """
-    thread = run.thread
-    await VIDEOS.claim(ctx.storage, thread)
-    created = await (queue_run(ctx, run) if queued else ctx.worker.submit(thread.id, run.to_run_request()))
+    thread = thread_of(request)
+    created = await (queue_run(ctx, request) if queued else submit(ctx.worker, request))
     executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
     if created.verdict != "replay" and (planned := await _planned_execution(ctx, thread.id, created)):
         return Started(thread, await executions.get(planned))
     for record in await executions.newest(MAX_LISTED):
         if record["run"] == created.run:
             return Started(thread, record)
-    reply = await ctx.worker.reply(thread, created.run)
+    reply = await ctx.worker.reply(thread.id, created.run)
     await ctx.worker.runs.mark_answered(thread.id, created.run)
     return Started(thread, None, reply["message"])
 
@@ -153,9 +148,7 @@ def _free_id(known: set[str]) -> str:
     return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
 
 
-async def do_again(
-    ref: ExecutionRef, request: RequestOptions, *, retry: str = "", repeat: str = ""
-) -> Execution:
+async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat: str = "") -> Execution:
     """Do a failed or a completed step again: in the running execution, or in a new run if it has ended."""
     record = await ref.executions.get(ref.id)
     repeated = partial(_again, retry, repeat)
@@ -166,38 +159,37 @@ async def do_again(
     again = {"retry": [retry] if retry else [], "repeat": [repeat] if repeat else []}
     resumed = Plan(id=record["id"], steps=[one["step"] for one in wanted["steps"]])
     text = f"{'Retry' if retry else 'Repeat'}: {step['display']}"
-    await queue_run(ref.ctx, service.decided_run(request, ref.thread, resumed, text, again))
+    await queue_run(ref.ctx, service.decided_run(caller, ref.thread, resumed, text, again))
     return wanted
 
 
-async def queue_run(ctx: AppContext, run: DomainRun) -> Created:
+async def queue_run(ctx: AppContext, request: RunRequest) -> Created:
     """Submit a run; it waits for the project's active run, which may be about to end."""
-    return await ctx.worker.submit(run.thread.id, replace(run.to_run_request(), strategy="enqueue"))
+    return await submit(ctx.worker, replace(request, strategy="enqueue"))
 
 
 def _again(retry: str, repeat: str, record: Execution, now_ms: int) -> Execution:
     return live.retry_step(record, retry, now_ms) if retry else live.repeat_step(record, repeat, now_ms)
 
 
-async def resume(ref: ExecutionRef, request: RequestOptions) -> Execution:
+async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
     """Let a paused execution go on; its run waits for that once its running steps have ended."""
     record = await change(ref, live.resume)
-    pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
+    pending = await pending_questions(ref.ctx.worker, ref.thread)
     if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
-        run = await answer_interrupt(ref.ctx.worker, request, ref.thread, {"resume": True}, question.id)
-        await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+        run = answer_interrupt([question], caller, ref.thread, {"resume": True})
+        await submit(ref.ctx.worker, run)
     return record
 
 
-async def cancel(ref: ExecutionRef, request: RequestOptions) -> Execution:
+async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
     """Start nothing more; steps that run end, and what is done stays (D-R15)."""
     record = await change(ref, live.cancel)
-    pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
+    pending = await pending_questions(ref.ctx.worker, ref.thread)
     if pending:
         paused = _is_about(pending[0].value, ref.id)
         answer: Any = {"resume": False} if paused else _rejection()
-        run = await answer_interrupt(ref.ctx.worker, request, ref.thread, answer, pending[0].id)
-        await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+        await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
     return record
 
 
@@ -209,13 +201,11 @@ def _is_about(question: Any, execution_id: str) -> bool:
     return isinstance(question, Mapping) and question.get("executionId") == execution_id
 
 
-async def answer_plan(
-    ref: ExecutionRef, request: RequestOptions, decisions: Sequence[Mapping[str, Any]]
-) -> Execution:
+async def answer_plan(ref: ExecutionRef, caller: Caller, decisions: Sequence[Mapping[str, Any]]) -> Execution:
     """Approve, edit or reject a plan that waits for approval."""
     answer = {"decisions": [dict(one) for one in decisions]}
-    run = await answer_interrupt(ref.ctx.worker, request, ref.thread, answer)
-    await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+    pending = await pending_questions(ref.ctx.worker, ref.thread)
+    await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
     return await ref.executions.get(ref.id)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.artefacts.service import Caller, claim
 from callsheet.server.context import AppContext
 from callsheet.server.video import executions, service, views
 from callsheet.server.video.bodies import ProjectCreate
@@ -37,7 +37,7 @@ async def create(storage: Storage, owner: str, name: str, title: str, scenes: tu
     head = await artefact.stream_head(ORDER)
     if head.newest is not None:
         raise Conflict(f"there is a project {name!r} already", remedy="choose another id, or none")
-    await VIDEOS.claim(storage, thread)
+    await claim(storage, thread)
     ids = [f"scene-{number}" for number in range(1, len(scenes) + 1)]
     order = Order(scenes=tuple(ids), next=len(ids) + 1, name=title)
     batch = uuid.uuid4().hex
@@ -77,9 +77,7 @@ async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
     return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
 
 
-async def restore_version(
-    ref: ProjectRef, request: RequestOptions, scene_id: str, version_id: str
-) -> dict[str, Any]:
+async def restore_version(ref: ProjectRef, caller: Caller, scene_id: str, version_id: str) -> dict[str, Any]:
     """Start the run that restores a version of a scene."""
     order = await views.read_order(ref.artefact)
     if scene_id not in order.all_ids():
@@ -96,7 +94,7 @@ async def restore_version(
         reads=[],
         writes=[scene_id],
     )
-    run = service.decided_run(request, thread, service.decided_plan([step], "plan"), text)
+    run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)
     started = await executions.start_run(ref.ctx, run, queued=True)
     record = started.execution
     return {

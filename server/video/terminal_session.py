@@ -5,19 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.graphs import scene_edit
-from callsheet.server.artefacts.service import RequestOptions
-from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.artefacts.service import Caller, run_and_ack
 from callsheet.server.runtime.worker import OnProgress
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
 from callsheet.server.video import projects, service, undoing, views
-from callsheet.server.video.service import VIDEOS, EditRequest
+from callsheet.server.video.bodies import ExecutionCreate
+from callsheet.server.video.service import VIDEOS
 from callsheet.state.context import Context
 from callsheet.state.errors import Missing
 from callsheet.state.owners import LOCAL
 from callsheet.state.video.preview import project_page
 from callsheet.state.video.scene import Scene
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 
 
@@ -50,9 +51,8 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Cl
         if request.starter:
             await _begin(storage, request)
         reply: Mapping[str, Any] = {}
-        if domain_run := await _domain_run(storage, thread, request):
-            await VIDEOS.claim(storage, domain_run.thread)
-            reply = await worker.run_and_ack(domain_run, report)
+        if run_request := await _run_request(storage, thread, request):
+            reply = await run_and_ack(worker, run_request, report)
         return await _turn(storage, thread, reply)
 
 
@@ -64,13 +64,14 @@ async def _begin(storage: Storage, request: CliRequest) -> None:
     )
 
 
-async def _domain_run(storage: Storage, thread: Thread, request: CliRequest) -> DomainRun | None:
+async def _run_request(storage: Storage, thread: Thread, request: CliRequest) -> RunRequest | None:
+    caller = Caller(context=request.context)
     if request.undo:
-        return await undoing.undo_run(storage, RequestOptions(context=request.context), thread, None, [])
+        return await undoing.undo_run(storage, caller, thread, None, [])
     if request.text is None:
         return None
-    edit = EditRequest(request.project, request.text, request.scene_ids, context=request.context)
-    return await service.edit_run(storage, edit)
+    body = ExecutionCreate(message=request.text, sceneIds=[*request.scene_ids])
+    return await service.edit_run(storage, request.project, body, caller)
 
 
 async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from callsheet.server.artefacts.service import RequestOptions
-from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.artefacts.service import Caller
 from callsheet.server.video import service
 from callsheet.server.video.executions import MAX_LISTED
 from callsheet.server.video.service import VIDEOS
@@ -14,14 +13,15 @@ from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
 from callsheet.storage.video.executions import Executions
 
 
 async def undo_run(
-    storage: Storage, request: RequestOptions, thread: Thread, execution_id: str | None, steps: Sequence[str]
-) -> DomainRun:
+    storage: Storage, caller: Caller, thread: Thread, execution_id: str | None, steps: Sequence[str]
+) -> RunRequest:
     """Return the run that undoes an execution, by default the newest, or some of its steps."""
     executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
     if execution_id:
@@ -34,16 +34,16 @@ async def undo_run(
     if record["kind"] == "plan":
         text = f"the person undid {about!r}"
         await settings.add_preference(storage, thread.owner, text, record["ended_ms"])
-    return service.decided_run(request, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
+    return service.decided_run(caller, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
 
 
-async def redo_run(storage: Storage, request: RequestOptions, thread: Thread) -> DomainRun:
+async def redo_run(storage: Storage, caller: Caller, thread: Thread) -> RunRequest:
     """Return the run that takes the newest undo back."""
     executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
     record = undo.redone_execution(await executions.newest(MAX_LISTED))
     wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(storage, thread), record))
     text = f"Redo: {record['request'].removeprefix('Undo: ')}"
-    return service.decided_run(request, thread, service.decided_plan(wanted, undo.REDO), text)
+    return service.decided_run(caller, thread, service.decided_plan(wanted, undo.REDO), text)
 
 
 async def _history(artefact: Artefact, record: Execution) -> History:

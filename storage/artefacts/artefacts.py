@@ -15,6 +15,7 @@ from callsheet.state.versions import Version, status
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import Fence, Steps
 from callsheet.storage.redis import keys
+from callsheet.storage.redis.scripts import hgetall
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class Artefact(Steps):
 
     async def meta(self) -> dict[str, str]:
         """Return the artefact's record; empty if the artefact does not exist."""
-        fields: dict[Any, Any] = await self._redis.hgetall(self._meta)
+        fields = await hgetall(self._redis, self._meta)
         return {name.decode(): value.decode() for name, value in fields.items()}
 
     async def set_facts(self, facts: Mapping[str, str]) -> None:

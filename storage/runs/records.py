@@ -41,14 +41,17 @@ class ThreadPrecondition(NamedTuple):
 class RunRequest:
     """Request for a run on a thread."""
 
+    thread: str
     id: str
     graph: str
     owner: str
     request: Mapping[str, Any]
-    """Input of the graph and options of the run; JSON."""
+    """Input of the graph and options of the run, as `request_fields` returns them; JSON."""
     assistant: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     strategy: Strategy = "enqueue"
+    artefact: str = ""
+    """`kind:id` of the artefact that the thread is about; not stored with the run."""
     fingerprint: str = ""
     """SHA-256 of the request in hex. An equal one resumes the thread's unfinished run instead of creating
     another; an empty one always creates a run."""
@@ -61,31 +64,36 @@ class RunRequest:
     questions: Sequence[str] = ()
     """Ids, without spaces, of the questions that the run answers; one open run at most answers each."""
 
-    def to_run(self, thread: str) -> "Run":
-        """Return the record of the run after its first attempt on `thread` has started."""
+    @property
+    def is_stateless(self) -> bool:
+        """True if the thread was created for this run and is deleted with it."""
+        return self.thread == self.id
+
+    def to_run(self) -> "Run":
+        """Return the record of the run after its first attempt has started."""
         now_ms = int(time.time() * 1000)
         # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
-        names = (self.id, self.graph, self.owner, self.assistant)
-        return Run(thread, *names, "running", request, metadata, self.strategy, now_ms, now_ms)
+        names = (self.thread, self.id, self.graph, self.owner)
+        return Run(
+            *names,
+            request,
+            self.assistant,
+            metadata,
+            self.strategy,
+            status="running",
+            created_ms=now_ms,
+            updated_ms=now_ms,
+        )
 
 
-@dataclass(frozen=True)
-class Run:
-    """Record of a run."""
+@dataclass(frozen=True, kw_only=True)
+class Run(RunRequest):
+    """A recorded request, and the state of its run."""
 
-    thread: str
-    id: str
-    graph: str
-    owner: str
-    assistant: str
     status: Status
-    request: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    strategy: Strategy
     created_ms: int
     updated_ms: int
-    due_ms: int = 0
     error: Mapping[str, Any] | None = None
     """`{error, message}`: the kind of error, and a sentence."""
     answer: Mapping[str, Any] | None = None
@@ -97,10 +105,28 @@ class Run:
     fingerprint: str = ""
     """That of its request."""
 
-    @property
-    def is_stateless(self) -> bool:
-        """True if the thread was created for this run and is deleted with it."""
-        return self.thread == self.id
+
+def request_fields(**chosen: Any) -> dict[str, Any]:
+    """Return the fields of a run's request: `chosen`, and LangGraph's defaults for the rest."""
+    defaults: dict[str, Any] = {
+        "input": None,
+        "command": None,
+        "answers": None,
+        "questions": None,
+        "config": {},
+        "context": None,
+        "checkpoint": None,
+        "stream_mode": ["values"],
+        "subgraphs": False,
+        "protocol": False,
+        "interrupt_before": None,
+        "interrupt_after": None,
+        "temporary": False,
+        "reply": False,
+        "webhook": None,
+        "resumable": False,
+    }
+    return defaults | chosen
 
 
 @dataclass(frozen=True)

@@ -47,13 +47,14 @@ class Runs:
         self.redis: Final = storage.redis
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
-    async def create(self, thread: str, request: RunRequest, *, claim: bool = False) -> Created:
+    async def create(self, request: RunRequest, *, claim: bool = False) -> Created:
         """Record a run, or find the one of the same request; `claim` starts an attempt if the thread is free.
 
         The verdict `changed` means that nothing was recorded: read the thread again. Raises `Busy` for the
         strategy "reject" on a busy thread, and `Conflict` for an idempotency key that was used for another
         request or a question that another run answers.
         """
+        thread = request.thread
         memo = keys.idempotency(thread, request.idempotency_key or "-")
         args: list[Argument] = [
             _new_token(),
@@ -70,7 +71,7 @@ class Runs:
         began_s = now_s()
         _, answer = await self.redis.execute_batch([entry, record])
         verdict, run, since = _texts(answer[:3])
-        _require_recorded(verdict, run, thread, request)
+        _require_recorded(verdict, run, request)
         if run != request.id:
             await self.unschedule_check(thread, request.id)
             if verdict == "start":
@@ -292,8 +293,8 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         raise _unknown(run)
     text = {name.decode(): value.decode() for name, value in record.items()}
     return Run(
-        thread,
-        run,
+        thread=thread,
+        id=run,
         graph=text["graph"],
         owner=text["owner"],
         assistant=text["assistant"],
@@ -312,7 +313,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
     )
 
 
-def _require_recorded(verdict: str, run: str, thread: str, request: RunRequest) -> None:
+def _require_recorded(verdict: str, run: str, request: RunRequest) -> None:
     """Raise the reason why a run was not recorded; `run` is the run that prevents it."""
     if verdict == "mismatch":
         raise reused_key(request.idempotency_key)
@@ -321,7 +322,7 @@ def _require_recorded(verdict: str, run: str, thread: str, request: RunRequest) 
             f"run {run!r} answers this question already", remedy="wait for it, and read the thread's state"
         )
     if verdict == "busy":
-        raise _busy(thread, run)
+        raise _busy(request.thread, run)
 
 
 def _busy(thread: str, run: str) -> Busy:

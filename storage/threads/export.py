@@ -12,10 +12,9 @@ from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.lines import LineWriter, ValueCodec
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads.threads import Thread
 
 _Line = tuple[str, dict[str, Any]]
 """Type and data of a line."""
@@ -32,14 +31,14 @@ class ExportSource:
 
 
 async def export_lines(
-    source: ExportSource, record: ThreadRecord, about: Mapping[str, Any]
+    source: ExportSource, record: Thread, about: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     """Yield the lines of the file; `about` is added to the first.
 
     The same thread always gives the same lines. No run may start until the checkpoints are read; raises
     `Busy` while a run is active.
     """
-    async with thread_records.hold(source.storage, record.id, record.owner):
+    async with threads.hold(source.storage, record.id, record.owner):
         checkpoints = [each async for each in source.saver.alist({"configurable": {"thread_id": record.id}})]
     writer = LineWriter()
     yield writer.header(about)
@@ -56,7 +55,7 @@ async def export_lines(
     yield writer.end()
 
 
-def _thread(record: ThreadRecord) -> dict[str, Any]:
+def _thread(record: Thread) -> dict[str, Any]:
     names = ("id", "graph", "artefact", "metadata", "config", "status", "error", "interrupts", "ttl")
     return {name: getattr(record, name) for name in names} | {"createdMs": record.created_ms}
 

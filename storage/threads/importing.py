@@ -19,9 +19,9 @@ from callsheet.storage.artefacts.files import FileRecord
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.file import ArtefactEntry, CheckpointEntry, ThreadFile
-from callsheet.storage.threads.records import ThreadRecord
+from callsheet.storage.threads.threads import Thread
 
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
 """Error of a thread until its import is complete."""
@@ -97,7 +97,7 @@ class Importer:
         self._storage = storage
         self._saver = saver
 
-    async def import_thread(self, file: ThreadFile, owner: str) -> ThreadRecord:
+    async def import_thread(self, file: ThreadFile, owner: str) -> Thread:
         """Write the thread and its artefacts for `owner` and return the thread's record.
 
         Raises `Conflict` when the thread or an artefact exists. After an error everything written is removed;
@@ -111,10 +111,10 @@ class Importer:
             with suppress(Unavailable, Fenced):
                 await self._roll_back(file, hold)
             raise
-        record = await thread_records.get(self._storage, hold.thread, owner)
+        record = await threads.get(self._storage, hold.thread, owner)
         ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
         # Also adds the thread to its owner's list.
-        return await thread_records.update_metadata(self._storage, record, {}, ttl)
+        return await threads.update_metadata(self._storage, record, {}, ttl)
 
     async def _reserve(self, thread: str, owner: str) -> _Hold:
         token = uuid.uuid4().hex
@@ -204,7 +204,7 @@ class Importer:
             if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
                 names, _ = _artefact_effects(entry, artefact.stored_id)
                 await self._storage.redis.delete(*names)
-        await thread_records.delete(self._storage, ThreadRecord(hold.thread, hold.owner))
+        await threads.delete(self._storage, Thread(hold.thread, hold.owner))
 
 
 def _thread_fields(file: ThreadFile) -> dict[str, str]:

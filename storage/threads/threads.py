@@ -1,18 +1,80 @@
-"""Binding of a thread to its owner, its graph and the artefacts created on it."""
+"""Threads: owner, graph, artefacts, status and metadata; everything except checkpoints and runs."""
 
 import hmac
 import json
 import secrets
 import uuid
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.state.errors import Conflict, Missing
+from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.storage import indexes
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, ScriptCall
+from callsheet.storage.redis.scripts import Script, ScriptCall, execute, hgetall
+from callsheet.storage.runs import scripts as run_scripts
+from callsheet.storage.runs.records import ThreadPrecondition
+
+# Repeatable: the token recognizes a call that is sent again because its reply was lost.
+_CREATE: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
+if before[1] then return before[2] == ARGV[1] and before[3] or '' end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
+  'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
+return now
+""")
+
+_UPDATE_METADATA: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata')
+if before[1] ~= ARGV[1] then return -1 end
+if (before[2] or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
+return 1
+""")
+
+_RECORD_EDIT: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'status', ARGV[1], 'interrupts', ARGV[2], 'updatedMs', now, 'stateUpdatedMs', now)
+redis.call('HDEL', KEYS[1], 'error')
+return 1
+""")
+
+# A full Redis refuses ZADD as a script's first write, and a thread that expires frees memory.
+_POSTPONE: Final = Script("""
+redis.call('ZREM', KEYS[1], ARGV[1])
+return redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+""")
+
+# Repeatable in the same way.
+_HOLD: Final = Script("""
+local thread, lease, token = KEYS[1], KEYS[2], ARGV[3]
+local owner, active = unpack(redis.call('HMGET', thread, 'owner', 'active'))
+if owner ~= ARGV[1] then return -1 end
+if redis.call('GET', lease) == token then return 1 end
+if active or redis.call('EXISTS', lease) == 1 then return 0 end
+-- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
+redis.call('DEL', lease)
+redis.call('HINCRBY', thread, 'epoch', 1)
+redis.call('SET', lease, token, 'PX', ARGV[2])
+return 1
+""")
+
+_RELEASE: Final = Script("""
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+""")
+
 
 # A thread created without a graph or an artefact takes those of its first run.
 _BIND: Final = Script("""
@@ -51,18 +113,92 @@ return secret or ARGV[1]
 
 @dataclass(frozen=True)
 class Thread:
-    """Owner, graph and main artefact of a thread."""
+    """A thread; it need not exist yet."""
 
     id: str
     owner: str
-    graph: str
-    artefact: str
+    graph: str = ""
+    """Graph of its runs; empty until the first run."""
+    artefact: str = ""
     """`kind:id` of the main artefact; empty until one is created."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "idle"
+    """`idle`, `busy`, `interrupted` or `error`."""
+    error: Any = None
+    interrupts: Mapping[str, Any] = field(default_factory=dict)
+    """Open questions to a person by task id, as on the wire."""
+    created_ms: int = 0
+    updated_ms: int = 0
+    state_updated_ms: int = 0
+    ttl: Mapping[str, Any] | None = None
+    """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last update."""
+    token: str = ""
+    """Token of the call that created it."""
+
+    @property
+    def is_stored(self) -> bool:
+        """True if it was read from storage."""
+        return self.created_ms > 0
+
+    @property
+    def lifetime_ms(self) -> int:
+        """Lifetime after the last update; 0 for no limit."""
+        return int(self.ttl["ttl"] * 60_000) if self.ttl else 0
+
+    @property
+    def expires_ms(self) -> int | None:
+        """Unix time of its expiry in milliseconds; None for never."""
+        return self.updated_ms + self.lifetime_ms if self.ttl else None
+
+    @property
+    def keeps_latest(self) -> bool:
+        """True if expiry keeps the newest state and deletes only the history."""
+        return self.ttl is not None and self.ttl["strategy"] == "keep_latest"
+
+
+@dataclass(frozen=True)
+class NewThread:
+    """A thread to create."""
+
+    id: str
+    owner: str
+    graph: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    ttl: Mapping[str, Any] | None = None
+    has_unused_id: bool = False
+    """True if the server has just generated the id, which is then unused: saves a round trip."""
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    """Distinguishes the thread of this call from an existing one."""
+
+
+async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> Thread:
+    """Create a thread and return it; with `or_get`, return the owner's existing thread of this id instead.
+
+    Raises `Conflict` for an id in use.
+    """
+    ttl = json.dumps(new.ttl) if new.ttl else ""
+    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl]
+    calls = [ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)]
+    if new.has_unused_id:
+        calls.append(indexes.touch_thread_call(new.owner, new.id))
+    created_ms, *_ = await storage.redis.execute_batch(calls)
+    if created_ms:
+        record = _new_record(new, int(created_ms))
+        if not new.has_unused_id:
+            await indexes.touch_thread(storage, record.owner, record.id)
+        await _schedule_expiry(storage, record)
+        return record
+    existing = await find(storage, new.id, new.owner) if or_get else None
+    if existing is None:
+        raise Conflict(f"thread {new.id!r} exists already", remedy="use another id, or if_exists=do_nothing")
+    return existing
 
 
 async def bind(storage: Storage, thread: Thread) -> None:
     """Create the thread, or check that the existing one has the same owner, graph and artefact.
 
+    The caller moves it to the head of the owner's list.
     Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
     does not exist (A-R14), and `Conflict` for one with another graph.
     """
@@ -70,15 +206,14 @@ async def bind(storage: Storage, thread: Thread) -> None:
     answer: list[bytes] = await _BIND(
         storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact, metadata]
     )
-    bound = Thread(thread.id, *(part.decode() for part in answer))
-    if bound.owner != thread.owner or (bound.artefact != thread.artefact and bound.graph == thread.graph):
+    owner, graph, artefact = (part.decode() for part in answer)
+    if owner != thread.owner or (artefact != thread.artefact and graph == thread.graph):
         raise missing_thread(thread.id)
-    if bound.graph != thread.graph:
+    if graph != thread.graph:
         raise Conflict(
-            f"thread {thread.id!r} runs {bound.graph!r}, not {thread.graph!r}",
+            f"thread {thread.id!r} runs {graph!r}, not {thread.graph!r}",
             remedy="use another conversation id",
         )
-    await indexes.touch_thread(storage, thread.owner, thread.id)
 
 
 def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
@@ -94,10 +229,142 @@ async def artefacts_of(storage: Storage, thread_id: str) -> list[str]:
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
     """Return the owner's thread; raises `Missing` if it does not exist or belongs to someone else."""
-    fields: list[Any] = await storage.redis.hmget(keys.thread_meta(thread_id), ["owner", "graph", "artefact"])
-    if fields[0] is None or fields[0].decode() != owner:
+    record = await find(storage, thread_id, owner)
+    if record is None:
         raise missing_thread(thread_id)
-    return Thread(thread_id, *(part.decode() if part else "" for part in fields))
+    return record
+
+
+async def find(storage: Storage, thread_id: str, owner: str) -> Thread | None:
+    """Return the owner's thread, or None if it does not exist or belongs to someone else."""
+    return _record(thread_id, await hgetall(storage.redis, keys.thread_meta(thread_id)), owner)
+
+
+async def get_many(storage: Storage, thread_ids: Sequence[str], owner: str) -> list[Thread | None]:
+    """Return the owner's threads with these ids, in this order."""
+    if not thread_ids:
+        return []
+    pipeline = storage.redis.pipeline(transaction=False)
+    for thread_id in thread_ids:
+        pipeline.hgetall(keys.thread_meta(thread_id))
+    replies = await pipeline.execute()
+    return [_record(thread_id, fields, owner) for thread_id, fields in zip(thread_ids, replies, strict=True)]
+
+
+async def list_newest(
+    storage: Storage, owner: str, start: int, count: int, *, oldest_first: bool = False
+) -> list[Thread]:
+    """Return up to `count` of the owner's threads by last update, from index `start` on.
+
+    Ids without a thread are removed from the list, so a page may be shorter; only the end is empty.
+    """
+    while True:
+        members = await storage.redis.zrange(
+            keys.owned_threads(owner), start, start + count - 1, desc=not oldest_first
+        )
+        ids = [member.decode() for member in members]
+        records = await get_many(storage, ids, owner)
+        missing = [thread_id for thread_id, record in zip(ids, records, strict=True) if record is None]
+        if missing:
+            await storage.redis.zrem(keys.owned_threads(owner), *missing)
+        if not missing or len(missing) < len(ids):
+            return [record for record in records if record is not None]
+
+
+async def count(storage: Storage, owner: str) -> int:
+    """Return the number of threads in the owner's list."""
+    return int(await storage.redis.zcard(keys.owned_threads(owner)))
+
+
+async def update_metadata(
+    storage: Storage, record: Thread, metadata: Mapping[str, Any], ttl: Mapping[str, Any] | None
+) -> Thread:
+    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`."""
+    key = keys.thread_meta(record.id)
+    while True:
+        before = await storage.redis.hget(key, "metadata")
+        merged = {**(json.loads(before) if before else {}), **metadata}
+        graph = "" if record.graph else str(merged.get("graph_id") or "")
+        args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
+        result = await _UPDATE_METADATA(storage.redis, [key], args)
+        if result < 0:
+            raise missing_thread(record.id)
+        if result:
+            updated = await get(storage, record.id, record.owner)
+            await indexes.touch_thread(storage, record.owner, record.id)
+            await _schedule_expiry(storage, updated)
+            return updated
+
+
+def run_precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
+    """Return the precondition of a run; it gives a thread without a graph the graph and metadata of `new`."""
+    if record.graph and record.metadata.get("graph_id"):
+        return ThreadPrecondition(record.owner, "", "", record.graph)
+    merged = {**record.metadata, **new.metadata}
+    return ThreadPrecondition(
+        record.owner, json.dumps(record.metadata), json.dumps(merged), record.graph or new.graph
+    )
+
+
+async def record_edit(storage: Storage, record: Thread, status: str, interrupts: Mapping[str, Any]) -> None:
+    """Store the thread's status and interrupts after a manual state update."""
+    await _RECORD_EDIT(storage.redis, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
+    await indexes.touch_thread(storage, record.owner, record.id)
+
+
+@asynccontextmanager
+async def hold(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[None]:
+    """Keep runs from starting on the thread; raises `Busy` while a run is active, and `Missing` as `get`."""
+    run_keys = keys.run_keys(thread_id)
+    lease_ms, token = int(keys.RUN_LEASE_S * 1000), str(uuid.uuid4())
+    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], [owner, lease_ms, token])
+    if result < 0:
+        raise missing_thread(thread_id)
+    if not result:
+        raise Busy(f"thread {thread_id!r} has an unfinished run", remedy="cancel it, or wait until it ends")
+    try:
+        yield
+    finally:
+        await _RELEASE(storage.redis, [run_keys.lease], [token])
+
+
+async def delete(storage: Storage, record: Thread) -> None:
+    """Delete a thread and its runs, but not its checkpoints; call it under `hold`. Twice is safe."""
+    # Also deletes runs that were created during the hold.
+    await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
+    await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
+    await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
+
+
+async def copy(storage: Storage, record: Thread, new_id: str) -> Thread:
+    """Return a new thread with the contents of `record`; the caller copies the checkpoints first."""
+    created = await create(
+        storage, NewThread(new_id, record.owner, record.graph, record.metadata, record.ttl)
+    )
+    status = "idle" if record.status == "busy" else record.status
+    await record_edit(storage, created, status, record.interrupts)
+    return await get(storage, new_id, record.owner)
+
+
+async def list_expired(storage: Storage, now_ms: int, limit: int) -> list[Thread]:
+    """Return up to `limit` expired threads; one that was updated meanwhile is rescheduled instead."""
+    due = await storage.redis.zrange(keys.THREADS_EXPIRING, "-inf", now_ms, byscore=True, offset=0, num=limit)
+    expired = []
+    for member in due:
+        owner, thread_id = json.loads(member)
+        record = await find(storage, thread_id, owner)
+        if record is None or record.expires_ms is None:
+            await storage.redis.zrem(keys.THREADS_EXPIRING, member)
+        elif record.expires_ms > now_ms:
+            await storage.redis.zadd(keys.THREADS_EXPIRING, {member: record.expires_ms})
+        else:
+            expired.append(record)
+    return expired
+
+
+async def postpone(storage: Storage, record: Thread, until_ms: int) -> None:
+    """Return an expired thread from `list_expired` again only after `until_ms`."""
+    await _POSTPONE(storage.redis, [keys.THREADS_EXPIRING], [_expiry_member(record), until_ms])
 
 
 async def derived_id(storage: Storage, owner: str, name: str) -> str:
@@ -112,14 +379,64 @@ async def derived_id(storage: Storage, owner: str, name: str) -> str:
 
 async def has_owner(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread of this id belongs to anybody; the first run of a new one may come before."""
-    return bool(await storage.redis.hexists(keys.thread_meta(thread_id), "owner"))
+    return bool(await execute(storage.redis, "HEXISTS", keys.thread_meta(thread_id), "owner"))
 
 
 async def exists(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread has this id, whoever owns it."""
-    return bool(await storage.redis.exists(keys.thread_meta(thread_id)))
+    return bool(await execute(storage.redis, "EXISTS", keys.thread_meta(thread_id)))
 
 
 def missing_thread(thread_id: str) -> Missing:
-    """Return the error for a conversation that does not exist or is not the caller's."""
-    return Missing(f"there is no conversation {thread_id!r}", remedy="check the id, or start a new one")
+    """Return the error for a thread that does not exist or is not the caller's."""
+    return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or start a new one")
+
+
+async def _schedule_expiry(storage: Storage, record: Thread) -> None:
+    if record.expires_ms is not None:
+        await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): record.expires_ms})
+
+
+def _new_record(new: NewThread, now_ms: int) -> Thread:
+    return Thread(
+        new.id,
+        new.owner,
+        new.graph,
+        metadata=new.metadata,
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        state_updated_ms=now_ms,
+        ttl=new.ttl,
+        token=new.token,
+    )
+
+
+def _expiry_member(record: Thread) -> str:
+    return json.dumps([record.owner, record.id])
+
+
+def _record(thread_id: str, fields: Mapping[bytes, bytes], owner: str) -> Thread | None:
+    if fields.get(b"owner", b"").decode() != owner:
+        return None
+    text = {name.decode(): value.decode() for name, value in fields.items()}
+    created_ms = int(text.get("createdMs", 0))
+    return Thread(
+        thread_id,
+        owner,
+        text.get("graph", ""),
+        text.get("artefact", ""),
+        _json(text, "metadata") or {},
+        _json(text, "config") or {},
+        text.get("status") or "idle",
+        _json(text, "error"),
+        _json(text, "interrupts") or {},
+        created_ms,
+        int(text.get("updatedMs", created_ms)),
+        int(text.get("stateUpdatedMs", created_ms)),
+        _json(text, "ttl"),
+        text.get("token", ""),
+    )
+
+
+def _json(text: Mapping[str, str], name: str) -> Any:
+    return json.loads(text[name]) if text.get(name) else None

@@ -12,9 +12,8 @@ lease end the attempt without an answer.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,6 +22,7 @@ from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
 from callsheet.state.plan import Step, utf8_safe
 from callsheet.storage.redis.scripts import execute_all
+from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.call import Scope
@@ -34,46 +34,13 @@ from callsheet.tools.guard.outcome import (
     failed_outcome,
     outcome_of_error,
 )
-from callsheet.tools.guard.policy import ToolPolicy
 from callsheet.tools.guard.record import CallRecord
 from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.registry import Tool
 
-ReportOutcome = Callable[[str], None]
-"""Receives the outcome of a call: `ok`, or the type of its error."""
 _MAX_PROBLEMS = 5
 """Wrong arguments that a message lists."""
 _log = logging.getLogger(__name__)
-
-
-class Counters(Protocol):
-    """Counts tool calls."""
-
-    def call(self, tool: str, scope: Scope) -> AbstractContextManager[ReportOutcome]:
-        """Measure one call; the context reports its outcome. `tool` is `unknown` for an unknown name."""
-        ...
-
-    def count_lookup(self, tool: str, *, hit: bool) -> None:
-        """Count a cacheable look-up."""
-        ...
-
-
-_NO_REPORT: Final = nullcontext[ReportOutcome](lambda _: None)
-
-
-class _NoCounters:
-    def call(self, tool: str, scope: Scope) -> AbstractContextManager[ReportOutcome]:
-        del tool, scope
-        return _NO_REPORT
-
-    def count_lookup(self, tool: str, *, hit: bool) -> None:
-        del tool, hit
-
-
-counters: Counters = _NoCounters()
-"""Set once, by the server."""
-policy: ToolPolicy = ToolPolicy()
-"""The operator's limits and permissions; set once, by the server."""
 
 
 async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
@@ -83,9 +50,12 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     before a model call that a person must agree to. All end the attempt; a later one finds the effects by
     their receipts.
     """
+    application = current_application()
     tool = tools.get(step["tool"])
+    if tool:
+        tool = application.replacements.get(tool.name, tool)
     # A model may invent names without end, and a counter keeps every name.
-    with counters.call(tool.name if tool else "unknown", scope) as tell:
+    with application.counters.call(tool.name if tool else "unknown", scope) as tell:
         record = _create_record(step, scope)
         outcome = await (_execute_known(tool, record) if tool else _refuse(record, _no_tool(record, tools)))
         tell(outcome.label)
@@ -106,11 +76,6 @@ async def execute(
     if not outcome.ok:
         raise ToolExecutionError(name, call_id, outcome.output)
     return outcome.output
-
-
-def is_permitted(tool: Tool, owner: str) -> bool:
-    """Return True if the owner has all permissions of the tool (C3, C-R1)."""
-    return policy.grants_all(owner, tool.permissions)
 
 
 def _create_record(step: Step, scope: Scope) -> CallRecord:
@@ -134,17 +99,17 @@ async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
 
 
 async def _execute_known(tool: Tool, record: CallRecord) -> Outcome:
-    opened = await storage.current()
+    application, opened = current_application(), await storage.current()
     try:
         args, ignored = _validate(tool, record.step, record.scope)
         _check_permission(tool, args, record.step, record.scope)
-        attempt = Attempt(opened, tool, resolve_tool(tool, policy), args, record)
+        attempt = Attempt(opened, tool, resolve_tool(tool, application.policy), args, record)
     except CallsheetError as error:
         return await _refuse(record, error)
     outcome = await _outcome(attempt)
     outcome = await attempt.report(_with_ignored(outcome, ignored))
     if attempt.cached is not None:
-        counters.count_lookup(tool.name, hit=attempt.cached)
+        application.counters.count_lookup(tool.name, hit=attempt.cached)
     return outcome
 
 
@@ -191,7 +156,7 @@ def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, list[str
 
 
 def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
-    if not policy.grants_all(scope.owner, tool.permissions):
+    if not current_application().policy.grants_all(scope.owner, tool.permissions):
         raise Forbidden(
             f"{tool.name} needs the permissions {', '.join(sorted(tool.permissions))}",
             remedy="Do without it, or ask the operator for the permission",

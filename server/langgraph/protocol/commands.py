@@ -23,7 +23,7 @@ from callsheet.server.langgraph.starting import start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Strategy
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
 _SOCKET_ONLY: Final = frozenset({"subscription.subscribe", "subscription.unsubscribe"})
@@ -165,7 +165,7 @@ def _error_code(method: str, error: Exception) -> str:
 
 async def _start_run(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
     start = _StartParams.model_validate(params)
-    record = await thread_records.find(ctx.storage, thread, owner)
+    record = await threads.find(ctx.storage, thread, owner)
     # As in LangGraph's server, the input of an interrupted thread's next run resumes it.
     interrupted = record is not None and bool(record.interrupts) and record.status == "interrupted"
     body = start.to_run()
@@ -177,15 +177,15 @@ async def _start_run(ctx: AppContext, owner: str, thread: str, params: JsonObjec
                 return await _run_result(ctx, owner, thread, resume)
         return await _run_result(ctx, owner, thread, body)
     except Conflict:
-        if await thread_records.find(ctx.storage, thread, owner) is None:
+        if await threads.find(ctx.storage, thread, owner) is None:
             # Another owner has a thread of this id.
-            raise thread_records.missing_thread(thread) from None
+            raise threads.missing_thread(thread) from None
         raise
 
 
 async def _respond(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
     respond = _RespondParams.model_validate(params)
-    record = await thread_records.get(ctx.storage, thread, owner)
+    record = await threads.get(ctx.storage, thread, owner)
     assistant = str(record.metadata.get("assistant_id") or record.graph)
     if not assistant:
         raise Missing(f"thread {record.id!r} has had no run", remedy="start one")
@@ -205,7 +205,7 @@ async def _run_result(ctx: AppContext, owner: str, thread: str, body: ProtocolRu
 
 
 async def _get_tree(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
-    await thread_records.get(ctx.storage, thread, owner)
+    await threads.get(ctx.storage, thread, owner)
     run = params.get("run_id")
     since = await events.newest_id(ctx.storage, thread)
     return {"tree": await agent_tree.agent_tree_of_run(ctx, thread, str(run) if run else None)}, since

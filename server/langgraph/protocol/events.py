@@ -25,7 +25,7 @@ from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
 _STREAM: Final = documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=JsonObject) | {
@@ -76,7 +76,7 @@ class Subscription(BaseModel):
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
     """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
     ctx, owner = app_context(request), current_owner(request)
-    await thread_records.get(ctx.storage, thread_id, owner)
+    await threads.get(ctx.storage, thread_id, owner)
     return event_stream_reply(_server_events(ThreadView(ctx, thread_id, owner), body))
 
 

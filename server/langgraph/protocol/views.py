@@ -18,7 +18,7 @@ from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import PROTOCOL_PREFIX, START_ID, Event
 from callsheet.storage.runs.records import Run
-from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 
 _EPOCH_MS: Final = 1_767_225_600_000
 """Start of 2026. Numbers count from there, and stay below 2 ** 53 until 2095."""
@@ -109,7 +109,7 @@ class ThreadView:
 
     async def refresh(self) -> bool:
         """Read the thread's graph, and return whether the thread exists and belongs to the reader."""
-        record = await thread_records.find(self.ctx.storage, self.thread, self._owner)
+        record = await threads.find(self.ctx.storage, self.thread, self._owner)
         self.graph = record.graph if record else ""
         self.readable = record is not None
         return self.readable

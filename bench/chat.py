@@ -1,0 +1,116 @@
+"""One message about an ad over REST, beside the same turn of the bare graph on the same Valkey and saver.
+
+Each round makes an ad for every row and measures one message about it; the offline model answers at once.
+What the message takes longer than the bare graph in the same round is what the server adds: HTTP, the run,
+its events, the reply. `CALLSHEET_BENCH_OTHER=<checkout>` measures the server of another checkout, with its
+own `.venv`, in the same rounds; its turns must be the same.
+"""
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from langchain_core.messages import HumanMessage
+
+from bench._servers import Question, free_port, running, serve_command
+from callsheet import storage
+from callsheet.graphs import ad_creation
+from callsheet.server.runtime import process
+from callsheet.state.ads import brief
+from callsheet.storage.checkpoints import RedisSaver
+
+ROUNDS: Final = 100
+_WARM: Final = 3
+_OURS: Final = "callsheet"
+_OTHER: Final = "other checkout"
+_FLOOR: Final = "bare graph"
+_BRIEF: Final = "30 seconds for Miel, a bakery in Lyon that bakes sourdough bread at four every morning"
+_MESSAGE: Final = "make the music calmer"
+_READY: Final = Question("/assistants/search", "POST")
+_QUIET: Final = {"CALLSHEET_LOG_LEVEL": "error", "REDIS_URL": ""}
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder, ExitStack() as stack:
+        place = Path(folder)
+        urls = {_OURS: _serve(place / "ours", None, stack)}
+        if other := os.environ.get("CALLSHEET_BENCH_OTHER"):
+            urls[_OTHER] = _serve(place / "other", Path(other), stack)
+        took = process.run_event_loop(_measure(urls, place / "ours" / "data"))
+    print(f"{'':<16}{'p50':>10}{'p90':>10}{'added p50':>12}")
+    for name, seconds in took.items():
+        cuts = [cut * 1000 for cut in statistics.quantiles(seconds, n=10)]
+        pairs = zip(seconds, took[_FLOOR], strict=True)
+        added = statistics.median(one - bare for one, bare in pairs) * 1000
+        print(f"{name:<16}{cuts[4]:>7.1f} ms{cuts[8]:>7.1f} ms{added:>9.1f} ms")
+    print(f"{ROUNDS} rounds, in turn; each message is the second turn of an ad of its own")
+    return 0
+
+
+def _serve(place: Path, checkout: Path | None, stack: ExitStack) -> str:
+    """Start a server for the length of `stack` and return its URL."""
+    place.mkdir()
+    port, command = free_port(), serve_command(0)
+    environment = {**_QUIET, "CALLSHEET_DATA_DIR": str(place / "data")}
+    if checkout:
+        command[0] = str(checkout / ".venv" / "bin" / "python")
+        environment["PYTHONPATH"] = str(checkout)
+    server = stack.enter_context(running([*command[:-1], str(port)], port, place, environment))
+    server.answers_s(_READY)
+    return server.url
+
+
+async def _measure(urls: Mapping[str, str], data: Path) -> dict[str, list[float]]:
+    """Return the seconds of each message, by row."""
+    async with storage.connect(data_dir=data) as opened:
+        storage.use(opened)
+        graph = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+        process.tune_garbage_collection()
+        took: dict[str, list[float]] = {name: [] for name in (*urls, _FLOOR)}
+        clients = {name: httpx.AsyncClient(base_url=url, timeout=60) for name, url in urls.items()}
+        for number in range(_WARM + ROUNDS):
+            # Who comes first changes, since each leaves work behind it.
+            for name in [*took][number % len(took) :] + [*took][: number % len(took)]:
+                client = clients.get(name)
+                seconds = await (_chat_s(client, number) if client else _invoke_s(graph, number))
+                if number >= _WARM:
+                    took[name].append(seconds)
+        await asyncio.gather(*(client.aclose() for client in clients.values()))
+        storage.use(None)
+    return took
+
+
+async def _chat_s(client: httpx.AsyncClient, number: int) -> float:
+    made = {"adId": f"ad-{number}", "brief": _BRIEF, "provider": "offline"}
+    (await client.post("/api/ai/generate", json=made)).raise_for_status()
+    began = time.perf_counter()
+    reply = await client.post(f"/api/ads/ad-{number}/chat", json={"message": _MESSAGE, "provider": "offline"})
+    seconds = time.perf_counter() - began
+    assert [*reply.raise_for_status().json()["drafts"]] == ["music"], reply.text
+    return seconds
+
+
+async def _invoke_s(graph: Any, number: int) -> float:
+    thread = {"configurable": {"thread_id": f"bare-{number}"}}
+    parsed = brief.parse(_BRIEF)
+    first = {"ad_id": f"bare-{number}", "brief": parsed, "language": "english", "market": "US"}
+    options: dict[str, Any] = {"durability": "sync", "context": {"model": "offline"}}
+    await graph.ainvoke({**first, "messages": [HumanMessage(brief.message(parsed))]}, thread, **options)
+    began = time.perf_counter()
+    values = await graph.ainvoke({"messages": [HumanMessage(_MESSAGE)]}, thread, **options)
+    seconds = time.perf_counter() - began
+    assert [*values["drafts"]] == ["music"], values["drafts"]
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

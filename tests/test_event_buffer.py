@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,21 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     assert not transcript.over
     names = [event.name async for event in hub.follow_run("t", "r", events.START_ID) if event]
     assert names == [events.ATTEMPT_STARTED, "first", "huge", "left out", END]
+
+
+@pytest.mark.parametrize(("heartbeat_s", "expected"), [(1e-9, [None, None, "step"]), (60.0, ["step"])])
+async def test_events_that_tell_a_reader_nothing_are_a_silence(
+    storage: Storage, heartbeat_s: float, expected: list[str | None]
+) -> None:
+    async def source() -> AsyncGenerator[Event | None, None]:
+        for number, name in enumerate(("chunk", "chunk", "step")):
+            yield Event(f"1-{number}", "r", name, b"{}")
+
+    async def steps(event: Event) -> list[str]:
+        return [event.name] if event.name == "step" else []
+
+    bus = EventBus(storage, Announcements(storage), heartbeat_s)
+    assert [frame async for frame in bus.translate(source(), steps)] == expected
 
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:

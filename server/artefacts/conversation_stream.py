@@ -123,8 +123,9 @@ async def follow_conversation(
     earlier = await events.find(ctx.storage, thread.id, since.event)
     start = await start_of_turn(ctx, thread.id, earlier.run, earlier.id) if earlier else ""
     is_readable = partial(threads.find, ctx.storage, thread.id, thread.owner)
-    async with aclosing(ctx.worker.events.follow(thread.id, start or since.event, is_readable)) as source:
-        async for frame in _frames(source, since, translator):
+    source = ctx.worker.events.follow(thread.id, start or since.event, is_readable)
+    async with aclosing(_frames(ctx, source, since, translator)) as frames:
+        async for frame in frames:
             yield frame
 
 
@@ -148,8 +149,9 @@ async def follow_turn(
     Once the reader asks for more than the last frame, it is known to have the reply.
     """
     ends: list[Event] = []
-    async for frame in _frames(_to_end(ctx, turn, ends.append), since, translator):
-        yield frame
+    async with aclosing(_frames(ctx, _to_end(ctx, turn, ends.append), since, translator)) as frames:
+        async for frame in frames:
+            yield frame
     if ends and ends[0].data in _SUCCESS:
         await ctx.worker.runs.mark_answered(turn.thread, turn.run)
 
@@ -176,12 +178,9 @@ async def _to_end(ctx: AppContext, turn: Turn, on_end: Callable[[Event], None]) 
         yield end
 
 
-async def _frames(source: Events, since: StreamPosition, translator: FrameTranslator) -> Frames:
-    async with aclosing(source):
-        async for event in source:
-            if event is None:
-                yield None
-                continue
-            frames = await translator.translate(event)
-            for frame in (one for one in frames if one.position.order > since.order):
-                yield frame
+def _frames(ctx: AppContext, source: Events, since: StreamPosition, translator: FrameTranslator) -> Frames:
+    async def translate(event: Event) -> list[Frame]:
+        frames = await translator.translate(event)
+        return [frame for frame in frames if frame.position.order > since.order]
+
+    return ctx.worker.events.translate(source, translate)

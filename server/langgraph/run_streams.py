@@ -50,7 +50,7 @@ async def stream_run(
 ) -> Events:
     """Yield a run's events after `started.since` until it ends; no modes are all modes."""
     try:
-        async with aclosing(_run_events(follow_run(ctx, started), started, modes)) as source:
+        async with aclosing(_run_events(ctx, follow_run(ctx, started), started, modes)) as source:
             async for event in source:
                 yield event
     except BaseException:
@@ -59,24 +59,25 @@ async def stream_run(
         raise
 
 
-async def _run_events(source: Source, started: StartedRun, modes: Collection[str]) -> Events:
-    async with aclosing(source):
-        async for event in source:
-            if event is None:
-                yield None
-            elif event.name != END and matches_modes(event.name, modes):
-                yield ServerEvent(event.name, event.data, event.id if started.resumable else None)
+def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Collection[str]) -> Events:
+    async def translate(event: Event) -> list[ServerEvent]:
+        if event.name == END or not matches_modes(event.name, modes):
+            return []
+        return [ServerEvent(event.name, event.data, event.id if started.resumable else None)]
+
+    return ctx.worker.events.translate(source, translate)
 
 
-async def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]) -> Events:
-    """Yield a thread's events after the id `after`, until the thread is gone or has another owner."""
+def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]) -> Events:
+    """Return a thread's events after the id `after`, until the thread is gone or has another owner."""
+
+    async def translate(event: Event) -> list[ServerEvent]:
+        sent = await _thread_event(ctx, record, event, modes)
+        return [sent] if sent else []
+
+    bus = ctx.worker.events
     is_readable = partial(threads.find, ctx.storage, record.id, record.owner)
-    async with aclosing(ctx.worker.events.follow(record.id, after, is_readable)) as source:
-        async for event in source:
-            if event is None:
-                yield None
-            elif sent := await _thread_event(ctx, record, event, modes):
-                yield sent
+    return bus.translate(bus.follow(record.id, after, is_readable), translate)
 
 
 async def _thread_event(
@@ -113,7 +114,7 @@ def stored_run_events(ctx: AppContext, started: StartedRun) -> AsyncGenerator[Ev
 
 def replay_run(ctx: AppContext, started: StartedRun, modes: Collection[str]) -> Events:
     """Return the stored events of an ended run, as `stream_run` yields them."""
-    return _run_events(stored_run_events(ctx, started), started, modes)
+    return _run_events(ctx, stored_run_events(ctx, started), started, modes)
 
 
 async def empty_stream() -> Events:

@@ -1,9 +1,9 @@
 """Follow the events of runs from any process, without gaps or repetitions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeVar
 
 from callsheet.server.runtime.event_buffer import LocalEventBuffer, LocalEventBuffers
 from callsheet.storage.redis.connection import Storage
@@ -16,6 +16,7 @@ _POLL_S: Final = 2.0
 """Seconds until a reader checks Redis without an announcement."""
 _CHECKED: Final = frozenset({ATTEMPT_STARTED, STATE_UPDATED})
 """First events of a thread that was created again."""
+_Frame = TypeVar("_Frame")
 
 
 class EventBus:
@@ -45,6 +46,28 @@ class EventBus:
                 if (event is None or event.name in _CHECKED) and not await is_readable():
                     return
                 yield event
+
+    async def translate(
+        self,
+        source: AsyncGenerator[Event | None, None],
+        translate: Callable[[Event], Awaitable[Sequence[_Frame]]],
+    ) -> AsyncGenerator[_Frame | None, None]:
+        """Yield what `translate` makes of each event; None after a silence.
+
+        Events that make nothing are silence, too, such as a long answer's pieces for who reads steps alone.
+        """
+        loop = asyncio.get_running_loop()
+        last_s = loop.time()
+        async with aclosing(source):
+            async for event in source:
+                frames = await translate(event) if event else ()
+                for frame in frames:
+                    yield frame
+                if frames:
+                    last_s = loop.time()
+                elif event is None or loop.time() - last_s >= self.heartbeat_s:
+                    last_s = loop.time()
+                    yield None
 
     async def _follow(
         self, thread: str, after: str, heartbeat_s: float

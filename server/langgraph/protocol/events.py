@@ -98,13 +98,14 @@ async def follow_thread(
     lost = await _replacement_of_lost(view, since) if await view.refresh() else []
     for event in filter(subscription.matches, lost):
         yield event
-    async with aclosing(_stored_events(view, id_of(since), on_seq)) as source:
-        async for stored in source:
-            if stored is None:
-                yield None
-                continue
-            for event in filter(subscription.matches, await view.frames(stored)):
-                yield event
+
+    async def translate(stored: Event) -> list[ProtocolFrame]:
+        return [*filter(subscription.matches, await view.frames(stored))]
+
+    source = view.ctx.worker.events.translate(_stored_events(view, id_of(since), on_seq), translate)
+    async with aclosing(source):
+        async for frame in source:
+            yield frame
 
 
 async def _stored_events(

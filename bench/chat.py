@@ -6,14 +6,14 @@ its events, the reply. `CALLSHEET_BENCH_OTHER=<checkout>` measures the server of
 own `.venv`, in the same rounds; its turns must be the same.
 """
 
-import asyncio
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,18 +75,24 @@ async def _measure(urls: Mapping[str, str], data: Path) -> dict[str, list[float]
         storage.use(opened)
         graph = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
         process.tune_garbage_collection()
-        took: dict[str, list[float]] = {name: [] for name in (*urls, _FLOOR)}
-        clients = {name: httpx.AsyncClient(base_url=url, timeout=60) for name, url in urls.items()}
-        for number in range(_WARM + ROUNDS):
-            # Who comes first changes, since each leaves work behind it.
-            for name in [*took][number % len(took) :] + [*took][: number % len(took)]:
-                client = clients.get(name)
-                seconds = await (_chat_s(client, number) if client else _invoke_s(graph, number))
-                if number >= _WARM:
-                    took[name].append(seconds)
-        await asyncio.gather(*(client.aclose() for client in clients.values()))
+        async with AsyncExitStack() as stack:
+            rows: dict[str, Callable[[int], Awaitable[float]]] = {_FLOOR: partial(_invoke_s, graph)}
+            for name, url in urls.items():
+                client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60))
+                rows[name] = partial(_chat_s, client)
+            took = await _take_turns(rows)
         storage.use(None)
     return took
+
+
+async def _take_turns(rows: Mapping[str, Callable[[int], Awaitable[float]]]) -> dict[str, list[float]]:
+    took: dict[str, list[float]] = {name: [] for name in rows}
+    for number in range(_WARM + ROUNDS):
+        # Who comes first changes, since each leaves work behind it.
+        first = number % len(rows)
+        for name in [*rows][first:] + [*rows][:first]:
+            took[name].append(await rows[name](number))
+    return {name: times[_WARM:] for name, times in took.items()}
 
 
 async def _chat_s(client: httpx.AsyncClient, number: int) -> float:

@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from callsheet.server.context import app_context
 from callsheet.server.http import events
-from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy

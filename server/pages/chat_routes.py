@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage
 from callsheet.server.context import app_context
 from callsheet.server.http import events
-from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.json_replies import JsonReply, dumps
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
@@ -21,7 +22,6 @@ from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.pages import chat, service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
 from callsheet.server.pages.chat_events import Frame
-from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.workflow import DraftMade
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
@@ -27,7 +28,6 @@ from callsheet.server.pages.chat_bodies import (
     UserMessage,
 )
 from callsheet.server.pages.chat_stream import StreamPosition
-from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
 from callsheet.storage.threads import threads

@@ -17,7 +17,7 @@ from langchain_core.messages import HumanMessage
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
-from callsheet.server.langgraph import shapes
+from callsheet.server.http.json_replies import dumps
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads as thread_records
 from tests.wire_graphs import QUESTION
@@ -352,7 +352,7 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
         "class": int,
         3: "three",
     }
-    known: Any = json.loads(shapes.encode_wire_json(held))
+    known: Any = json.loads(dumps(held))
     assert known == {
         "at": "2026-11-21T20:40:00+00:00",
         "id": "00000000-0000-0000-0000-000000000001",
@@ -372,5 +372,5 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
         "class": "<class 'int'>",
         "3": "three",
     }
-    half = json.loads(shapes.encode_wire_json(held | {"big": 2**70, "half": "\ud800"}))
+    half = json.loads(dumps(held | {"big": 2**70, "half": "\ud800"}))
     assert half == known | {"big": 2**70, "half": "\ud800"}, "what orjson does not take changes nothing else"

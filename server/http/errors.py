@@ -10,7 +10,6 @@ On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as
 that breaks a rule is 422 too. The policy of a route names its form.
 """
 
-import json
 import logging
 import math
 import uuid
@@ -22,9 +21,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import ErrorForm, get_policy
 from callsheet.state import errors
 from callsheet.state.errors import CallsheetError, Unavailable
@@ -95,16 +95,6 @@ _DETAIL_SCHEMA: Final[dict[str, Any]] = {
     "properties": {"detail": {"type": "string", "description": "The thing, the rule, and what to do"}},
 }
 _log = logging.getLogger(__name__)
-
-
-class JsonReply(JSONResponse):
-    """JSON as UTF-8 without escapes."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """Return `content` as JSON; raises `ValueError` for NaN and infinity."""
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 class ErrorReply(JsonReply):

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
@@ -23,7 +24,7 @@ from callsheet.server.langgraph.bodies import (
     read_responses,
     write_responses,
 )
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.threads import delete_matching_threads
 from callsheet.state.errors import Missing, Refused
 from callsheet.storage.assistants import Assistant, Assistants
@@ -94,7 +95,7 @@ async def create_assistant(body: AssistantCreate, request: Request) -> Response:
         name=body.name or "Untitled",
         description=body.description,
     )
-    return WireJsonReply(shapes.assistant_view(await assistants.create(new, body.if_exists or "raise")))
+    return JsonReply(shapes.assistant_view(await assistants.create(new, body.if_exists or "raise")))
 
 
 @router.post("/search", responses=write_responses(list[JsonObject]))
@@ -115,14 +116,14 @@ async def search_assistants(request: Request, body: AssistantSearch | None = Non
 @with_policy(LANGGRAPH_READ)
 async def count_assistants(request: Request, body: AssistantCount | None = None) -> Response:
     """Count assistants."""
-    return WireJsonReply(len(await _matching(request, body or AssistantCount())))
+    return JsonReply(len(await _matching(request, body or AssistantCount())))
 
 
 @router.get("/{assistant_id}", responses=read_responses(JsonObject))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant(assistant_id: str, request: Request) -> Response:
     """Get an assistant, by its id or its graph's name."""
-    return WireJsonReply(shapes.assistant_view(await _assistants(request).get(assistant_id)))
+    return JsonReply(shapes.assistant_view(await _assistants(request).get(assistant_id)))
 
 
 @router.patch("/{assistant_id}", responses=write_responses(JsonObject))
@@ -133,7 +134,7 @@ async def update_assistant(assistant_id: str, body: AssistantFields, request: Re
     fields = _fields(body)
     if body.graph_id is not None:
         _require_graph(assistants, body.graph_id)
-    return WireJsonReply(shapes.assistant_view(await assistants.update(assistant_id, fields)))
+    return JsonReply(shapes.assistant_view(await assistants.update(assistant_id, fields)))
 
 
 @router.delete("/{assistant_id}", status_code=204, responses=write_responses(None))
@@ -173,7 +174,7 @@ async def set_latest_assistant_version(
 ) -> Response:
     """Set an assistant's latest version to an earlier one."""
     assistant = await _assistants(request).set_latest(assistant_id, body.version)
-    return WireJsonReply(shapes.assistant_view(assistant))
+    return JsonReply(shapes.assistant_view(assistant))
 
 
 @router.get("/{assistant_id}/graph", responses=read_responses(JsonObject))
@@ -188,7 +189,7 @@ async def get_assistant_graph(
     """Get the nodes and edges of an assistant's graph."""
     levels = int(xray) if xray.isdecimal() else xray.casefold() == "true"
     _, graph = await _assistant_graph(request, assistant_id)
-    return WireJsonReply(await graph_views.graph_view(graph, levels))
+    return JsonReply(await graph_views.graph_view(graph, levels))
 
 
 @router.get("/{assistant_id}/schemas", responses=read_responses(JsonObject))
@@ -196,7 +197,7 @@ async def get_assistant_graph(
 async def get_assistant_schemas(assistant_id: str, request: Request) -> Response:
     """Get the JSON Schemas of an assistant's graph: input, output, state, config and context."""
     assistant, graph = await _assistant_graph(request, assistant_id)
-    return WireJsonReply({"graph_id": assistant.graph_id} | graph_views.schemas_view(graph))
+    return JsonReply({"graph_id": assistant.graph_id} | graph_views.schemas_view(graph))
 
 
 @router.get("/{assistant_id}/subgraphs", responses=read_responses(JsonObject))
@@ -208,7 +209,7 @@ async def get_assistant_subgraphs(
 ) -> Response:
     """Get the schemas of an assistant's subgraphs, by namespace."""
     _, graph = await _assistant_graph(request, assistant_id)
-    return WireJsonReply(await graph_views.subgraphs_view(graph, None, recurse=recurse))
+    return JsonReply(await graph_views.subgraphs_view(graph, None, recurse=recurse))
 
 
 @router.get("/{assistant_id}/subgraphs/{namespace}", responses=read_responses(JsonObject))
@@ -221,7 +222,7 @@ async def get_assistant_subgraph(
 ) -> Response:
     """Get the schemas of one subgraph. With `recurse`, include the subgraphs inside it."""
     _, graph = await _assistant_graph(request, assistant_id)
-    return WireJsonReply(await graph_views.subgraphs_view(graph, namespace, recurse=recurse))
+    return JsonReply(await graph_views.subgraphs_view(graph, namespace, recurse=recurse))
 
 
 def _assistants(request: Request) -> Assistants:

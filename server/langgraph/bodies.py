@@ -6,8 +6,9 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.requests import Integer
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Invalid
 
 _Item = TypeVar("_Item")
@@ -74,7 +75,7 @@ def checkpoint_fields(checkpoint: Any) -> JsonObject:
     return fields
 
 
-def page_reply(items: Sequence[Any], page: Page) -> WireJsonReply:
+def page_reply(items: Sequence[Any], page: Page) -> JsonReply:
     """Return the reply with a page; `items` are as `Page.cut` returns them.
 
     `X-Pagination-Total` is, as in LangGraph's server, the number of items known so far: one more than those
@@ -83,7 +84,7 @@ def page_reply(items: Sequence[Any], page: Page) -> WireJsonReply:
     headers = {"X-Pagination-Total": str(page.offset + len(items))}
     if len(items) > page.limit:
         headers["X-Pagination-Next"] = str(page.offset + page.limit)
-    return WireJsonReply(items[: page.limit], headers=headers)
+    return JsonReply(items[: page.limit], headers=headers)
 
 
 def contains(value: Any, expected: Any) -> bool:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, StrictRoute
@@ -24,7 +25,7 @@ from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import RunCreate
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, select_fields, wire_time
+from callsheet.server.langgraph.shapes import JsonObject, select_fields, wire_time
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime import background
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
@@ -88,7 +89,7 @@ class CronSearch(CronCount, Page):
 @with_policy(LANGGRAPH_WRITE)
 async def create_cron(body: CronCreate, request: Request) -> Response:
     """Create a cron of stateless runs."""
-    return WireJsonReply(await _create(request, body, None))
+    return JsonReply(await _create(request, body, None))
 
 
 @router.post(
@@ -98,7 +99,7 @@ async def create_cron(body: CronCreate, request: Request) -> Response:
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
     """Create a cron of runs on a thread."""
     await threads.get(app_context(request).storage, thread_id, current_owner(request))
-    return WireJsonReply(await _create(request, body, thread_id))
+    return JsonReply(await _create(request, body, thread_id))
 
 
 @router.post("/runs/crons/search", responses=write_responses(list[JsonObject]))
@@ -117,7 +118,7 @@ async def search_crons(body: CronSearch, request: Request) -> Response:
 @with_policy(LANGGRAPH_READ)
 async def count_crons(body: CronCount, request: Request) -> Response:
     """Count crons."""
-    return WireJsonReply(len(await _matching(app_context(request), current_owner(request), body)))
+    return JsonReply(len(await _matching(app_context(request), current_owner(request), body)))
 
 
 @router.get("/runs/crons/{cron_id}", responses=read_responses(JsonObject))
@@ -125,7 +126,7 @@ async def count_crons(body: CronCount, request: Request) -> Response:
 async def get_cron(cron_id: str, request: Request) -> Response:
     """Get a cron."""
     ctx = app_context(request)
-    return WireJsonReply(await _view(ctx, await crons.get(ctx.storage, current_owner(request), cron_id)))
+    return JsonReply(await _view(ctx, await crons.get(ctx.storage, current_owner(request), cron_id)))
 
 
 @router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
@@ -144,7 +145,7 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
         lambda cron: _require_interval(ctx, _with_changes(cron, body)),
         lambda cron: _next_ms(cron, _now_ms()),
     )
-    return WireJsonReply(await _view(ctx, cron))
+    return JsonReply(await _view(ctx, cron))
 
 
 @router.delete("/runs/crons/{cron_id}", status_code=204, responses=write_responses(None))

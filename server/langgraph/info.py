@@ -6,9 +6,10 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 
 router = APIRouter(route_class=StrictRoute, tags=["info"])
 COMPATIBLE_VERSION: Final = "0.16.7"
@@ -31,9 +32,9 @@ _HOST: Final = {
 
 @router.get("/info", responses=documented_wire_responses(403, 500, reply=JsonObject))
 @with_policy(LANGGRAPH_READ)
-async def show_info(request: Request) -> WireJsonReply:
+async def show_info(request: Request) -> JsonReply:
     """Get the versions and features of the server."""
-    return WireJsonReply(
+    return JsonReply(
         {
             "version": COMPATIBLE_VERSION,
             "langgraph_py_version": version("langgraph"),

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import (
@@ -39,7 +40,6 @@ from callsheet.server.langgraph.starting import (
     stateless_thread_ids,
     validate_run,
 )
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused, TooLarge
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Action, Run
@@ -62,16 +62,6 @@ _ThreadModes = Annotated[
 _JOIN_POLICY: Final = replace(LANGGRAPH_READ, cancels_on_disconnect=True)
 _JOIN_STREAM_POLICY: Final = replace(LANGGRAPH_READ_STREAM, cancels_on_disconnect=True)
 _CancelOnDisconnect = Annotated[bool, Query(description="Cancel the run if the connection closes")]
-
-
-class EventJsonReply(Response):
-    """JSON reply, encoded like the events of runs."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """Return `content` as JSON."""
-        return dumps(content)
 
 
 class RunsCancel(BaseModel):
@@ -138,7 +128,7 @@ async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Resp
     batch = await create_once(
         request, body, lambda id_: start_batch(ctx, current_owner(request), body, _ids(id_)), find
     )
-    return EventJsonReply([await _created_view(ctx, started) for started in batch])
+    return JsonReply([await _created_view(ctx, started) for started in batch])
 
 
 @router.post("/runs/cancel", status_code=204, responses=write_responses(None))
@@ -173,7 +163,7 @@ async def list_runs(
     if names := run_streams.expand_query(select):
         _require_run_fields(names)
         views = [{name: view[name] for name in names} for view in views]
-    return EventJsonReply(views)
+    return JsonReply(views)
 
 
 def _require_run_fields(names: Sequence[str]) -> None:
@@ -187,14 +177,14 @@ def _require_run_fields(names: Sequence[str]) -> None:
 @with_policy(LANGGRAPH_READ)
 async def get_run(thread_id: str, run_id: str, request: Request) -> Response:
     """Get a run."""
-    return EventJsonReply(run_view(await _run(request, run_id, thread_id)))
+    return JsonReply(run_view(await _run(request, run_id, thread_id)))
 
 
 @router.get("/runs/{run_id}", responses=_READ)
 @with_policy(LANGGRAPH_READ)
 async def get_stateless_run(run_id: str, request: Request) -> Response:
     """Get a stateless run. If its thread is not kept, it is deleted a minute after its end."""
-    return EventJsonReply(run_view(await _run(request, run_id)))
+    return JsonReply(run_view(await _run(request, run_id)))
 
 
 @router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204, responses=write_responses(None))
@@ -275,7 +265,7 @@ async def cancel_run(
         await ctx.worker.cancel(run.thread, run.id, action)
         return Response(status_code=202)
     await end_run(ctx, run, action)
-    return EventJsonReply({})
+    return JsonReply({})
 
 
 @router.get("/threads/{thread_id}/stream", responses=_READ_STREAM)
@@ -413,7 +403,7 @@ async def _start(request: Request, thread_id: str | None, body: RunCreate) -> St
 async def _create_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
     ctx, run = app_context(request), await _start(request, thread_id, body)
     started = _started_run(run, "") if isinstance(run, Run) else run
-    return EventJsonReply(await _created_view(ctx, started), headers={"Content-Location": started.path})
+    return JsonReply(await _created_view(ctx, started), headers={"Content-Location": started.path})
 
 
 async def _create_and_stream_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:

@@ -1,16 +1,15 @@
 """JSON views of LangGraph's objects (states, threads, runs, assistants), as its clients expect them."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
-from starlette.responses import Response
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
+from callsheet.server.http.json_replies import dumps, to_jsonable
 from callsheet.state.times import iso_time
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.checkpoints.maintenance import Size
@@ -18,85 +17,29 @@ from callsheet.storage.runs.records import Run
 from callsheet.storage.threads.threads import Thread
 
 JsonObject = dict[str, Any]
-_OPTIONS: Final = orjson.OPT_NON_STR_KEYS
 _CHECKPOINT_FIELDS: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
 _INTERNAL: Final = frozenset({OWNER_KEY, EPOCH_KEY})
 
 
-class WireJsonReply(Response):
-    """JSON reply that can encode any value a state may hold."""
+class MessageEncoder:
+    """Converts values that JSON lacks, each message once: a state of a history repeats those before it."""
 
-    media_type = "application/json"
+    def __init__(self) -> None:
+        self._encoded: dict[int, tuple[BaseMessage, orjson.Fragment]] = {}
+        """Messages with their JSON, by their `id()`: the reference keeps any other object from that id."""
 
-    def render(self, content: Any) -> bytes:
-        """Return `content` as JSON; NaN and infinity become null."""
-        return encode_wire_json(content)
-
-
-EncodedMessages = dict[int, tuple[BaseMessage, orjson.Fragment]]
-"""Messages with their JSON, by their `id()`."""
-
-
-def encode_wire_json(value: Any, encoded: EncodedMessages | None = None) -> bytes:
-    """Return any value as JSON.
-
-    A repeated message is encoded once: each state of a history repeats the messages before it. `encoded`
-    keeps them for the next value.
-    """
-    encoded = {} if encoded is None else encoded
-
-    def default(item: Any) -> Any:
-        if not isinstance(item, BaseMessage):
-            return _simplify(item)
-        if id(item) not in encoded:
-            text = orjson.dumps(item.model_dump(), _simplify, _OPTIONS)
-            # Keep a reference to the message, so that no other object gets its id meanwhile.
-            encoded[id(item)] = (item, orjson.Fragment(text))
-        return encoded[id(item)][1]
-
-    try:
-        return orjson.dumps(value, default, _OPTIONS)
-    except TypeError:
-        # orjson refuses integers beyond 64 bits, lone surrogates and very deep nesting.
-        return json.dumps(_json_tree(value)).encode()
+    def __call__(self, value: Any) -> Any:
+        """Return what stands for the value."""
+        if not isinstance(value, BaseMessage):
+            return to_jsonable(value)
+        if id(value) not in self._encoded:
+            self._encoded[id(value)] = (value, orjson.Fragment(dumps(value.model_dump())))
+        return self._encoded[id(value)][1]
 
 
 def to_json_value(value: Any) -> Any:
     """Return a value as a client has it after decoding its JSON."""
-    return json.loads(encode_wire_json(value))
-
-
-def _simplify(value: Any) -> Any:
-    """Convert a value that orjson cannot encode to one that it can."""
-    for attribute in ("model_dump", "to_dict"):
-        if callable(method := getattr(value, attribute, None)) and not isinstance(value, type):
-            return method()
-    if isinstance(value, BaseException):
-        return {"error": type(value).__name__, "message": str(value)}
-    if isinstance(value, tuple | set | frozenset):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value)
-
-
-def _json_tree(value: Any) -> Any:
-    """Convert a value to dicts, lists, strings, numbers, booleans and None."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _json_tree(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_tree(item) for item in value]
-    try:
-        # Types that orjson encodes itself: times, UUIDs, data classes.
-        return orjson.loads(orjson.dumps(value, option=_OPTIONS))
-    except TypeError:
-        return _json_tree(_simplify(value))
+    return json.loads(dumps(value))
 
 
 def wire_time(ms: int) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from callsheet.server.context import app_context
+from callsheet.server.http.json_replies import JsonReply, dumps
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
@@ -20,7 +21,7 @@ from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.inputs import STATE_ERRORS, describe
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.threads import threads
 
@@ -109,7 +110,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
     config = _checkpoint_config(thread_id, checkpoint)
     written = (await updates.apply_update(ctx, record, config, body.values, body.as_node))["configurable"]
     pointer = {name: written[name] for name in ("thread_id", "checkpoint_ns", "checkpoint_id")}
-    return WireJsonReply(
+    return JsonReply(
         {"checkpoint": pointer, "configurable": pointer, "checkpoint_id": pointer["checkpoint_id"]}
     )
 
@@ -142,7 +143,7 @@ async def _state_reply(
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if not record.graph and not checkpoint:
         empty = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
-        return WireJsonReply(shapes.select_fields(shapes.state_view(empty), select))
+        return JsonReply(shapes.select_fields(shapes.state_view(empty), select))
     graph = updates.graph_of_thread(ctx, record)
     config = _checkpoint_config(thread_id, checkpoint)
     with _state_errors(config):
@@ -150,14 +151,14 @@ async def _state_reply(
     name = checkpoint.get("checkpoint_id") or checkpoint.get("checkpoint_ns")
     if name and not snapshot.created_at:
         raise Missing(f"thread {thread_id!r} has no checkpoint {name!r}", remedy="see its history")
-    return WireJsonReply(shapes.select_fields(shapes.state_view(snapshot), select))
+    return JsonReply(shapes.select_fields(shapes.state_view(snapshot), select))
 
 
 async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) -> Response:
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if not record.graph:
-        return WireJsonReply([])
+        return JsonReply([])
     graph = updates.graph_of_thread(ctx, record)
     with _state_errors(_checkpoint_config(thread_id, query.checkpoint or {})):
         states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
@@ -198,13 +199,13 @@ async def _encoded_states(
     # The saver reads whole pages to find matching metadata.
     batch = left if query.metadata else min(left, _FIRST_BATCH)
     while batch:
-        encoded: shapes.EncodedMessages = {}
+        encoder = shapes.MessageEncoder()
         read = size = 0
         async for state in graph.aget_state_history(
             config, filter=query.metadata, before=position, limit=batch
         ):
             view = shapes.select_fields(shapes.state_view(state), query.select)
-            text = shapes.encode_wire_json(view, encoded)
+            text = dumps(view, encoder)
             read, size, position = read + 1, size + len(text), state.config
             yield state.config["configurable"]["checkpoint_id"], text
         left -= read

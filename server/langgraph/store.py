@@ -18,11 +18,12 @@ from starlette.responses import Response
 
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
 from callsheet.server.langgraph.bodies import Body, Page, Responses
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Invalid
 from callsheet.storage.store import RedisStore
 
@@ -93,7 +94,7 @@ async def get_item(
     labels = tuple(namespace.split(".")) if namespace else ()
     with _store_errors():
         item = await _store(request).aget(labels, key, refresh_ttl=refresh_ttl)
-    return WireJsonReply(_item_view(item) if item else None)
+    return JsonReply(_item_view(item) if item else None)
 
 
 @router.delete("/items", status_code=204, responses=_write_responses(None))
@@ -122,7 +123,7 @@ async def search_items(request: Request, body: ItemSearch | None = None) -> Resp
             offset=search.offset,
             refresh_ttl=search.refresh_ttl,
         )
-    return WireJsonReply({"items": [_item_view(item) for item in items]})
+    return JsonReply({"items": [_item_view(item) for item in items]})
 
 
 @router.post("/namespaces", responses=_write_responses(JsonObject))
@@ -138,7 +139,7 @@ async def list_namespaces(request: Request, body: NamespaceSearch | None = None)
     operation = ListNamespacesOp(conditions, search.max_depth, search.limit, search.offset)
     with _store_errors():
         [namespaces] = await _store(request).abatch([operation])
-    return WireJsonReply({"namespaces": namespaces})
+    return JsonReply({"namespaces": namespaces})
 
 
 @contextmanager

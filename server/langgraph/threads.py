@@ -13,6 +13,7 @@ from callsheet.server.artefacts.archive import copy_with_artefacts
 from callsheet.server.artefacts.archive_routes import thread_archive
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Number, StrictRoute
@@ -20,7 +21,7 @@ from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.cancellation import delete_with_runs
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
-from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.thread_search import ThreadCount, ThreadSearch
 from callsheet.server.langgraph.updates import Superstep
 from callsheet.state.errors import CallsheetError, Missing
@@ -77,7 +78,7 @@ async def create_thread(request: Request, body: ThreadCreate | None = None) -> R
         return record
 
     record = await create_once(request, body, lambda token: _create(ctx, owner, body, token), find)
-    return WireJsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
+    return JsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
 
 
 async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -> Thread:
@@ -121,7 +122,7 @@ async def search_threads(request: Request, body: ThreadSearch | None = None) -> 
 async def count_threads(request: Request, body: ThreadCount | None = None) -> Response:
     """Count threads."""
     ctx, owner = app_context(request), current_owner(request)
-    return WireJsonReply(await thread_search.count_matching(ctx, owner, body or ThreadCount()))
+    return JsonReply(await thread_search.count_matching(ctx, owner, body or ThreadCount()))
 
 
 @router.post("/prune", responses=write_responses(JsonObject))
@@ -136,7 +137,7 @@ async def prune_threads(request: Request, body: ThreadPrune) -> Response:
             if record is not None:
                 await prune(ctx, record)
                 count += 1
-    return WireJsonReply({"pruned_count": count})
+    return JsonReply({"pruned_count": count})
 
 
 @router.get("/{thread_id}", responses=read_responses(JsonObject))
@@ -160,7 +161,7 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
     """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    return WireJsonReply(shapes.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
+    return JsonReply(shapes.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
 
 
 @router.patch("/{thread_id}", responses=write_responses(JsonObject))
@@ -215,12 +216,10 @@ async def delete_matching_threads(ctx: AppContext, owner: str, metadata: JsonObj
                 await retention.delete_thread(ctx, record)
 
 
-async def _thread_reply(
-    ctx: AppContext, thread_id: str, owner: str, *, with_ttl: bool = False
-) -> WireJsonReply:
+async def _thread_reply(ctx: AppContext, thread_id: str, owner: str, *, with_ttl: bool = False) -> JsonReply:
     record = await threads.get(ctx.storage, thread_id, owner)
     view = shapes.thread_view(record, await thread_search.newest_values(ctx, record))
-    return WireJsonReply(view | {"ttl": shapes.lifetime_view(record)} if with_ttl else view)
+    return JsonReply(view | {"ttl": shapes.lifetime_view(record)} if with_ttl else view)
 
 
 async def _search_result(ctx: AppContext, record: Thread, search: ThreadSearch) -> JsonObject:

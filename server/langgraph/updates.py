@@ -9,12 +9,12 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, StateUpdate
 
 from callsheet.server.context import AppContext
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
 from callsheet.server.langgraph.inputs import check_update
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.thread_search import build_state
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import CallsheetError, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.threads import threads

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import httpcore
 
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.shapes import run_view
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Forbidden, Invalid
 from callsheet.storage.runs.records import Run
 from callsheet.tools.web.public_network import PublicNetwork, Resolve, resolve, trusted_certificates

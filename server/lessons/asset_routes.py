@@ -8,7 +8,8 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.providers import images
 from callsheet.server.context import app_context
-from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LESSON_READ, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import assets as lesson_assets

@@ -12,8 +12,9 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.artefacts.service import claim
 from callsheet.server.context import app_context
 from callsheet.server.http import events
-from callsheet.server.http.errors import JsonReply, documented_responses, error_body
+from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.events import Events, ServerEvent
+from callsheet.server.http.json_replies import JsonReply, dumps
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
@@ -25,7 +26,6 @@ from callsheet.server.lessons.replies import SourceSaved
 from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, with_session_header
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.pages import upload_routes
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.sources import Source

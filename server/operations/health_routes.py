@@ -13,7 +13,7 @@ from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request as Asked
 from callsheet.providers.routing import route
 from callsheet.server.context import AppContext, app_context
-from callsheet.server.http.errors import JsonReply
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.operations import metrics, tool_views
 from callsheet.server.operations.replies import Health

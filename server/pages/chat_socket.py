@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.artefacts.service import thread_of
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
@@ -30,7 +31,6 @@ from callsheet.server.pages.chat_bodies import (
     UserMessage,
 )
 from callsheet.server.pages.chat_events import ConversationView
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads import threads

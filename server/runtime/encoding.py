@@ -1,20 +1,16 @@
 """Events of LangGraph's REST API made from the chunks that graphs stream."""
 
 import hashlib
-import json
-from collections import abc
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from enum import Enum
-from functools import singledispatch
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, cast
 
-import orjson
 from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START, TAG_HIDDEN
 from langgraph.pregel import Pregel
 from langgraph.types import Interrupt, Send, StateSnapshot
-from pydantic import BaseModel
+
+from callsheet.server.http.json_replies import dumps, to_jsonable
 
 MODES: Final = (
     *("values", "updates", "custom", "messages", "messages-tuple"),
@@ -28,37 +24,14 @@ _TOOL_EVENTS: Final = {
     "tool-error": ("on_tool_error", "message", "error"),
 }
 """LangGraph's tool events: the clients' event name, the clients' field, LangGraph's field."""
-_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
-_MAX_IN_PLACE: Final = 1024
-"""Bytes of JSON that stay in the buffer they were written to."""
 _UPDATES: Final = "updates"
 Event = tuple[str, bytes]
 """Name and JSON."""
 
 
-def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
-    """Return `value` as JSON, lone surrogates escaped.
-
-    `unknown` converts values that JSON lacks; the default is `to_jsonable`.
-    """
-    try:
-        text = orjson.dumps(value, default=unknown or to_jsonable, option=_OPTIONS)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, default=unknown or to_jsonable, skipkeys=True).encode()
-    # orjson's buffer was up to twelve times as large; a copy leaves its room whole for the next one.
-    return bytes(memoryview(text)) if len(text) > _MAX_IN_PLACE else text
-
-
 def sha256_of(value: object) -> str:
     """Return the SHA-256 of the value's JSON, in hex."""
     return hashlib.sha256(dumps(value)).hexdigest()
-
-
-@singledispatch
-def to_jsonable(value: Any) -> Any:
-    """Convert a value that JSON lacks; by default a dataclass to an object, anything else to text."""
-    fields = getattr(value, "__dataclass_fields__", None)
-    return {name: getattr(value, name) for name in fields} if fields else str(value)
 
 
 @to_jsonable.register
@@ -67,52 +40,8 @@ def _(value: Interrupt) -> Any:
 
 
 @to_jsonable.register
-def _(value: BaseModel) -> Any:
-    return value.model_dump()
-
-
-@to_jsonable.register
 def _(value: Send) -> Any:
     return {"node": value.node, "input": value.arg}
-
-
-@to_jsonable.register
-def _(value: BaseException) -> Any:
-    return {"error": type(value).__name__, "message": str(value)}
-
-
-@to_jsonable.register
-def _(value: Enum) -> Any:
-    return value.value
-
-
-@to_jsonable.register
-def _(value: bytes) -> Any:
-    return value.decode("utf-8", "replace")
-
-
-# Subclasses of JSON types, which orjson passes to its default function.
-
-
-@to_jsonable.register
-def _(value: str) -> Any:
-    return str.__str__(value)
-
-
-@to_jsonable.register
-def _(value: int) -> Any:
-    return int(value)
-
-
-@to_jsonable.register(abc.Mapping)
-def _(value: Mapping[Any, Any]) -> Any:
-    return dict(value)
-
-
-@to_jsonable.register(abc.Set)
-@to_jsonable.register(abc.Sequence)
-def _(value: abc.Collection[Any]) -> Any:
-    return list(value)
 
 
 class EventTranslator:

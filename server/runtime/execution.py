@@ -19,9 +19,10 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, Send, StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import ProtocolTranslator, protocol_event
 from callsheet.server.runtime import user
-from callsheet.server.runtime.encoding import Event, EventTranslator, dumps, sha256_of
+from callsheet.server.runtime.encoding import Event, EventTranslator, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.graph_factory import graph_of_run

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from callsheet.server.http.json_replies import dumps
 from callsheet.storage.runs.events import PROTOCOL_PREFIX, Event
 
 _CACHED: Final = b'"__metadata__"'
@@ -82,7 +83,7 @@ def _body(name: str, data: bytes) -> Any:
 
 
 def _without_metadata(update: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({key: value for key, value in update.items() if key != "__metadata__"})
+    return dumps({key: value for key, value in update.items() if key != "__metadata__"})
 
 
 def _identity(mode: str, name: str, data: bytes, checkpoint: str) -> object:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from callsheet.server.http import events
 from callsheet.server.http.events import ServerEvent
-from callsheet.server.runtime.encoding import dumps
+from callsheet.server.http.json_replies import dumps
 from callsheet.state.errors import Missing
 from callsheet.state.video.progress import COMPLETE, STEP, Event
 from callsheet.storage.runs.events import START_ID

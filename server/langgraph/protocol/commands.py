@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
@@ -17,7 +18,6 @@ from callsheet.server.langgraph.protocol import agent_tree
 from callsheet.server.langgraph.protocol.views import seq_of
 from callsheet.server.langgraph.resumes import INTERRUPT_ID
 from callsheet.server.langgraph.run_bodies import RunCommand, RunCreate, checkpoint_of
-from callsheet.server.langgraph.runs import EventJsonReply
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.starting import start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused
@@ -116,9 +116,9 @@ class _RespondParams(BaseModel):
     responses=documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=CommandReply),
 )
 @with_policy(LANGGRAPH_WRITE)
-async def run_command(thread_id: str, body: ProtocolCommand, request: Request) -> EventJsonReply:
+async def run_command(thread_id: str, body: ProtocolCommand, request: Request) -> JsonReply:
     """Execute a protocol command. `run.start` creates the thread if it does not exist."""
-    return EventJsonReply(await handle_command(app_context(request), current_owner(request), thread_id, body))
+    return JsonReply(await handle_command(app_context(request), current_owner(request), thread_id, body))
 
 
 async def handle_command(ctx: AppContext, owner: str, thread: str, command: ProtocolCommand) -> JsonObject:

@@ -16,8 +16,9 @@ from langgraph.pregel import Pregel
 from langgraph.stream import CheckpointsTransformer, CustomTransformer, UpdatesTransformer
 from langgraph.types import StateSnapshot
 
+from callsheet.server.http.json_replies import dumps, to_jsonable
 from callsheet.server.langgraph.protocol.message_parts import message_parts
-from callsheet.server.runtime.encoding import Event, dumps, to_jsonable
+from callsheet.server.runtime.encoding import Event
 from callsheet.storage.runs.events import PROTOCOL_PREFIX
 
 _TRANSFORMERS: Final = (UpdatesTransformer, CustomTransformer, CheckpointsTransformer, ToolCallTransformer)

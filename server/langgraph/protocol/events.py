@@ -13,6 +13,7 @@ from starlette.responses import Response
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.events import Events, ServerEvent
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
@@ -21,7 +22,6 @@ from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
 from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.route_table import decode_path_params
@@ -19,7 +20,6 @@ from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
 from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
 from callsheet.server.langgraph.protocol.views import ThreadView
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Limited, Missing, Unauthenticated
 
 router = APIRouter()

@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 
 from callsheet.server.context import AppContext
+from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import PROTOCOL_PREFIX, START_ID, Event
 from callsheet.storage.runs.records import Run

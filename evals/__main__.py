@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,6 +30,8 @@ WIDTH: Final = 110
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; 1 if a check failed, 2 for wrong arguments."""
+    # Before a library turns on its own lines about every request.
+    logging.basicConfig(level=logging.WARNING)
     console = Console()
     # The table has ten columns; what is no terminal has eighty places.
     console.width = max(console.width, WIDTH)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from evals import pages, tasks
+from evals import ads, campaigns, pages, scenes, tasks
 from evals.session import Session
 from evals.tasks import Task
 from evals.turns import Check, Turn
@@ -32,6 +32,12 @@ class Kit:
 
 
 KITS: Final[Mapping[str, Kit]] = {
-    kit.name: kit for kit in (Kit(pages.PageSession, pages.FIELDS, pages.CHECKS, pages.product),)
+    kit.name: kit
+    for kit in (
+        Kit(ads.AdSession, ads.FIELDS, ads.CHECKS, ads.product),
+        Kit(pages.PageSession, pages.FIELDS, pages.CHECKS, pages.product),
+        Kit(scenes.SceneSession, scenes.FIELDS, scenes.CHECKS, scenes.product),
+        Kit(campaigns.CampaignSession, campaigns.FIELDS, campaigns.CHECKS, campaigns.product),
+    )
 }
 """Every workflow by name."""

@@ -126,7 +126,7 @@ def _language(turn: AdTurn) -> str:
 
 
 def _timeline(turn: AdTurn, side: Shown) -> Timeline:
-    data = {name: _data(side, name) for name in ad.STREAMS if _data(side, name)}
+    data: dict[str, Mapping[str, Any]] = {name: _data(side, name) for name in ad.STREAMS if _data(side, name)}
     return ad.timeline(data, language=_language(turn), spot_s=brief_of(turn.task)["duration"])
 
 

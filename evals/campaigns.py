@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from callsheet.graphs import campaign_search
 from callsheet.nodes.campaigns.planning import ANSWER, known_results
@@ -10,6 +10,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.campaigns.answers import Statement, evidence_of, problems
 from callsheet.state.campaigns.reading import LooseFilters, active_filters, resolve_filters
 from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.campaigns.workflow import CampaignState
 from evals import turns
 from evals.session import Session
 from evals.tasks import load
@@ -107,7 +108,7 @@ def words(wanted: Sequence[str], turn: CampaignTurn) -> str:
 def proven(wanted: bool, turn: CampaignTurn) -> str:
     """Look every claim of the answer up in the results of the conversation's searches."""
     del wanted
-    evidence = evidence_of(known_results({"messages": [], **turn.state}))
+    evidence = evidence_of(known_results(cast("CampaignState", turn.state)))
     said = [one for call in turn.calls if call.name == ANSWER for one in call.args.get("statements", ())]
     sent = [
         Statement.model_validate(one) for one in said if lacks(turn.reply, str(one.get("text", ""))) == ""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from evals import ads, campaigns, pages, scenes, tasks
+from evals import ads, campaigns, lessons, pages, scenes, tasks
 from evals.session import Session
 from evals.tasks import Task
 from evals.turns import Check, Turn
@@ -35,6 +35,7 @@ KITS: Final[Mapping[str, Kit]] = {
     kit.name: kit
     for kit in (
         Kit(ads.AdSession, ads.FIELDS, ads.CHECKS, ads.product),
+        Kit(lessons.LessonSession, lessons.FIELDS, lessons.CHECKS, lessons.product),
         Kit(pages.PageSession, pages.FIELDS, pages.CHECKS, pages.product),
         Kit(scenes.SceneSession, scenes.FIELDS, scenes.CHECKS, scenes.product),
         Kit(campaigns.CampaignSession, campaigns.FIELDS, campaigns.CHECKS, campaigns.product),

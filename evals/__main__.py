@@ -16,13 +16,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from callsheet.state.errors import CallsheetError
-from callsheet.storage import Storage
 from evals import recordings, reporting
-from evals.endpoints import RECORDED, Chosen, model_plan, recorded_plan, settings_of
+from evals.endpoints import RECORDED, Chosen, model_plan, proxied, recorded_plan, settings_of
+from evals.judging import Judge
+from evals.recordings import FOLDER
 from evals.reporting import Report
 from evals.running import Plan, Score, run, stage
 from evals.tasks import Task
-from evals.wire import Wire
+from evals.wire import CACHE, Wire
 from evals.workflows import KITS
 
 WIDTH: Final = 110
@@ -85,24 +86,31 @@ def chosen_tasks(options: argparse.Namespace) -> list[Task]:
 
 
 async def _evaluate(options: argparse.Namespace, console: Console) -> Report:
+    cache = None if options.no_cache else CACHE
+    report = await _scored(options, cache, console)
+    if not options.judge:
+        return report
+    judge = Judge(options.judge, options.at_once)
+    with proxied(options.judge, cache), console.status("Judging"):
+        return replace(report, scores=await judge.judged(report.scores), agreement=await judge.agreement())
+
+
+async def _scored(options: argparse.Namespace, cache: Path | None, console: Console) -> Report:
     tasks = chosen_tasks(options)
-    common = {"at_once": options.at_once}
-    async with stage() as opened:
-        if not options.model:
-            with recorded_plan(tasks, recordings.load(options.only or KITS), **common) as plan:
-                scores = await _play(plan, opened, options.repeat, console)
-            return Report(RECORDED, {"answers": "recorded", "tokens": "estimated"}, scores)
-        chosen = Chosen(options.model, cache=not options.no_cache, record=options.record)
-        with model_plan(tasks, chosen, **common) as (plan, wire):
-            scores = await _play(plan, opened, options.repeat, console, wire)
-            kept = {"answers from the cache": f"{wire.kept} of {wire.kept + wire.asked}"} if wire else {}
-        settings = {**settings_of(options.model), "repeat": options.repeat, **kept}
-        return Report(options.model, settings, scores)
+    if not options.model:
+        with recorded_plan(tasks, recordings.load(options.only or KITS), at_once=options.at_once) as plan:
+            scores = await _play(plan, 1, console)
+        return Report(RECORDED, {"tokens": "estimated"}, scores)
+    chosen = Chosen(options.model, cache, FOLDER if options.record else None)
+    with model_plan(tasks, chosen, at_once=options.at_once) as (plan, wire):
+        scores = await _play(plan, options.repeat, console, wire)
+    settings = {**settings_of(options.model), "repeat": str(options.repeat)}
+    if wire:
+        settings["answers from the cache"] = f"{wire.kept} of {wire.kept + wire.asked}"
+    return Report(options.model, settings, scores)
 
 
-async def _play(
-    plan: Plan, opened: Storage, repeat: int, console: Console, wire: Wire | None = None
-) -> list[Score]:
+async def _play(plan: Plan, repeat: int, console: Console, wire: Wire | None = None) -> list[Score]:
     """Return the scores of every repetition, with a line of progress, or one for each task."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     scores: list[Score] = []
@@ -118,7 +126,9 @@ async def _play(
         for number in range(1, repeat + 1):
             if wire:
                 wire.repeat = number
-            scores += await run(replace(plan, report=report), opened, number)
+            # A new server each time, so that nothing that a tool keeps answers the next repetition.
+            async with stage() as opened:
+                scores += await run(replace(plan, report=report), opened, number)
     return scores
 
 

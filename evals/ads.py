@@ -179,27 +179,27 @@ def equals_version(wanted: Mapping[str, str], turn: AdTurn) -> str:
 def fits(wanted: bool, turn: AdTurn) -> str:
     """Compare the length with the spot."""
     timed = _timeline(turn, turn.after)
-    found = f"{timed['durationSeconds']:g} s in a spot of {timed['spotSeconds']:g} s"
-    return unless(timed["fits"] == wanted, found)
+    actual = f"{timed['durationSeconds']:g} s in a spot of {timed['spotSeconds']:g} s"
+    return unless(timed["fits"] == wanted, actual)
 
 
 def fills(wanted: float, turn: AdTurn) -> str:
     """Compare the share of the spot that is filled."""
     timed = _timeline(turn, turn.after)
-    found = timed["durationSeconds"] / timed["spotSeconds"]
-    return unless(found >= wanted, f"fills {found:.0%}")
+    actual = timed["durationSeconds"] / timed["spotSeconds"]
+    return unless(actual >= wanted, f"fills {actual:.0%}")
 
 
 def spot_s(wanted: float, turn: AdTurn) -> str:
     """Compare the length of the spot."""
-    found = _timeline(turn, turn.after)["spotSeconds"]
-    return unless(found == wanted, f"the spot has {found:g} s")
+    actual = _timeline(turn, turn.after)["spotSeconds"]
+    return unless(actual == wanted, f"the spot has {actual:g} s")
 
 
 def duration_max_s(wanted: float, turn: AdTurn) -> str:
     """Compare the length in seconds."""
-    found = _timeline(turn, turn.after)["durationSeconds"]
-    return unless(found <= wanted, f"lasts {found:g} s")
+    actual = _timeline(turn, turn.after)["durationSeconds"]
+    return unless(actual <= wanted, f"lasts {actual:g} s")
 
 
 def shorter(wanted: bool, turn: AdTurn) -> str:
@@ -211,8 +211,8 @@ def shorter(wanted: bool, turn: AdTurn) -> str:
 
 def language(wanted: str, turn: AdTurn) -> str:
     """Compare the language of the script."""
-    found = languages.detect(_script(turn.after))
-    return unless(found == wanted, f"the script is in {found}")
+    actual = languages.detect(_script(turn.after))
+    return unless(actual == wanted, f"the script is in {actual}")
 
 
 def mandatory(wanted: bool, turn: AdTurn) -> str:
@@ -275,8 +275,8 @@ def text_lacks(wanted: Sequence[str], turn: AdTurn) -> str:
 
 def text_is(wanted: str, turn: AdTurn) -> str:
     """Compare the whole script."""
-    found = " ".join(_script(turn.after).split())
-    return unless(found == wanted, f"the script is {found!r}"[:300])
+    actual = " ".join(_script(turn.after).split())
+    return unless(actual == wanted, f"the script is {actual!r}"[:300])
 
 
 def text_ends_with(wanted: str, turn: AdTurn) -> str:
@@ -293,22 +293,22 @@ def no_new_words(wanted: bool, turn: AdTurn) -> str:
 
 def speakers(wanted: int, turn: AdTurn) -> str:
     """Count the voices."""
-    found = len({track["voiceId"] for track in _tracks(turn.after)})
-    return unless(found == wanted, f"{found} voices")
+    actual = len({track["voiceId"] for track in _tracks(turn.after)})
+    return unless(actual == wanted, f"{actual} voices")
 
 
 def voice_gender(wanted: Mapping[str, str], turn: AdTurn) -> str:
     """Compare the gender of the voices of tracks, or of `all`."""
     cast = [voices.find(str(track["voiceId"])) for track in _tracks(turn.after)]
-    found = [voice.gender if voice else "" for voice in cast]
-    every = [*range(1, len(found) + 1)]
+    actual = [voice.gender if voice else "" for voice in cast]
+    every = [*range(1, len(actual) + 1)]
     wrong = [
         at
         for name, gender in wanted.items()
         for at in (every if name == "all" else [int(name)])
-        if at > len(found) or found[at - 1] != gender
+        if at > len(actual) or actual[at - 1] != gender
     ]
-    return unless(found and not wrong, f"the voices are {found}")
+    return unless(actual and not wrong, f"the voices are {actual}")
 
 
 def voices_same(wanted: bool, turn: AdTurn) -> str:
@@ -394,14 +394,14 @@ def music_lacks(wanted: Sequence[str], turn: AdTurn) -> str:
 
 def music_keeps(wanted: float, turn: AdTurn) -> str:
     """Compare the share of the description before that is left."""
-    found = share(_music(turn.before), _music(turn.after))
-    return unless(found >= wanted, f"keeps {found:.0%}")
+    actual = share(_music(turn.before), _music(turn.after))
+    return unless(actual >= wanted, f"keeps {actual:.0%}")
 
 
 def music_provider(wanted: str, turn: AdTurn) -> str:
     """Compare the music's service."""
-    found = _data(turn.after, "music").get("musicProvider")
-    return unless(found == wanted, f"the service is {found}")
+    actual = _data(turn.after, "music").get("musicProvider")
+    return unless(actual == wanted, f"the service is {actual}")
 
 
 def sfx_min(wanted: int, turn: AdTurn) -> str:
@@ -416,8 +416,8 @@ def sfx_total(wanted: int, turn: AdTurn) -> str:
 
 def sfx_delta(wanted: int, turn: AdTurn) -> str:
     """Compare the number of effects with that before."""
-    found = len(_effects(turn.after)) - len(_effects(turn.before))
-    return unless(found == wanted, f"{found:+} effects")
+    actual = len(_effects(turn.after)) - len(_effects(turn.before))
+    return unless(actual == wanted, f"{actual:+} effects")
 
 
 def sfx_has(wanted: Mapping[str, Any], turn: AdTurn) -> str:
@@ -436,8 +436,8 @@ def sfx_has(wanted: Mapping[str, Any], turn: AdTurn) -> str:
 
 def sfx_lacks(wanted: Sequence[str], turn: AdTurn) -> str:
     """Find no effect with one of the words."""
-    found = [one["description"] for one in _effects(turn.after)]
-    return unless(not any(has_any(one, wanted) for one in found), f"the effects are {found}")
+    actual = [one["description"] for one in _effects(turn.after)]
+    return unless(not any(has_any(one, wanted) for one in actual), f"the effects are {actual}")
 
 
 def sfx_kept_except(wanted: Sequence[str], turn: AdTurn) -> str:

@@ -62,8 +62,8 @@ def filters(wanted: Mapping[str, Any], turn: CampaignTurn) -> str:
     if turn.expect.get("tool") == "search_offers":
         exact["has_offer"] = True
     meant = _resolved(turn.expect.get("meaning", {}))
-    found = _found(turn)
-    return unless(found in (exact, {**exact, **meant}), f"the filters are {found}")
+    actual = _found(turn)
+    return unless(actual in (exact, {**exact, **meant}), f"the filters are {actual}")
 
 
 def _found(turn: CampaignTurn) -> dict[str, Any]:
@@ -79,24 +79,24 @@ def _resolved(loose: Mapping[str, Any]) -> dict[str, Any]:
 def meaning(wanted: Mapping[str, Any], turn: CampaignTurn) -> str:
     """Look that the campaigns of the last search mean this."""
     del wanted
-    found = [one["id"] for one in _last(turn).get("campaigns", ())][:PLACES]
-    hits = sum(name in turn.expect["ids"] for name in found)
-    return unless(found and hits >= PRECISION * len(found), f"{hits} of the first {len(found)} fit")
+    actual = [one["id"] for one in _last(turn).get("campaigns", ())][:PLACES]
+    hits = sum(name in turn.expect["ids"] for name in actual)
+    return unless(actual and hits >= PRECISION * len(actual), f"{hits} of the first {len(actual)} fit")
 
 
 def ids(wanted: Sequence[str], turn: CampaignTurn) -> str:
     """Compare the campaigns of the last search: all of them, or for a meaning as `meaning` says."""
     if "meaning" in turn.expect:
         return ""
-    found = {one["id"] for one in _last(turn).get("campaigns", ())}
+    actual = {one["id"] for one in _last(turn).get("campaigns", ())}
     count = _last(turn).get("count", 0)
-    return unless(count == len(wanted) and found <= {*wanted}, f"{count} campaigns, and {len(wanted)} fit")
+    return unless(count == len(wanted) and actual <= {*wanted}, f"{count} campaigns, and {len(wanted)} fit")
 
 
 def group_by(wanted: str, turn: CampaignTurn) -> str:
     """Compare the grouping."""
-    found = (_last(turn).get("aggregation") or {}).get("groupBy")
-    return unless(found == wanted, f"grouped by {found}")
+    actual = (_last(turn).get("aggregation") or {}).get("groupBy")
+    return unless(actual == wanted, f"grouped by {actual}")
 
 
 def words(wanted: Sequence[str], turn: CampaignTurn) -> str:

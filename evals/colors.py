@@ -37,22 +37,22 @@ def rgb(text: str) -> tuple[int, int, int] | None:
 
 def is_same(text: str, wanted: str) -> bool:
     """Return whether a colour is the wanted one; a name is met by any colour of its hue."""
-    found, meant = rgb(text), rgb(wanted)
-    if found is None or meant is None:
+    actual, meant = rgb(text), rgb(wanted)
+    if actual is None or meant is None:
         return False
     if wanted.casefold() not in _NAMES:
-        return found == meant
-    (hue, light, _), (other_hue, other_light, _) = (_hls(one) for one in (found, meant))
-    if _is_grey(meant) or _is_grey(found):
-        return _is_grey(meant) and _is_grey(found) and abs(light - other_light) <= _LIGHT
+        return actual == meant
+    (hue, light, _), (other_hue, other_light, _) = (_hls(one) for one in (actual, meant))
+    if _is_grey(meant) or _is_grey(actual):
+        return _is_grey(meant) and _is_grey(actual) and abs(light - other_light) <= _LIGHT
     apart = abs(hue - other_hue)
     return min(apart, 1 - apart) <= _HUE
 
 
 def is_darker(text: str, before: str) -> bool:
     """Return whether a colour has less light than the one before."""
-    found, old = rgb(text), rgb(before)
-    return found is not None and old is not None and _light(found) < _light(old)
+    actual, old = rgb(text), rgb(before)
+    return actual is not None and old is not None and _light(actual) < _light(old)
 
 
 def _light(parts: tuple[int, int, int]) -> float:

@@ -16,7 +16,7 @@ from evals import recordings
 from evals.recordings import FOLDER, RecordedEndpoint, Recordings
 from evals.running import Plan, environment
 from evals.tasks import Task
-from evals.wire import CACHE, Wire
+from evals.wire import Wire
 
 RECORDED: Final = "recorded"
 
@@ -27,8 +27,10 @@ class Chosen:
 
     model: str
     """`provider/model`; empty for the recordings."""
-    cache: bool = True
-    record: bool = False
+    cache: Path | None = None
+    """Folder of kept answers; None keeps none."""
+    record: Path | None = None
+    """Folder to write the answers to; None records none."""
 
 
 @contextmanager
@@ -54,10 +56,11 @@ def model_plan(tasks: Sequence[Task], chosen: Chosen, **options: Any) -> Iterato
     if chosen.model == providers.OFFLINE:
         yield Plan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options), None
         return
-    with proxied(chosen.model, CACHE if chosen.cache else None) as wire:
+    with proxied(chosen.model, chosen.cache) as wire:
+        folder = chosen.record or FOLDER
 
         async def record(task: Task) -> Mapping[str, str]:
-            recordings.save(FOLDER / f"{task.workflow}.jsonl", {task.key: [*wire.recorded]})
+            recordings.save(folder / f"{task.workflow}.jsonl", {task.key: [*wire.recorded]})
             wire.recorded.clear()
             return {}
 

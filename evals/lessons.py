@@ -150,15 +150,15 @@ def made(wanted: Sequence[str], turn: LessonTurn) -> str:
 
 def student(wanted: Mapping[str, str], turn: LessonTurn) -> str:
     """Find texts in what is noted of the student."""
-    found = turn.after.data.get("student", {})
-    wrong = {name for name, text in wanted.items() if lacks(str(found.get(name) or ""), text)}
-    return unless(not wrong, f"noted is {dict(found)}")
+    actual = turn.after.data.get("student", {})
+    wrong = {name for name, text in wanted.items() if lacks(str(actual.get(name) or ""), text)}
+    return unless(not wrong, f"noted is {dict(actual)}")
 
 
 def facts_min(wanted: int, turn: LessonTurn) -> str:
     """Count the proposed facts, each of them proven by the material."""
-    found = len(turn.after.facts("facts"))
-    return unless(found >= wanted, f"{found} facts")
+    actual = len(turn.after.facts("facts"))
+    return unless(actual >= wanted, f"{actual} facts")
 
 
 def facts_say(wanted: Sequence[str], turn: LessonTurn) -> str:
@@ -238,8 +238,8 @@ def segments(wanted: Sequence[str], turn: LessonTurn) -> str:
 
 def length_s(wanted: int, turn: LessonTurn) -> str:
     """Compare the narration's length in seconds."""
-    found = turn.after.narration.total_duration if turn.after.narration else 0
-    return unless(found == wanted, f"lasts {found} s")
+    actual = turn.after.narration.total_duration if turn.after.narration else 0
+    return unless(actual == wanted, f"lasts {actual} s")
 
 
 def shorter(wanted: bool, turn: LessonTurn) -> str:
@@ -262,16 +262,17 @@ def fits(wanted: bool, turn: LessonTurn) -> str:
 
 def level_within(wanted: bool, turn: LessonTurn) -> str:
     """Compare the grade of the words with the student's, to one grade."""
-    found = turn.after.narration.readability if turn.after.narration else None
-    return unless(found and found.within == wanted, f"the grade is {found.grade if found else 'not known'}")
+    actual = turn.after.narration.readability if turn.after.narration else None
+    grade = f"{actual.grade:g}" if actual else "not known"
+    return unless(actual and actual.within == wanted, f"the grade is {grade}")
 
 
 def language(wanted: str, turn: LessonTurn) -> str:
     """Compare the language of the narration, or of the facts before there is one."""
     told = turn.after.narration
     text = " ".join(one.narration for one in told.segments) if told else _facts_text(turn)
-    found = languages.detect(text)
-    return unless(found == wanted, f"it is in {found}")
+    actual = languages.detect(text)
+    return unless(actual == wanted, f"it is in {actual}")
 
 
 def tells(wanted: Sequence[str], turn: LessonTurn) -> str:

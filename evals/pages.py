@@ -118,10 +118,10 @@ def style(wanted: Mapping[str, Mapping[str, Any]], turn: PageTurn) -> str:
     for name, properties in wanted.items():
         given = turn.after.page.get(name).style
         for key, value in properties.items():
-            found = given.get(key) or given.get(key.removesuffix("-color"), "")
+            actual = given.get(key) or given.get(key.removesuffix("-color"), "")
             options = value if isinstance(value, list) else [value]
-            if not any(found == one or is_same(found, one) for one in options):
-                return f"{key} of {name} is {found!r}"
+            if not any(actual == one or is_same(actual, one) for one in options):
+                return f"{key} of {name} is {actual!r}"
     return ""
 
 
@@ -151,8 +151,8 @@ def _pixels(text: str) -> float:
 
 def text(wanted: Mapping[str, str], turn: PageTurn) -> str:
     """Compare texts of elements."""
-    found = {name: turn.after.page.get(name).content for name in wanted}
-    return unless(found == {**wanted}, f"the texts are {found}")
+    actual = {name: turn.after.page.get(name).content for name in wanted}
+    return unless(actual == {**wanted}, f"the texts are {actual}")
 
 
 def attribute(wanted: Mapping[str, Mapping[str, str]], turn: PageTurn) -> str:
@@ -194,14 +194,14 @@ def _fits(element: Element, wanted: Mapping[str, Any], page: Page) -> bool:
 
 def parent(wanted: Mapping[str, str], turn: PageTurn) -> str:
     """Compare the parents of elements."""
-    found = {name: turn.after.page.parents().get(name) for name in wanted}
-    return unless(found == {**wanted}, f"the parents are {found}")
+    actual = {name: turn.after.page.parents().get(name) for name in wanted}
+    return unless(actual == {**wanted}, f"the parents are {actual}")
 
 
 def order(wanted: Sequence[str], turn: PageTurn) -> str:
     """Compare the order of elements in the document."""
-    found = [name for name in _elements(turn.after.page) if name in wanted]
-    return unless(found == [*wanted], f"the order is {found}")
+    actual = [name for name in _elements(turn.after.page) if name in wanted]
+    return unless(actual == [*wanted], f"the order is {actual}")
 
 
 def equals(wanted: int, turn: PageTurn) -> str:
@@ -239,8 +239,8 @@ def sections(wanted: Sequence[str], turn: PageTurn) -> str:
 
 def forms(wanted: int, turn: PageTurn) -> str:
     """Count the forms."""
-    found = sum(element.type == "form" for element, _ in walk(turn.after.page.root))
-    return unless(found == wanted, f"{found} forms")
+    actual = sum(element.type == "form" for element, _ in walk(turn.after.page.root))
+    return unless(actual == wanted, f"{actual} forms")
 
 
 def page_says(wanted: Sequence[str], turn: PageTurn) -> str:

@@ -97,7 +97,6 @@ class AsyncTurns(Generic[Side]):
             reply=_reply(new),
             calls=[*_calls(new)],
             questions=questions,
-            rounds=sum(isinstance(one, AIMessage) and bool(one.response_metadata) for one in new),
         )
 
     async def _messages(self) -> Sequence[AnyMessage]:

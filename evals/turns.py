@@ -44,8 +44,6 @@ class Turn(Generic[Side]):
     calls: Sequence[ToolCall]
     questions: Sequence[Mapping[str, Any]]
     """Interrupts that were raised in it."""
-    rounds: int
-    """Model calls of the planner."""
 
 
 Check = Callable[[Any, Turn[Any]], str]
@@ -53,8 +51,8 @@ Check = Callable[[Any, Turn[Any]], str]
 
 def failures(checks: Mapping[str, Check], turn: Turn[Any]) -> dict[str, str]:
     """Return what is wrong with a turn, by check."""
-    found = {name: checks[name](wanted, turn) for name, wanted in turn.expect.items()}
-    return {name: problem for name, problem in found.items() if problem}
+    actual = {name: checks[name](wanted, turn) for name, wanted in turn.expect.items()}
+    return {name: problem for name, problem in actual.items() if problem}
 
 
 def unless(holds: object, problem: str) -> str:
@@ -104,8 +102,8 @@ def admits(wanted: bool, turn: Turn[Any]) -> str:
 
 def reply_language(wanted: str, turn: Turn[Any]) -> str:
     """Compare the language of the reply."""
-    found = languages.detect(turn.reply)
-    return unless(found == wanted, f"the reply is in {found}")
+    actual = languages.detect(turn.reply)
+    return unless(actual == wanted, f"the reply is in {actual}")
 
 
 def calls(wanted: Sequence[Mapping[str, Any]], turn: Turn[Any]) -> str:
@@ -122,11 +120,6 @@ def never(wanted: Sequence[str], turn: Turn[Any]) -> str:
     """Find no call of these tools."""
     made = sorted({call.name for call in turn.calls} & {*wanted})
     return unless(not made, f"called {', '.join(made)}")
-
-
-def rounds_max(wanted: int, turn: Turn[Any]) -> str:
-    """Compare the rounds of the planner."""
-    return unless(turn.rounds <= wanted, f"{turn.rounds} rounds")
 
 
 def _has_arguments(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -156,7 +149,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "reply_language": reply_language,
     "calls": calls,
     "never": never,
-    "rounds_max": rounds_max,
 }
 """Checks of every workflow."""
 

@@ -86,7 +86,7 @@ def turn_of(said: str) -> Turn[Shown]:
     }
     shown = Shown(data, {})
     task = Task(LESSONS, "stored", [], {})
-    return Turn(task, {}, [], shown, shown, {}, "", [], [], 0)
+    return Turn(task, {}, [], shown, shown, {}, "", [], [])
 
 
 async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> None:

@@ -135,12 +135,12 @@ def _text_problems(
 def _names_in(text: str, names: Iterable[str]) -> list[str]:
     """Return the names in a text, but none that is only part of a longer one, as a brand may be."""
     words = f" {_words(text)} "
-    found: list[str] = []
+    contained: list[str] = []
     for name in sorted(names, key=len, reverse=True):
         if (wanted := f" {_words(name)} ") in words:
-            found.append(name)
+            contained.append(name)
             words = words.replace(wanted, " | ")
-    return sorted(found)
+    return sorted(contained)
 
 
 def _words(text: str) -> str:

@@ -6,19 +6,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from callsheet import providers
 from callsheet.providers.local import ollama_url
+from callsheet.providers.openai import OpenAIModel
 from callsheet.providers.settings import VendorSettings
 from callsheet.state.errors import Invalid
 from evals import recordings
-from evals.recordings import FOLDER, RecordedEndpoint, Recordings
+from evals.recordings import RecordedEndpoint, Recordings
 from evals.running import Plan, environment
 from evals.tasks import Task
 from evals.wire import Wire
 
 RECORDED: Final = "recorded"
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -56,27 +59,36 @@ def model_plan(tasks: Sequence[Task], chosen: Chosen, **options: Any) -> Iterato
     if chosen.model == providers.OFFLINE:
         yield Plan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options), None
         return
-    with proxied(chosen.model, chosen.cache) as wire:
-        folder = chosen.record or FOLDER
+    folder = chosen.record
+    # Only answers over Chat Completions are recorded.
+    settings = {"OPENAI_RESPONSES": "false"} if folder else NO_SETTINGS
+    with proxied(chosen.model, chosen.cache, settings) as wire:
 
         async def record(task: Task) -> Mapping[str, str]:
+            assert folder  # noqa: S101 -- it is called only while recording
             recordings.save(folder / f"{task.workflow}.jsonl", {task.key: [*wire.recorded]})
             wire.recorded.clear()
             return {}
 
         # One answer can be told from another's only where one task runs at a time.
-        recording = {"at_once": 1, "after": record} if chosen.record else {}
+        recording = {"at_once": 1, "after": record} if folder else {}
         yield Plan(tasks, lambda _: chosen.model, **{**options, **recording}), wire
 
 
 @contextmanager
-def proxied(model: str, cache: Path | None) -> Iterator[Wire]:
-    """Put the proxy between the product and the server of a model; raise `Invalid` for an unknown one."""
+def proxied(model: str, cache: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Wire]:
+    """Put the proxy between the product and the server of a model; raise `Invalid` for an unknown one.
+
+    `settings` are further environment variables.
+    """
     name = model.partition("/")[0]
     providers.load(model)
     prefix, upstream = address(name)
-    with Wire(upstream, cache=cache) as wire, environment({f"{prefix}_BASE_URL": wire.url}):
-        yield wire
+    with Wire(upstream, cache=cache) as wire:
+        # Behind the proxy the product no longer sees OpenAI's own address, where reasoning models think.
+        own = {"OPENAI_RESPONSES": "true"} if upstream == OpenAIModel.url else {}
+        with environment({f"{prefix}_BASE_URL": wire.url, **own, **settings}):
+            yield wire
 
 
 def address(name: str) -> tuple[str, str]:

@@ -111,11 +111,12 @@ def write(report: Report) -> Path:
     path = RESULTS / f"{report.model.replace('/', '-').replace(':', '-')}.json"
     path.write_text(json.dumps(report.data(), ensure_ascii=False, indent=1) + "\n", "utf-8")
     every = [json.loads(one.read_text("utf-8")) for one in sorted(RESULTS.glob("*.json"))]
-    (RESULTS / "README.md").write_text("\n".join(_markdown(every)) + "\n", "utf-8")
+    (RESULTS / "README.md").write_text("\n".join(markdown(every)) + "\n", "utf-8")
     return path
 
 
-def _markdown(results: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def markdown(results: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Yield the lines of the tables of results."""
     yield "# Results"
     yield ""
     yield (

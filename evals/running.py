@@ -4,7 +4,6 @@ import asyncio
 import os
 import tempfile
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -88,7 +87,8 @@ async def run(plan: Plan, opened: Storage, repeat: int = 1) -> list[Score]:
 
 async def score_task(task: Task, opened: Storage, model: str) -> Score:
     """Play a task to its end and return its score; an error that ends it is a failure."""
-    kit, thread = KITS[task.workflow], f"eval-{uuid.uuid4().hex}"
+    # The same id in every run, because the model is sent it, and a kept answer is found by the whole request.
+    kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
     session = kit.session(opened, task, thread, model)
     wrong: dict[str, str] = {}
     product = ""

@@ -20,7 +20,7 @@ from evals.colors import is_darker
 from evals.session import Session
 from evals.turns import Check, Turn, lacks, unless
 
-FIELDS: Final = ("project", "attached", "answer")
+FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
 """Least style match of a scene that is like another."""
 

@@ -6,6 +6,7 @@ of the repetition. A kept answer costs nothing when the run is repeated, also on
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,18 @@ from evals.tasks import HERE
 CACHE: Final = HERE / ".cache"
 """Kept answers; not in the repository."""
 _OK: Final = 200
+_TOOK: Final = re.compile(r'(\\"cost\\": [^,]{1,30}, \\"duration\\": )[0-9.e-]+')
+_CALL: Final = re.compile(r'"(?:tool_call_id|call_id|id)": ?"([\w-]{12,80})"')
 _PASSED: Final = ("authorization", "content-type", "accept", "openai-organization", "openai-project")
 """Headers that the model's server is sent."""
+
+
+def stable_text(body: bytes) -> str:
+    """Return a request without what differs from run to run: seconds that a tool took, and ids of calls."""
+    text = _TOOK.sub(r"\1", body.decode("utf-8", "replace"))
+    for number, name in enumerate(dict.fromkeys(_CALL.findall(text))):
+        text = text.replace(name, f"call-{number}")
+    return text
 
 
 class Wire:
@@ -52,7 +63,7 @@ class Wire:
 
     def path_of(self, path: str, body: bytes) -> Path | None:
         """Return where the answer to a request is kept; None without a cache."""
-        parts = [self.upstream, path, str(self.repeat), body.decode("utf-8", "replace")]
+        parts = [self.upstream, path, str(self.repeat), stable_text(body)]
         name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self.cache / name[:2] / f"{name}.json" if self.cache else None
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from dotenv import load_dotenv
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -133,4 +134,5 @@ async def _play(plan: Plan, repeat: int, console: Console, wire: Wire | None = N
 
 
 if __name__ == "__main__":
+    load_dotenv(Path(".env"))
     sys.exit(main())

@@ -18,11 +18,15 @@ from callsheet.tools import REGISTRY
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
-from evals.turns import failures
+from evals.turns import Turn, failures
 from evals.workflows import KITS
 
 TOOL_TIMEOUT_S: Final = 3600.0
 """Limit for a tool that asks the model, which may take minutes for each call."""
+
+
+MAX_LINE: Final = 1_000
+"""Characters of a line of a transcript."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Score:
     """The text for the judge."""
     quality: int | None = None
     """The judge's points, 1 to 5."""
+    transcript: Sequence[str] = ()
+    """What was said and called, where a check failed."""
 
     @property
     def ok(self) -> bool:
@@ -93,10 +99,12 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
     wrong: dict[str, str] = {}
     product = ""
     began = time.monotonic()
+    transcript: list[str] = []
     try:
-        turns = await session.turns()
+        conversation = await session.conversation()
         for number, request in enumerate(task.requests, 1):
-            turn = await turns.play(request)
+            turn = await conversation.play(request)
+            transcript += transcript_of(turn)
             place = f"turn {number}: " if len(task.requests) > 1 else ""
             wrong |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
             product = kit.product(turn)
@@ -116,7 +124,18 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
         seconds=seconds,
         request=task.requests[-1].say or str(task.given)[:2000],
         product=product,
+        transcript=transcript if wrong else (),
     )
+
+
+def transcript_of(turn: Turn[Any]) -> Iterator[str]:
+    """Yield what was said and called in a turn, each shortened."""
+    yield f"person: {turn.said[-1] if turn.said else '(the brief)'}"[:MAX_LINE]
+    for call in turn.calls:
+        yield f"model calls {call.name}: {dict(call.args)}"[:MAX_LINE]
+        if "error" in call.result:
+            yield f"refused: {call.result['error']}"[:MAX_LINE]
+    yield f"model: {turn.reply}"[:MAX_LINE]
 
 
 @asynccontextmanager

@@ -49,9 +49,9 @@ class Session(ABC, Generic[Side]):
         del question
         return {"decisions": [{"type": self.task.given.get("answer", "approve")}]}
 
-    async def turns(self) -> "AsyncTurns[Side]":
-        """Prepare the state and return the turns to be played."""
-        return AsyncTurns(self, await self.prepare())
+    async def conversation(self) -> "Conversation[Side]":
+        """Prepare the state and return the conversation to be played."""
+        return Conversation(self, await self.prepare())
 
     async def invoke(self, given: Any) -> Mapping[str, Any]:
         """Run the graph until its end or a question."""
@@ -61,7 +61,7 @@ class Session(ABC, Generic[Side]):
         return state
 
 
-class AsyncTurns(Generic[Side]):
+class Conversation(Generic[Side]):
     """The turns of a session, played one by one."""
 
     def __init__(self, session: Session[Side], given: Mapping[str, Any]) -> None:

@@ -92,6 +92,7 @@ async def test_errors_are_not_kept(opened: Storage, model: ChatDouble, tmp_path:
     ):
         [score] = await scores(opened, chosen)
     assert "out of memory" in score.failures["error"]
+    assert score.transcript == []
     assert [one.ok for one in await scores(opened, chosen)] == [True]
 
 

@@ -28,6 +28,7 @@ FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
 _GIVEN: Final[Mapping[str, Sequence[str]]] = {
     "new": (),
+    "uploaded": ("source",),
     "choice": ("source", "facts"),
     "confirmed": ("student", "source", "facts", "confirmed"),
     "narration": STREAMS,

@@ -127,9 +127,14 @@ def _has_arguments(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _fits(given: Any, wanted: Any) -> bool:
-    """Return whether an argument is what is wanted: a text that contains it, the same number or set."""
+    """Return whether an argument is what is wanted: a text that contains it, the same number or set.
+
+    `{"any": [...]}` has several that will do.
+    """
     if wanted in ("", None):
         return not given
+    if isinstance(wanted, dict):
+        return any(_fits(given, one) for one in wanted["any"])
     if isinstance(wanted, str):
         return not lacks(str(given or ""), wanted)
     if isinstance(wanted, list):

@@ -23,7 +23,7 @@ PROCESSES := --numprocesses 3 --dist loadgroup
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tested covered check linted fuzz faults fuzzer bench lock clean
+.PHONY: run test tested covered check linted fuzz faults fuzzer bench eval lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
@@ -61,6 +61,9 @@ fuzzer: .venv-fuzz/done  ## install the fuzzer, which has an environment of its 
 
 bench: .venv/peers  ## print every figure, each beside its peer or floor in the same run
 	@$(BIN)/python -m bench
+
+eval: .venv/dev  ## score MODEL=provider/model in the tasks of evals/, or the recorded answers without one
+	@$(BIN)/python -m evals $(if $(MODEL),--model $(MODEL)) $(if $(JUDGE),--judge $(JUDGE)) $(ARGS)
 
 lock: .venv/uv  ## write the five locks anew
 	@$(COMPILE) --group install -o requirements-install.txt

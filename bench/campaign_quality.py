@@ -1,4 +1,4 @@
-"""Quality of campaign search on the labelled questions in `evals/campaigns/questions.jsonl`.
+"""Quality of campaign search on the labelled questions in `evals/cases/campaign_search.jsonl`.
 
 A line has the `question`, the `tool`, its `filters`, the `words` to look for, and the `ids` of the campaigns
 that answer it; a question about meaning is its own query. For each tool the table has recall@10 (of ten
@@ -8,7 +8,6 @@ mean over samples of the questions (p5 to p95).
 """
 
 import asyncio
-import json
 import math
 import random
 import re
@@ -20,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bench._servers import ROOT
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
@@ -30,8 +28,8 @@ from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.sample import SampleRecords
 from callsheet.storage.campaigns.vectors import unit_vectors
 from callsheet.storage.campaigns.words import embedding_texts, normalize
+from evals.campaigns import labelled_questions
 
-QUESTIONS: Final = ROOT / "evals" / "campaigns" / "questions.jsonl"
 PLACES: Final = 10
 _SAMPLES: Final = 1_000
 _K1: Final = 1.2
@@ -60,7 +58,6 @@ def main() -> int:
 
 def read_questions() -> list[Question]:
     """Return the labelled questions that campaigns answer."""
-    lines = [json.loads(line) for line in QUESTIONS.read_text().splitlines() if line.strip()]
     return [
         Question(
             line["question"],
@@ -69,7 +66,7 @@ def read_questions() -> list[Question]:
             line.get("words", ()),
             frozenset(line["ids"]),
         )
-        for line in lines
+        for line in labelled_questions()
         # Questions about recent days have no ids: these change with today.
         if line.get("ids")
     ]

@@ -55,9 +55,10 @@ class OpenAIModel(ChatModel):
 
     @classmethod
     def uses_responses(cls, model: str, settings: VendorSettings) -> bool:
-        """Return True for a reasoning model at OpenAI's own address."""
+        """Return True for a reasoning model at OpenAI's own address, or where the setting says so."""
         own = urlsplit(settings.base_url or cls.url).hostname == _OWN_HOST
-        return own and not model.startswith(_NO_REASONING) and "chat" not in model
+        wanted = own if settings.responses is None else settings.responses
+        return wanted and not model.startswith(_NO_REASONING) and "chat" not in model
 
     def _get_request_payload(self, input_: Any, **kwargs: Any) -> dict[str, Any]:
         messages = convert_to_messages(input_)

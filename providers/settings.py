@@ -28,6 +28,8 @@ class VendorSettings(BaseModel):
     """As the vendor spells it, such as `low`."""
     thinking: bool | None = None
     """Turns thinking on or off where a model can do both."""
+    responses: bool | None = None
+    """OpenAI's Responses API for models that reason; unset: at OpenAI's own address alone."""
     extra_body: Json[dict[str, Any]] = Field(default_factory=dict, validate_default=False)
     """Further fields of every request, as a JSON object."""
     timeout_s: float | None = Field(None, ge=0.001)

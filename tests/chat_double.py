@@ -121,6 +121,12 @@ class ChatDouble:
 
     def next_reply(self, request: Recorded) -> Reply:
         """What to answer: a broken rule first, then the script; a request beyond the script is a 400."""
+        if refused := self.refusal(request):
+            return refused
+        return self._replies.popleft() if self._replies else Fail(400, "the script has no further reply")
+
+    def refusal(self, request: Recorded) -> Fail | None:
+        """The vendor's answer to a wrong key or a broken rule; None for a valid request."""
         if request.headers.get("authorization") != f"Bearer {self.key}":
             shown = request.headers.get("authorization", "").removeprefix("Bearer ")
             return Fail(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
@@ -134,7 +140,7 @@ class ChatDouble:
         if rule:
             crashes = rule == PARSE_ERROR and self.vendor == "llama.cpp"
             return Fail(500 if crashes else 400, rule, "invalid_request_error")
-        return self._replies.popleft() if self._replies else Fail(400, "the script has no further reply")
+        return None
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from datetime import date, timedelta
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,14 +24,10 @@ from callsheet.state.campaigns.reading import (
 )
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Invalid
+from evals.campaigns import labelled_questions
 
 TODAY = date(2026, 11, 20)
-QUESTIONS = [
-    json.loads(line)
-    for line in (Path(__file__).parent.parent / "evals" / "campaigns" / "questions.jsonl")
-    .read_text()
-    .splitlines()
-]
+QUESTIONS = labelled_questions()
 
 
 def resolved(**loose: Any) -> Filters:
@@ -196,7 +191,7 @@ EVIDENCE = evidence_of(
             "aggregation": {"groups": [{"value": "Own Bank", "count": 7, "spend": 2.5, "volume": 9}]},
         },
         {"count": 1, "detectedFilters": {"company": ["Their Bank"], "has_offer": True}},
-        {"count": 0, "libraryCompanies": ["Acme & Sons", "Their Bank"]},
+        {"count": 0, "libraryCompanies": ["Acme & Sons", "Their Bank", "Bank"]},
     ]
 )
 
@@ -214,6 +209,7 @@ EVIDENCE = evidence_of(
         },
         {"text": "then", "dates": [CAMPAIGN["capture_date"], CAMPAIGN["capture_date"][:7], "2026-03-01"]},
         {"text": f"${CAMPAIGN['spend']:,.2f}", "figures": [CAMPAIGN["spend"]]},
+        {"text": "Their Bank leads", "companies": ["Their Bank"]},
     ],
 )
 def test_a_supported_statement_has_no_problem(claim: Mapping[str, Any]):

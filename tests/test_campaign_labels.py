@@ -1,9 +1,7 @@
 """Labels of the questions over the sample library: expected filters select the expected campaigns (E31)."""
 
-import json
 from collections import Counter
 from datetime import date
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,9 +11,9 @@ from callsheet.state.campaigns.filters import Filters, Values
 from callsheet.state.campaigns.generator import LAST_DAY, generate
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.sample import sample_campaigns
+from evals.campaigns import labelled_questions
 
-FILE: Final = Path(__file__).parent.parent / "evals" / "campaigns" / "questions.jsonl"
-QUESTIONS: Final[list[dict[str, Any]]] = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+QUESTIONS: Final = labelled_questions()
 LABELLED: Final = [question for question in QUESTIONS if "ids" in question]
 COLUMNS: Final = {
     "channel": "channel",

@@ -59,7 +59,7 @@ def imported(file: Path) -> set[str]:
 
 
 def test_every_folder_with_code_is_in_the_import_contract():
-    assert set(contract()) == packages() - {"tests", "bench"} == set(links())
+    assert set(contract()) == packages() - {"tests", "bench", "evals"} == set(links())
 
 
 def test_every_domain_is_unknown_to_the_engine():
@@ -80,15 +80,15 @@ def test_state_does_no_input_or_output():
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
 def test_a_library_is_known_in_its_own_room_only(library):
-    for package in packages() - {"tests", "bench"} - ONLY_IN[library]:
+    for package in packages() - {"tests", "bench", "evals"} - ONLY_IN[library]:
         users = [file for file in (ROOT / package).rglob("*.py") if library in imported(file)]
         assert not users, f"{library} belongs to {ONLY_IN[library]}"
 
 
 def test_no_package_knows_the_tests_or_the_benches():
-    for package in packages() - {"tests", "bench"}:
+    for package in packages() - {"tests", "bench", "evals"}:
         for file in (ROOT / package).rglob("*.py"):
-            assert not imported(file) & {"tests", "bench"}, file
+            assert not imported(file) & {"tests", "bench", "evals"}, file
 
 
 def outside_functions(file: Path):

@@ -261,7 +261,7 @@ def wanted(*names):
 
 def imported(package):
     """Every module of others that a package imports, and a file that does."""
-    known = sys.stdlib_module_names | ours() | {"tests", "bench"}
+    known = sys.stdlib_module_names | ours() | {"tests", "bench", "evals"}
     for file in (ROOT / package).rglob("*.py"):
         for node in statements(file):
             yield from ((name, file) for name in named(node) if name.split(".")[0] not in known)
@@ -307,7 +307,7 @@ def test_whatever_we_import_is_a_dependency_of_ours(package):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["tests", "bench"])
+@pytest.mark.parametrize("package", ["tests", "bench", "evals"])
 def test_whatever_tests_and_benches_import_is_a_dependency_of_theirs(package):
     declared = wanted(*PRODUCT, "dev", "peers", "fuzz")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}

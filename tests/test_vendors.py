@@ -395,13 +395,16 @@ async def test_the_compatible_server_is_called_by_its_own_name_and_needs_no_key(
             await load("compatible", environ=environ | {"COMPATIBLE_MAX_RETRIES": "0"}).ainvoke(BRIEF)
 
 
+RESPONSES = {"OPENAI_RESPONSES": "true"}
+"""A gateway that passes OpenAI's Responses API on."""
+
+
 @pytest.mark.parametrize("stream", [True, False])
-async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stored_there(stream, monkeypatch):
+async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stored_there(stream):
     """A40, X12: over the Responses API, whose rules the double enforces."""
-    monkeypatch.setattr("callsheet.providers.openai._OWN_HOST", "127.0.0.1")
     say = Say("Searching.", calls=[SEARCH, AGAIN], reasoning="encrypted-1")
     with ChatDouble(say, Say("Done."), Say("Half", finish="max_output_tokens")) as double:
-        environ = double.environ | {"OPENAI_MODEL": "gpt-5.6-terra", "OPENAI_TEMPERATURE": "0.5"}
+        environ = double.environ | RESPONSES | {"OPENAI_MODEL": "gpt-5.6-terra", "OPENAI_TEMPERATURE": "0.5"}
         model = load("openai", environ=environ).bind_tools([search_voices], stream=stream)
         called: Any = await model.ainvoke(BRIEF)
         assert called.content == "Searching."
@@ -420,10 +423,9 @@ async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stor
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream, monkeypatch):
-    monkeypatch.setattr("callsheet.providers.openai._OWN_HOST", "127.0.0.1")
+async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream):
     with ChatDouble(Say(refusal="I cannot help with that.")) as double:
-        model = load("openai/gpt-5.6-terra", environ=double.environ)
+        model = load("openai/gpt-5.6-terra", environ=double.environ | RESPONSES)
         answer: Any = await model.bind_tools([search_voices], stream=stream).ainvoke(BRIEF)
     assert (answer.content, answer.additional_kwargs["refusal"]) == ("", "I cannot help with that.")
 
@@ -431,13 +433,12 @@ async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream, m
 @pytest.mark.parametrize(
     ("code", "kind"), [("context_length_exceeded", ContextOverflow), ("server_error", Unavailable)]
 )
-async def test_a_stream_of_the_responses_api_that_fails_says_why(code, kind, monkeypatch):
-    monkeypatch.setattr("callsheet.providers.openai._OWN_HOST", "127.0.0.1")
+async def test_a_stream_of_the_responses_api_that_fails_says_why(code, kind):
     failed = {"id": "resp_1", "status": "failed", "error": {"code": code, "message": "The engine stopped."}}
     event = {"type": "response.failed", "sequence_number": 0, "response": failed}
     body = f"event: response.failed\ndata: {json.dumps(event)}\n\n".encode()
     with ChatDouble(Raw(body, "text/event-stream")) as double:
-        model = load("openai/gpt-5.6-terra", environ=double.environ)
+        model = load("openai/gpt-5.6-terra", environ=double.environ | RESPONSES)
         with pytest.raises(kind, match="OpenAI"):
             await bound(model).ainvoke(BRIEF)
 

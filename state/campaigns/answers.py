@@ -5,7 +5,7 @@ cited campaign or in a count of this conversation, and every number of its text 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -117,8 +117,7 @@ def _text_problems(
     days = _DATE.findall(text)
     yield from (f"date {day!r} was not returned" for day in days if not _is_date(day, pool, evidence))
     every = {one[key] for one in evidence.campaigns.values() for key in ("company", "brand") if one[key]}
-    words = f" {_words(text)} "
-    named = sorted(name for name in every | evidence.library if f" {_words(name)} " in words)
+    named = _names_in(text, every | evidence.library)
     yield from (
         f"company {name!r} is not among them" for name in named if not _is_company(name, pool, evidence)
     )
@@ -131,6 +130,17 @@ def _text_problems(
     listed = max(len(pool), len(statement.companies), len(statement.offers))
     known = proven | _numbers_of_days(pool, evidence) | {float(n) for n in range(1, listed + 1)}
     yield from (f"number {part!r} was not returned" for part in figures(text) if not _is_known(part, known))
+
+
+def _names_in(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names in a text, but none that is only part of a longer one, as a brand may be."""
+    words = f" {_words(text)} "
+    contained: list[str] = []
+    for name in sorted(names, key=len, reverse=True):
+        if (wanted := f" {_words(name)} ") in words:
+            contained.append(name)
+            words = words.replace(wanted, " | ")
+    return sorted(contained)
 
 
 def _words(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Tasks for real models, and their scores."""

@@ -1,0 +1,67 @@
+"""Colours as people and models write them, compared."""
+
+import colorsys
+import re
+from typing import Final
+
+_NAMES: Final = {
+    "black": (0, 0, 0),
+    "white": (255, 255, 255),
+    "red": (255, 0, 0),
+    "green": (0, 128, 0),
+    "blue": (0, 0, 255),
+    "purple": (128, 0, 128),
+    "lightgrey": (211, 211, 211),
+    "lightgray": (211, 211, 211),
+    "navy": (0, 0, 128),
+    "teal": (0, 128, 128),
+    "orange": (255, 165, 0),
+    "yellow": (255, 255, 0),
+}
+_GREY: Final = 0.12
+"""Most saturation of a colour without a hue."""
+_HUE: Final = 40 / 360
+_LIGHT: Final = 0.2
+
+
+def rgb(text: str) -> tuple[int, int, int] | None:
+    """Return the parts of a colour; None for none that is known here."""
+    plain = text.strip().casefold()
+    if match := re.fullmatch(r"#([0-9a-f]{3}|[0-9a-f]{6})", plain):
+        digits = match[1] if len(match[1]) > len("rgb") else "".join(one * 2 for one in match[1])
+        return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16)
+    if match := re.fullmatch(r"rgba?\((\d+),\s*(\d+),\s*(\d+).*\)", plain):
+        return int(match[1]), int(match[2]), int(match[3])
+    return _NAMES.get(plain)
+
+
+def is_same(text: str, wanted: str) -> bool:
+    """Return whether a colour is the wanted one; a name is met by any colour of its hue."""
+    actual, meant = rgb(text), rgb(wanted)
+    if actual is None or meant is None:
+        return False
+    if wanted.casefold() not in _NAMES:
+        return actual == meant
+    (hue, light, _), (other_hue, other_light, _) = (_hls(one) for one in (actual, meant))
+    if _is_grey(meant) or _is_grey(actual):
+        return _is_grey(meant) and _is_grey(actual) and abs(light - other_light) <= _LIGHT
+    apart = abs(hue - other_hue)
+    return min(apart, 1 - apart) <= _HUE
+
+
+def is_darker(text: str, before: str) -> bool:
+    """Return whether a colour has less light than the one before."""
+    actual, old = rgb(text), rgb(before)
+    return actual is not None and old is not None and _light(actual) < _light(old)
+
+
+def _light(parts: tuple[int, int, int]) -> float:
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def _is_grey(parts: tuple[int, int, int]) -> bool:
+    return (max(parts) - min(parts)) / 255 <= _GREY
+
+
+def _hls(parts: tuple[int, int, int]) -> tuple[float, float, float]:
+    return colorsys.rgb_to_hls(*(part / 255 for part in parts))

@@ -1,0 +1,77 @@
+"""A judge: a model that grades what was written, and its agreement with cases graded by hand."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from callsheet.providers import OFFLINE
+from callsheet.state.errors import CallsheetError, Invalid
+from callsheet.tools.structured import fill_in, model_for
+from evals.running import Score
+from evals.tasks import HERE
+
+PROMPT: Final = HERE / "judge" / "prompt.md"
+GRADED: Final = HERE / "judge" / "graded.jsonl"
+
+
+class Verdict(BaseModel):
+    """The grade of a product."""
+
+    reason: str = Field(description="What decides, in a sentence or two", max_length=1000)
+    points: int = Field(description="1 to 5", ge=1, le=5)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model that grades."""
+
+    model: str
+    at_once: int = 4
+
+    def __post_init__(self) -> None:
+        """Refuse the offline model, which cannot read."""
+        if self.model == OFFLINE:
+            raise Invalid("the offline model cannot judge", remedy="name a real model")
+
+    async def grade(self, workflow: str, request: str, product: str) -> int | None:
+        """Return the points of a product; None if the judge gave none."""
+        given = {"workflow": workflow, "request": request, "product": product}
+        try:
+            filled = await fill_in(model_for(self.model, ""), Verdict, PROMPT.read_text("utf-8"), given)
+        except CallsheetError:
+            return None
+        return filled.form.points
+
+    async def grade_all(self, products: Sequence[tuple[str, str, str]]) -> list[int | None]:
+        """Return the points of products, each with its workflow and request; None for an empty one."""
+        slots = asyncio.Semaphore(self.at_once)
+
+        async def one(workflow: str, request: str, product: str) -> int | None:
+            async with slots:
+                return await self.grade(workflow, request, product) if product else None
+
+        return await asyncio.gather(*(one(*each) for each in products))
+
+    async def judged(self, scores: Sequence[Score]) -> list[Score]:
+        """Return the scores with the judge's points."""
+        points = await self.grade_all([(one.workflow, one.request, one.product) for one in scores])
+        return [replace(score, quality=each) for score, each in zip(scores, points, strict=True)]
+
+    async def agreement(self) -> str:
+        """Return how often the judge agrees with the cases graded by hand."""
+        cases = [json.loads(line) for line in GRADED.read_text("utf-8").splitlines()]
+        points = await self.grade_all([(one["workflow"], one["request"], one["product"]) for one in cases])
+        apart = [
+            abs(given - one["points"]) for one, given in zip(cases, points, strict=True) if given is not None
+        ]
+        if not apart:
+            return f"{self.model} graded none of {len(cases)} cases"
+        return (
+            f"{self.model} gives {apart.count(0)} of {len(cases)} products the grade given by hand, and "
+            f"{sum(one <= 1 for one in apart)} at most one point more or less; the mean difference is "
+            f"{sum(apart) / len(apart):.2f}"
+        )

@@ -1,0 +1,190 @@
+"""Runs tasks against a model, several at once, and scores them."""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage, connect, spending, use
+from callsheet.storage.embedded import server as embedded
+from callsheet.storage.spending import Account
+from callsheet.tools import REGISTRY
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.policy import ToolOptions, ToolPolicy
+from evals.tasks import Task
+from evals.turns import Turn, failures
+from evals.workflows import KITS
+
+TOOL_TIMEOUT_S: Final = 3600.0
+"""Limit for a tool that asks the model, which may take minutes for each call."""
+
+
+MAX_LINE: Final = 1_000
+"""Characters of a line of a transcript."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What came of one task."""
+
+    workflow: str
+    id: str
+    repeat: int = 1
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong, by turn and check."""
+    calls: int = 0
+    """Model calls, those of tools included."""
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    cost: float | None = None
+    """US dollars; None if the price is unknown."""
+    seconds: float = 0.0
+    request: str = ""
+    """The person's last message."""
+    product: str = ""
+    """The text for the judge."""
+    quality: int | None = None
+    """The judge's points, 1 to 5."""
+    transcript: Sequence[str] = ()
+    """What was said and called, where a check failed."""
+
+    @property
+    def ok(self) -> bool:
+        """True if every check holds."""
+        return not self.failures
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run to be done."""
+
+    tasks: Sequence[Task]
+    model_of: Callable[[Task], str]
+    """The model's name as the product takes it, `provider/model`."""
+    at_once: int = 4
+    after: Callable[[Task], Awaitable[Mapping[str, str]]] | None = None
+    """Called after each task; returns further failures."""
+    report: Callable[[Score], None] = lambda _: None
+    """Called with each score."""
+
+
+async def run(plan: Plan, opened: Storage, repeat: int = 1) -> list[Score]:
+    """Return the scores of a plan's tasks, in their order."""
+    slots = asyncio.Semaphore(plan.at_once)
+
+    async def one(task: Task) -> Score:
+        async with slots:
+            score = await score_task(task, opened, plan.model_of(task))
+            if plan.after:
+                score = replace(score, failures={**score.failures, **await plan.after(task)})
+            score = replace(score, repeat=repeat)
+            plan.report(score)
+            return score
+
+    return await asyncio.gather(*(one(task) for task in plan.tasks))
+
+
+async def score_task(task: Task, opened: Storage, model: str) -> Score:
+    """Play a task to its end and return its score; an error that ends it is a failure."""
+    # The same id in every run, because the model is sent it, and a kept answer is found by the whole request.
+    kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
+    session = kit.session(opened, task, thread, model)
+    wrong: dict[str, str] = {}
+    product = ""
+    began = time.monotonic()
+    transcript: list[str] = []
+    try:
+        conversation = await session.conversation()
+        for number, request in enumerate(task.requests, 1):
+            turn = await conversation.play(request)
+            transcript += transcript_of(turn)
+            place = f"turn {number}: " if len(task.requests) > 1 else ""
+            wrong |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
+            product = kit.product(turn)
+    except Exception as error:
+        wrong["error"] = f"{type(error).__name__}: {error}"[:500]
+    seconds = round(time.monotonic() - began, 2)
+    used = spending.total(await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread"))
+    return Score(
+        workflow=task.workflow,
+        id=task.id,
+        failures=wrong,
+        calls=used.calls,
+        input=used.input,
+        cached=used.cached,
+        output=used.output,
+        cost=None if used.unpriced else round(used.cost, 6),
+        seconds=seconds,
+        request=task.requests[-1].say or str(task.given)[:2000],
+        product=product,
+        transcript=transcript if wrong else (),
+    )
+
+
+def transcript_of(turn: Turn[Any]) -> Iterator[str]:
+    """Yield what was said and called in a turn, each shortened."""
+    yield f"person: {turn.said[-1] if turn.said else '(the brief)'}"[:MAX_LINE]
+    for call in turn.calls:
+        yield f"model calls {call.name}: {dict(call.args)}"[:MAX_LINE]
+        if "error" in call.result:
+            yield f"refused: {call.result['error']}"[:MAX_LINE]
+    yield f"model: {turn.reply}"[:MAX_LINE]
+
+
+@asynccontextmanager
+async def stage(url: str = "") -> AsyncIterator[Storage]:
+    """Yield a storage in use: at a URL, else on an embedded server with a fresh data directory."""
+    with _patient_tools(), _server(url) as address:
+        async with connect(address) as opened:
+            use(opened)
+            try:
+                yield opened
+            finally:
+                use(None)
+
+
+@contextmanager
+def _server(url: str) -> Iterator[str]:
+    if url:
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="callsheet-evals-", ignore_cleanup_errors=True) as folder:
+        lease = embedded.ensure_running(Path(folder))
+        try:
+            yield f"{lease.url}?db=0"
+        finally:
+            lease.close()
+
+
+@contextmanager
+def _patient_tools() -> Iterator[None]:
+    """Give tools time for a slow model, and no limits that one task would meet because of another."""
+    options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
+    before = guard.policy
+    guard.policy = ToolPolicy(dict.fromkeys(REGISTRY, options))
+    try:
+        yield
+    finally:
+        guard.policy = before
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a time; the product reads its providers' settings from there."""
+    before: dict[str, Any] = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

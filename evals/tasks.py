@@ -1,0 +1,83 @@
+"""Tasks: what a person says in a given state of an artefact, and the checks on what comes of it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from callsheet.state.errors import Invalid
+
+HERE: Final = Path(__file__).parent
+CASES: Final = HERE / "cases"
+COMMON: Final = frozenset({"id", "said", "say", "expect", "offline"})
+"""Fields of a case in every workflow."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One message of a person, with the checks of the turn that it begins."""
+
+    say: str | None
+    """None for a turn that the workflow's own input begins."""
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One case of a workflow."""
+
+    workflow: str
+    id: str
+    requests: Sequence[Request]
+    """Every turn in order; the last one is what the case is about."""
+    given: Mapping[str, Any]
+    """The state before the first turn: the fields that only this workflow has."""
+    offline: bool = False
+    """The offline model's grammar covers it."""
+
+    @property
+    def group(self) -> str:
+        """The first part of the id, such as `music`."""
+        return self.id.partition("-")[0]
+
+    @property
+    def key(self) -> str:
+        """Name among the tasks of all workflows."""
+        return f"{self.workflow}.{self.id}"
+
+
+def load(workflow: str, fields: Iterable[str], checks: Iterable[str]) -> list[Task]:
+    """Return the tasks of a workflow; raise `Invalid` for a field or check that nobody reads."""
+    path = CASES / f"{workflow}.jsonl"
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    tasks = [read(workflow, line, frozenset(fields), frozenset(checks)) for line in lines]
+    ids = [task.id for task in tasks]
+    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        raise Invalid(f"{path.name} has two cases {twice[0]!r}", remedy="give each an id of its own")
+    return tasks
+
+
+def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks: frozenset[str]) -> Task:
+    """Return the task of a case; raise `Invalid` for a field or check that nobody reads."""
+    name = f"{workflow}.{line.get('id')}"
+    _refuse(name, "field", {*line} - COMMON - fields)
+    earlier = [one if isinstance(one, dict) else {"say": one} for one in line.get("said", ())]
+    turns = [*earlier, {"say": line.get("say"), "expect": line["expect"]}]
+    for turn in turns:
+        _refuse(name, "field of a turn", {*turn} - {"say", "expect"})
+        _refuse(name, "check", {*turn.get("expect", {})} - checks)
+    if not line["expect"]:
+        raise Invalid(f"case {name} checks nothing", remedy="add a check to `expect`")
+    return Task(
+        workflow=workflow,
+        id=line["id"],
+        requests=[Request(turn["say"], turn.get("expect", {})) for turn in turns],
+        given={key: value for key, value in line.items() if key not in COMMON},
+        offline=line.get("offline", False),
+    )
+
+
+def _refuse(name: str, what: str, unknown: Iterable[str]) -> None:
+    if names := ", ".join(sorted(unknown)):
+        raise Invalid(f"case {name} has an unknown {what}: {names}", remedy="correct it, or write the check")

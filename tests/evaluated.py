@@ -1,0 +1,41 @@
+"""Runs of recorded answers, as they are and with some of them replaced by wrong ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals import recordings
+from evals.endpoints import Chosen, model_plan, recorded_plan
+from evals.running import Score, run, stage
+from evals.workflows import KITS
+
+
+async def recorded_scores(url: str, workflow: str) -> list[Score]:
+    """Return the scores of a workflow's recorded tasks."""
+    async with stage(url) as opened:
+        with recorded_plan(KITS[workflow].tasks(), recordings.load([workflow])) as plan:
+            return await run(plan, opened)
+
+
+async def offline_scores(url: str, workflow: str) -> list[Score]:
+    """Return the scores of the offline model in the tasks of its grammar."""
+    async with stage(url) as opened:
+        with model_plan(KITS[workflow].tasks(), Chosen("offline")) as (plan, _):
+            return await run(plan, opened)
+
+
+def wrong_ones(scores: Sequence[Score]) -> dict[str, Mapping[str, str]]:
+    """Return the failures by task."""
+    return {score.id: score.failures for score in scores if not score.ok}
+
+
+def recorded(workflow: str, task: str) -> list[dict[str, Any]]:
+    """Return the recorded answers to a task."""
+    return list(recordings.load([workflow])[f"{workflow}.{task}"])
+
+
+async def failing(url: str, workflow: str, task: str, answers: Sequence[Any]) -> Mapping[str, str]:
+    """Return the checks that fail if a task is answered so."""
+    async with stage(url) as opened:
+        with recorded_plan(KITS[workflow].tasks(), {f"{workflow}.{task}": [*answers]}) as plan:
+            [score] = await run(plan, opened)
+    return score.failures

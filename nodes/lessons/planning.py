@@ -1,5 +1,6 @@
 """The planner of lessons: what code can decide needs no model (B47-B54)."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,10 +14,11 @@ from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.lessons import materials
+from callsheet.state.lessons import materials, outline
 from callsheet.state.lessons.shown_results import without_repetition
 from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
+from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.lessons.sources import pasted_source
@@ -49,6 +51,11 @@ class LessonPlanning(Planning):
         update = await QUESTIONS[name].answer_update(session, session.message)
         # Words that answer nothing are for the model.
         return None if update == session.chat_update(session.message) else update
+
+    async def state_block(self, workflow: WorkflowSpec, state: LessonState, scope: Scope) -> str:
+        """Return the lesson as it is now, with every material that a call can name."""
+        block = await super().state_block(workflow, state, scope)
+        return "\n".join([block, *outline.earlier_materials(await _earlier_sources(scope))])
 
     async def prepare(
         self, state: LessonState, scope: Scope, history: Sequence[AnyMessage]
@@ -90,6 +97,15 @@ async def _store(text: str, scope: Scope) -> str:
         made = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
         return materials.material_id(made["versionId"])
     return materials.material_id(newest.id)
+
+
+async def _earlier_sources(scope: Scope) -> Sequence[Version]:
+    """Return the materials before the newest one, in order, at most `outline.MAX_MATERIALS`."""
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    newest = (await artefact.stream_head("source")).newest
+    last = int(newest.id[1:]) if newest else 0
+    numbers = range(max(1, last - outline.MAX_MATERIALS), last)
+    return await asyncio.gather(*(artefact.version("source", f"v{number}") for number in numbers))
 
 
 def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:

@@ -74,6 +74,8 @@ def _narration(version: Version | None) -> Iterator[str]:
     )
     for one in data["segments"]:
         yield f"- {one['id']}, {one['duration']:g} s: {_begin(one['narration'])}"
+    for warning in data.get("warnings", ()):
+        yield f"Warning: {_begin(warning)}"
 
 
 def _title(material: Mapping[str, Any]) -> str:

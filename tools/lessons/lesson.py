@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from langgraph.config import get_stream_writer
 
-from callsheet.state.errors import Conflict, Invalid
+from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import learning, narration, student
 from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
@@ -103,12 +103,18 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         brief, model=call.scope.model, earlier=earlier, only=only
     )
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
+    if empty := script.empty_segments():
+        raise Unavailable(
+            f"the model's narration has no sentence left for: {', '.join(empty)}",
+            remedy="try again, or choose other facts",
+        )
     data = script.model_dump(mode="json")
     shift = _level_shift(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
         "message": _narration_message(script, written.changed),
         "narration": data,
+        "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
         "status": "script_generated",
         "cost": written.cost,

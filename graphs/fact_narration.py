@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
-from callsheet.nodes.lessons.planning import LessonPlanning, recorded_choice
+from callsheet.nodes.lessons.planning import LessonPlanning, chose_in_words, recorded_choice
 from callsheet.nodes.lessons.questions import ask_node
 from callsheet.nodes.lessons.selection import QUESTION, question_text
 from callsheet.nodes.node import Node
@@ -37,8 +37,7 @@ from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.call import Scope
 
-EXTRACT: Final = "extractFactsTool"
-PROPOSING: Final = frozenset({EXTRACT, "addFactsTool"})
+PROPOSING: Final = frozenset({"extractFactsTool", "addFactsTool"})
 """Tools that propose facts."""
 
 
@@ -108,8 +107,8 @@ class FactNarration(WorkflowSpec):
         return {"chosen": choice} if choice else {}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
-        """Return the question for the choice of facts, once facts were found."""
-        outputs = [one["output"] for one in results if one["tool"] == EXTRACT and "facts" in one["output"]]
+        """Return the question for the choice of facts, once facts were proposed."""
+        outputs = [one["output"] for one in results if one["tool"] in PROPOSING and "facts" in one["output"]]
         return [AIMessage(question_text(output), id=f"{uuid.uuid4()}{QUESTION}") for output in outputs[-1:]]
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
@@ -144,13 +143,17 @@ def _image_question(
 
 
 def after_tools(state: LessonState) -> Literal["planner", "tool_executor", "summarizer"]:
-    """Return the next node: new facts and a person's plan end the turn, a recorded choice is narrated."""
+    """Return the next node: new facts and a person's plan end the turn, a recorded choice is narrated.
+
+    After the narration of a choice in words the model ends the turn, since the message may have held more.
+    """
     if state.get("plan"):
         return "tool_executor"
     if state.get("chosen"):
         return "planner"
     proposed = any(made["stream"] == "facts" for made in state["created"])
-    return "summarizer" if proposed or state.get("decided") else "planner"
+    by_code = state.get("decided") and not chose_in_words(state["messages"])
+    return "summarizer" if proposed or by_code else "planner"
 
 
 def after_summary(state: LessonState) -> Literal["ask", "__end__"]:

@@ -4,6 +4,7 @@ Nothing is written before the answer. Its decision becomes a plan for the execut
 whichever process receives it. An invalid answer is refused, and the question asked again.
 """
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,8 @@ from callsheet.state.workflow import Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
 
+REFUSAL: Final = ":refusal"
+"""Suffix of the ids of messages that refuse an answer."""
 _ID_CHARS: Final = 28
 Calls = Sequence[tuple[str, dict[str, Any]]]
 """Names of tools, each with its parameters."""
@@ -111,7 +114,7 @@ def refusal_update(error: Refused) -> dict[str, Any]:
     """Return the update for a refused answer: the reason, and the question once more."""
     problem = f"{error.message}: {error.remedy}" if error.remedy else error.message
     return {
-        "messages": [AIMessage(problem[:1].upper() + problem[1:] + ".")],
+        "messages": [AIMessage(problem[:1].upper() + problem[1:] + ".", id=f"{uuid.uuid4()}{REFUSAL}")],
         "plan": None,
         "problem": problem,
     }

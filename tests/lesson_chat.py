@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from callsheet.graphs import fact_narration
+from callsheet.state.compaction import ContextTokens
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
@@ -29,6 +31,14 @@ class Chat:
 
     async def says(self, text: str, **more: Any) -> dict[str, Any]:
         return await self._run({"messages": [{"role": "user", "content": text}], **more})
+
+    async def asks(self, question: str, **more: Any) -> dict[str, Any]:
+        """Return the state of a lesson that waits for an answer, without a turn before."""
+        said = AIMessage(question, id="asked:question")
+        room = ContextTokens(used=0, budget=30_000)
+        given = {"messages": [said], "context_tokens": room, **more}
+        await self.graph.aupdate_state(self._config, given, as_node="summarizer")
+        return await self._run(None)
 
     async def answers(self, answer: Any) -> dict[str, Any]:
         return await self._run(Command(resume=answer))

@@ -20,6 +20,8 @@ class LessonModel(ChatDouble):
         super().__init__()
         self.scripts: list[dict[str, Any]] = []
         """Requests for narrations."""
+        self.written: list[dict[str, Any]] = []
+        """Narrations to answer with, before the offline ones."""
 
     def next_reply(self, request: Recorded) -> Reply:
         names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
@@ -27,8 +29,19 @@ class LessonModel(ChatDouble):
             return _form("FactSheet", sheet(_material(request)))
         if "NarrationScript" in names:
             self.scripts.append(_material(request))
-            return _form("NarrationScript", script(self.scripts[-1]))
+            return _form("NarrationScript", self.written.pop(0) if self.written else script(self.scripts[-1]))
+        if "SentenceRepairs" in names:
+            return _form("SentenceRepairs", {"sentences": []})
         return super().next_reply(request)
+
+    def narrate(self, **sentences: list[tuple[str, list[str]]]) -> None:
+        """Answer the next request for a narration with these sentences and their facts, by segment."""
+        fixed = {"visual_guidance": "Show it.", "key_concepts": ["water"], "educational_purpose": "Learn."}
+        segments = [
+            {"type": kind, "sentences": [{"text": text, "factIds": ids} for text, ids in each], **fixed}
+            for kind, each in sentences.items()
+        ]
+        self.written.append({"segments": segments})
 
     def choose(self, **args: Any) -> None:
         """Record a choice with the next answer."""

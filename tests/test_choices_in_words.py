@@ -41,8 +41,7 @@ async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[Chat,
     data = {"topic": name, "learningObjective": "Know it", "facts": facts, "language": "english"}
     await chat.artefact.open(owner="local", thread="lesson-chat", facts={})
     await chat.artefact.create_version(NewVersion("facts", data, "llm", "run"))
-    model.script(Say("Which facts shall the lesson tell?"))
-    state = await chat.says("Here I am", choice="v1")
+    state = await chat.asks("Which facts shall the lesson tell?", choice="v1")
     assert [one["id"] for one in asked(state)["facts"]] == [one["id"] for one in facts]
     return chat, [one["id"] for one in facts]
 
@@ -62,13 +61,18 @@ def call_of(case: dict[str, Any], ids: list[str]) -> dict[str, Any]:
 async def test_what_was_meant_is_narrated(
     opened: Storage, lesson_model: LessonModel, case: dict[str, Any]
 ) -> None:
-    """B22, B52, B64: these facts and no others, with edits, additions, wishes, length and level."""
+    """B22, B52, B64: these facts and no others, with edits, additions, wishes, length and level.
+
+    The model ends the turn, since the message may have held more than the choice.
+    """
     chat, ids = await waiting(opened, lesson_model, case["facts"])
     lesson_model.choose(**call_of(case, ids))
+    lesson_model.script(Say("It is told."))
     # A message and the resumption of the interrupt are the same to people.
     says = chat.says if int(case["id"][-1]) % 3 else chat.answers
     state = await says(case["text"])
     assert "__interrupt__" not in state, state["messages"][-1].text
+    assert state["messages"][-1].text == "It is told."
     call = case["call"]
     added = [fact_id(one["concept"], one["details"]) for one in call.get("additions", ())]
     confirmed = (await chat.data("confirmed"))["facts"]
@@ -157,6 +161,7 @@ async def test_a_confirmed_choice_is_changed_in_words(opened: Storage, lesson_mo
     before = await chat.narration()
     gone = ids[3]
     lesson_model.choose(fact_ids=[one for one in ids if one != gone])
+    lesson_model.script(Say("It is out."))
     state = await chat.says("drop the rain after all")
     after = await chat.narration()
     assert after.facts == before.facts - {gone}
@@ -177,5 +182,60 @@ async def test_facts_that_are_only_added_are_offered_with_the_others(
     assert [one["id"] for one in question["facts"][:-1]] == ids
     assert question["facts"][-1]["details"] == "Fog is a low cloud."
     assert not await chat.data("confirmed")
-    await chat.answers([7])
+    await chat.says("7")
     assert (await chat.data("confirmed"))["facts"][0]["concept"] == "Fog"
+    assert not lesson_model.unused, "the number answers our question"
+
+
+@pytest.mark.parametrize(("question", "answer"), [("How old is she?", "6"), ("Easier ones?", "Yes please")])
+async def test_a_plain_answer_to_the_models_question_is_no_choice(
+    opened: Storage, lesson_model: LessonModel, question: str, answer: str
+) -> None:
+    """B53, B54: the model reads it, which can record a choice."""
+    chat, ids = await waiting(opened, lesson_model, "water")
+    lesson_model.script(Say(question), Say("I see."))
+    await chat.says("Are these right for her?")
+    state = await chat.says(answer)
+    assert state["messages"][-1].text == "I see."
+    assert [one["id"] for one in asked(state)["facts"]] == ids
+    assert not await chat.data("confirmed")
+    lesson_model.choose(fact_ids=["1", "3"])
+    lesson_model.script(Say("Done."))
+    await chat.says("1 and 3")
+    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[0], ids[2]]
+
+
+async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B53: "how old is she?" beside the call, and then the facts with their question."""
+    chat = Chat(opened, OPENAI)
+    text = json.dumps({"content": " ".join(one["details"] for one in SETS["water"])})
+    lesson_model.script(Say("How old is she?", calls=[("c1", "extractFactsTool", text)]), Say("Six, then."))
+    await chat.says("Here is the text")
+    state = await chat.says("6")
+    assert state["messages"][-1].text == "Six, then."
+    facts = asked(state)["facts"]
+    await chat.says(facts[0]["id"])
+    assert (await chat.data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
+        "an id answers only one question"
+    )
+
+
+async def test_a_number_after_a_refusal_is_read_by_code(opened: Storage, lesson_model: LessonModel) -> None:
+    """B52."""
+    chat, ids = await waiting(opened, lesson_model, "water")
+    assert "there is no fact 9" in asked(await chat.says("9"))["problem"]
+    await chat.says("2")
+    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[1]]
+
+
+async def test_a_question_beside_a_choice_is_answered(opened: Storage, lesson_model: LessonModel) -> None:
+    """B52, B54: after the narration, whose result the model has seen."""
+    chat, ids = await waiting(opened, lesson_model, "water")
+    lesson_model.choose(fact_ids=["1", "3"])
+    lesson_model.script(Say("It takes a minute, and you can change it."))
+    state = await chat.says("1 and 3 please. How long will it be, and can I change it later?")
+    assert state["messages"][-1].text == "It takes a minute, and you can change it."
+    assert (await chat.narration()).facts == {ids[0], ids[2]}
+    assert "The narration is ready" in lesson_model.requests[-1].messages[-1]["content"]

@@ -91,15 +91,21 @@ async def test_pasted_text_becomes_facts_that_are_remembered(school):
         assert text[fact["source"]["start"] : fact["source"]["end"]] == fact["source"]["quote"]
 
 
-async def test_an_upload_is_read_whatever_a_model_hands_on(school):
-    """B5, B42: what the server keeps goes before a text that a model may have cut."""
+async def test_an_upload_is_read_where_a_model_copies_a_part_of_it(school):
+    """B5, B42."""
     source = sources.pasted_source(material("the_moon").text, "moon.txt")
     version = await school.put("source", source.data())
-    made = await school.use("extractFactsTool", content="The Moon is 384,400 km from")
+    made = await school.use("extractFactsTool", content=material("the_moon").text[:200])
     assert made["topic"] == "The Moon in figures"
     kept = await school.newest("facts")
     assert (kept["source"]["version"], kept["source"]["name"]) == (version, "moon.txt")
     assert "text" not in kept["source"]
+
+
+async def test_a_text_goes_before_an_upload_that_was_not_read(school):
+    """B5: "not the file, use this text instead"."""
+    await school.put("source", sources.pasted_source(material("the_moon").text, "moon.txt").data())
+    assert (await school.use("extractFactsTool", content=material("injection").text))["topic"] == "Rivers"
 
 
 async def test_after_an_upload_was_read_a_new_text_is_read(school):

@@ -91,6 +91,31 @@ async def test_an_upload_is_what_find_the_facts_means(opened: Storage, lesson_mo
     assert "there are source-1 to source-2" in refused.text
 
 
+async def test_other_facts_are_found_in_the_material_of_the_question(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B5, B54: not in the newest upload, and every material is shown with the id that names it."""
+    chat, school = Chat(opened, OPENAI), LessonDouble(opened, "lesson-chat")
+    for name in ("photosynthesis", "the_moon"):
+        await school.put("source", Source("text", f"{name}.pdf", material(name).text).data())
+    lesson_model.script(find(source_ids=["source-1"]))
+    question = asked(await chat.says("A lesson from the first file"))
+    shown = lesson_model.requests[0].messages[-1]["content"]
+    assert f"Earlier material source-1: photosynthesis.pdf, {len(TEXT)} characters, begins:" in shown
+    assert "\nMaterial source-2: the_moon.pdf" in shown
+    again = asked(await chat.answers({"decisions": [{"type": "reject", "message": "about water"}]}))
+    assert (await chat.data("facts"))["source"]["name"] == "photosynthesis.pdf"
+    assert not {one["id"] for one in question["facts"]} & {one["id"] for one in again["facts"]}
+    await school.put("source", Source("text", "leaf.pdf", TEXT).data())
+    lesson_model.script(find(guidance="the light"))
+    asked(await chat.says("And in the new file, about the light?"))
+    assert (await chat.data("facts"))["source"]["name"] == "leaf.pdf"
+    lesson_model.script(find(content=material("great_fire").text))
+    asked(await chat.says("No, from this text"))
+    await chat.answers({"decisions": [{"type": "reject", "message": "about the King"}]})
+    assert (await chat.data("facts"))["source"]["text"].startswith(material("great_fire").text[:20])
+
+
 def test_an_unknown_material_is_named() -> None:
     for name in ("source-0", "photo.pdf", ""):
         with pytest.raises(Invalid, match="there is no material"):

@@ -126,7 +126,13 @@ def test_a_lesson_is_shown_with_student_material_facts_and_narration():
         "confirmed": version("confirmed", {"facts": others}),
         "narration": version(
             "narration",
-            {"total_duration": 60, "language": "english", "reading_level": "4.5", "segments": [segment]},
+            {
+                "total_duration": 60,
+                "language": "english",
+                "reading_level": "4.5",
+                "segments": [segment],
+                "warnings": ["the hook has no visual guidance"],
+            },
             by="anna",
         ),
     }
@@ -138,6 +144,7 @@ def test_a_lesson_is_shown_with_student_material_facts_and_narration():
         "- f-z Rain (chosen, from the person or an earlier proposal)",
         "Narration v2, changed by the person: 60 s, english, reading level 4.5",
         f"- hook, 10 s: {('w ' * 200)[:160]}…",
+        "Warning: the hook has no visual guidance",
         "Open question: the person is asked which facts the lesson tells.",
         "Open question: the person is asked whether the narration is right.",
     ]

@@ -1,5 +1,7 @@
 """The planner of lessons: what code can decide needs no model (B47-B54)."""
 
+import asyncio
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,14 +11,17 @@ from langgraph.runtime import Runtime
 
 from callsheet import storage
 from callsheet.nodes.lessons.questions import QUESTIONS
+from callsheet.nodes.lessons.selection import QUESTION
 from callsheet.nodes.planner import Planned, Planning
-from callsheet.nodes.question import Calls, answer_session, decision_plan
+from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.lessons import materials
+from callsheet.state.lessons import materials, outline, selection
+from callsheet.state.lessons.plain_answers import is_plain
 from callsheet.state.lessons.shown_results import without_repetition
 from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
+from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.lessons.sources import pasted_source
@@ -24,6 +29,7 @@ from callsheet.tools.structured import is_offline
 
 CHOOSE: Final = "chooseFactsTool"
 NARRATE: Final = "generateNarrationTool"
+_ASKS: Final = re.compile("[?？؟]")
 
 
 class LessonPlanning(Planning):
@@ -44,11 +50,16 @@ class LessonPlanning(Planning):
         if name is None:
             return None
         session = await answer_session(self._workflow, state, runtime)
-        if session.message is None:
+        if session.message is None or (name == selection.REQUEST and _answers_model(state, session)):
             return None
         update = await QUESTIONS[name].answer_update(session, session.message)
         # Words that answer nothing are for the model.
         return None if update == session.chat_update(session.message) else update
+
+    async def state_block(self, workflow: WorkflowSpec, state: LessonState, scope: Scope) -> str:
+        """Return the lesson as it is now, with every material that a call can name."""
+        block = await super().state_block(workflow, state, scope)
+        return "\n".join([block, *outline.earlier_materials(await _earlier_sources(scope))])
 
     async def prepare(
         self, state: LessonState, scope: Scope, history: Sequence[AnyMessage]
@@ -90,6 +101,40 @@ async def _store(text: str, scope: Scope) -> str:
         made = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
         return materials.material_id(made["versionId"])
     return materials.material_id(newest.id)
+
+
+async def _earlier_sources(scope: Scope) -> Sequence[Version]:
+    """Return the materials before the newest one, in order, at most `outline.MAX_MATERIALS`."""
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    newest = (await artefact.stream_head("source")).newest
+    last = int(newest.id[1:]) if newest else 0
+    numbers = range(max(1, last - outline.MAX_MATERIALS), last)
+    return await asyncio.gather(*(artefact.version("source", f"v{number}") for number in numbers))
+
+
+def _answers_model(state: LessonState, session: AnswerSession) -> bool:
+    """Return whether "6" or "yes" may answer a question of the model, which has a tool to record a choice."""
+    plain = session.message is not None and is_plain(session.message)
+    return plain and not asked_last(state["messages"]) and not is_offline(session.scope.model)
+
+
+def asked_last(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether a person's message follows the question of an interrupt, and none of the model's."""
+    before = messages[:-1]
+    people = [at for at, message in enumerate(before) if isinstance(message, HumanMessage)]
+    said = [one for one in before[people[-1] if people else 0 :] if isinstance(one, AIMessage)]
+    questions = [one for one in said if str(one.id).endswith((QUESTION, REFUSAL))]
+    others = (one.text for one in said if one not in questions)
+    return bool(questions) and said[-1] is questions[-1] and not any(map(_ASKS.search, others))
+
+
+def chose_in_words(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether the model has recorded a choice since a person's newest message."""
+    people = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    said = messages[people[-1] if people else 0 :]
+    return any(
+        call["name"] == CHOOSE for one in said if isinstance(one, AIMessage) for call in one.tool_calls
+    )
 
 
 def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:

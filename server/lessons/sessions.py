@@ -49,7 +49,9 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
     """Return the fields of a lesson in every reply; `question` names the pending one (B-R3, B45-B49)."""
     session = lesson_snapshot.session
     step = lesson.step(session.status, question)
-    facts, student = lesson_snapshot.newest.get("facts"), lesson_snapshot.newest.get("student")
+    facts, student, narration = (
+        lesson_snapshot.newest.get(name) for name in ("facts", "student", "narration")
+    )
     fields = session.model_dump(mode="json")
     return {
         "status": session.status,
@@ -65,7 +67,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "childAge": session.childAge,
         "childInterest": session.childInterest,
         "learningStyle": student.data.get("learning_style") if student else None,
-        "warnings": [*(facts.data.get("warnings", ()) if facts else ())],
+        "warnings": [text for one in (facts, narration) if one for text in one.data.get("warnings", ())],
     }
 
 

@@ -105,6 +105,10 @@ class Narration(BaseModel):
         """Ids of the facts it states."""
         return frozenset(fact for segment in self.segments for fact in segment.facts)
 
+    def empty_segments(self) -> list[str]:
+        """Return the ids of the segments that say nothing."""
+        return [segment.id for segment in self.segments if not any(map(str.isalnum, segment.narration))]
+
     def says(self, fact: str) -> list[str]:
         """Return the ids of the segments that state a fact, to rewrite when it is removed."""
         return [segment.id for segment in self.segments if fact in segment.facts]

@@ -1,6 +1,6 @@
 """A lesson in a few lines, as the planner's model reads it with every message."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.lessons.materials import material_id
@@ -8,6 +8,8 @@ from callsheet.state.versions import Version, created_by_model
 
 _BEGINNING: Final = 160
 """Characters of a text that are shown."""
+MAX_MATERIALS: Final = 20
+"""Earlier materials that are shown."""
 
 
 def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -> str:
@@ -28,6 +30,12 @@ def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -
     return "\n".join(lines)
 
 
+def earlier_materials(versions: Iterable[Version]) -> Iterator[str]:
+    """Yield a line for each material before the newest one."""
+    for version in versions:
+        yield f"Earlier material {material_id(version.id)}: {_title(version.data)}"
+
+
 def _student(version: Version | None) -> str:
     data = version.data if version else {}
     parts = (("age", "child_age"), ("likes", "child_interest"), ("learns best", "learning_style"))
@@ -37,10 +45,7 @@ def _student(version: Version | None) -> str:
 
 def _material(version: Version | None) -> Iterator[str]:
     if version:
-        data = version.data
-        name = material_id(version.id)
-        length = len(data["text"])
-        yield f"Material {name}: {data['name']}, {length} characters, begins: {_begin(data['text'])}"
+        yield f"Material {material_id(version.id)}: {_title(version.data)}"
 
 
 def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[str]:
@@ -69,6 +74,13 @@ def _narration(version: Version | None) -> Iterator[str]:
     )
     for one in data["segments"]:
         yield f"- {one['id']}, {one['duration']:g} s: {_begin(one['narration'])}"
+    for warning in data.get("warnings", ()):
+        yield f"Warning: {_begin(warning)}"
+
+
+def _title(material: Mapping[str, Any]) -> str:
+    text = material["text"]
+    return f"{material['name']}, {len(text)} characters, begins: {_begin(text)}"
 
 
 def _begin(text: str) -> str:

@@ -29,6 +29,11 @@ def read_plain(text: str, is_id: Callable[[str], bool]) -> list[str] | Literal["
     return parts if parts and all(is_number(part) or is_id(part) for part in parts) else None
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text is numbers, or a word such as "all" or "yes", which may answer any question."""
+    return read_plain(text, lambda _part: False) is not None
+
+
 def is_number(text: str) -> bool:
     """Return whether a text is a number in digits."""
     return text.isdecimal() and len(text) <= MAX_DIGITS

@@ -68,7 +68,7 @@ class ExtractionRequest(LessonArguments):
     )
     guidance: str | None = Field(
         None,
-        description="Leave out unless the person asks for other facts; what they shall be about",
+        description="Leave out unless the person asks for other facts of the material; their subject",
         max_length=1000,
     )
     target_duration: float | None = Field(

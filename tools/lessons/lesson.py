@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from langgraph.config import get_stream_writer
 
-from callsheet.state.errors import Conflict, Invalid
+from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import learning, narration, student
 from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
@@ -69,8 +69,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
-        uploaded, source = await _named_source(args.source_ids, uploaded, call)
-        source = source or sources.source_to_read(args.content, uploaded, previous)
+        uploaded, source = await _stored_source(args, uploaded, previous, call)
         source = source or await _read_content(args.content, web, call.scope)
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
@@ -104,12 +103,18 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         brief, model=call.scope.model, earlier=earlier, only=only
     )
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
+    if empty := script.empty_segments():
+        raise Unavailable(
+            f"the model's narration has no sentence left for: {', '.join(empty)}",
+            remedy="try again, or choose other facts",
+        )
     data = script.model_dump(mode="json")
     shift = _level_shift(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
         "message": _narration_message(script, written.changed),
         "narration": data,
+        "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
         "status": "script_generated",
         "cost": written.cost,
@@ -145,15 +150,22 @@ def _target_duration(
     return {"targetDuration": narration.clamp_length(seconds)} if seconds else {}
 
 
-async def _named_source(
-    names: Sequence[str], newest: Version | None, call: Call
+async def _stored_source(
+    args: ExtractionRequest, newest: Version | None, previous: Version | None, call: Call
 ) -> tuple[Version | None, Source | None]:
-    """Return the material with these ids, joined if there are several, and the version it is.
+    """Return the stored material that a request means, joined if it names several, and the version it is.
 
-    Without ids it is the newest version, and no material. Raises `Invalid` for an unknown id.
+    Without a name or content, a request for other facts means the material of the proposed ones. Raises
+    `Invalid` for an unknown id.
     """
+    names: Sequence[str] = args.source_ids
+    if not names and args.guidance and not args.content:
+        known = sources.material_of_proposal(previous, newest)
+        if isinstance(known, Source):
+            return None, known
+        names = known or ()
     if not names:
-        return newest, None
+        return newest, sources.source_to_read(args.content, newest, previous)
     ids = list(dict.fromkeys(sources.version_id(name, newest.id if newest else None) for name in names))
     versions = [await call.artefact.version("source", one) for one in ids]
     return versions[0], sources.joined_source([sources.stored_source(one.data) for one in versions])

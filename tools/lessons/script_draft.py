@@ -14,7 +14,7 @@ from callsheet.tools.lessons.forms import NarrationScript, WrittenSegment
 TOLERANCE: Final = Fraction(11, 10)
 """A segment may be this much longer than its budget, with a warning."""
 _WEIGHTS: Final = {"segment": 1000, "fact": 20, "sentence": 5}
-"""Cost of a missing segment, an untold fact and a wrong sentence, in words over the budget."""
+"""Cost of a segment without words, an untold fact and a wrong sentence, in words over the budget."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ def script_problems(draft: Draft, assignment: Assignment) -> Iterator[str]:
             yield f"the segment {slot.type} is missing"
             continue
         size = segment_length(draft, slot, assignment)
+        if not size:
+            yield f"{slot.type} says nothing"
         if size > slot.budget * TOLERANCE:
             yield f"{slot.type} says {size} words, but has room for {slot.budget}"
         if not draft.segments[slot.type].visual_guidance.strip():
@@ -119,7 +121,7 @@ def script_problems(draft: Draft, assignment: Assignment) -> Iterator[str]:
 
 def penalty(draft: Draft, assignment: Assignment) -> int:
     """Return how far a draft is from what was asked for, in words over the budget; 0 is best."""
-    missing = sum(slot.type not in draft.segments for slot, _ in assignment.slots)
+    missing = sum(not segment_length(draft, slot, assignment) for slot, _ in assignment.slots)
     over = sum(max(0, segment_length(draft, slot, assignment) - slot.budget) for slot, _ in assignment.slots)
     untold, wrong = untold_ids(draft, assignment), wrong_sentences(draft, assignment)
     unseen = sum(not segment.visual_guidance.strip() for segment in draft.segments.values())

@@ -88,16 +88,31 @@ def _too_large(name: str, characters: int) -> TooLarge:
 
 
 def source_to_read(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
-    """Return the stored source if it is the one to read: not read yet, or named by the content (B5).
+    """Return the stored source that a content means; None for another text (B5).
 
-    A model may shorten or change a text that it passes on; the stored one is exact. An empty content or a
-    version id means the upload, and without an upload the text that was read last.
+    An empty content or a version id means the upload, and without an upload the text that was read last. A
+    content that is a passage of an upload that was not read yet is a copy of it, which a model has cut.
     """
     last = before.data.get("source", {}) if before else {}
     if uploaded:
         is_named = content.strip() in {"", uploaded.id, "source"}
-        return stored_source(uploaded.data) if is_named or last.get("version") != uploaded.id else None
+        is_copy = last.get("version") != uploaded.id and _flat(content) in _flat(uploaded.data["text"])
+        return stored_source(uploaded.data) if is_named or is_copy else None
     return stored_source(last) if "text" in last and not content.strip() else None
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def material_of_proposal(proposed: Version | None, uploaded: Version | None) -> list[str] | Source | None:
+    """Return the material of the proposed facts, by id or as text; None if there is an upload since then."""
+    last = proposed.data.get("source", {}) if proposed else {}
+    if proposed is None or (uploaded and uploaded.created_ms > proposed.created_ms):
+        return None
+    if "text" in last:
+        return stored_source(last)
+    return [last["version"]] if "version" in last else None
 
 
 def version_id(name: str, newest: str | None) -> str:

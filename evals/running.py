@@ -15,7 +15,7 @@ from callsheet.storage import Storage, connect, spending, use
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard import guard
+from callsheet.tools.guard.application import Application, use_application
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
 from evals.turns import Turn, failures
@@ -167,12 +167,8 @@ def _server(url: str) -> Iterator[str]:
 def _patient_tools() -> Iterator[None]:
     """Give tools time for a slow model, and no limits that one task would meet because of another."""
     options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
-    before = guard.policy
-    guard.policy = ToolPolicy(dict.fromkeys(REGISTRY, options))
-    try:
+    with use_application(Application(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
         yield
-    finally:
-        guard.policy = before
 
 
 @contextmanager

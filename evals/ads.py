@@ -24,27 +24,17 @@ from callsheet.tools.ads import voices
 from evals import turns
 from evals.session import Session
 from evals.tasks import CASES, Task
-from evals.turns import Check, Turn, has_any, lacks, unless
+from evals.turns import Turn, has_any, lacks, unless
 
 FIELDS: Final = ("brief", "ad")
 Shown = Mapping[str, Stream]
 AdTurn = Turn[Shown]
 _PROMISES: Final = (
     *("award-winning", "award winning", "guaranteed", "guarantee", "clinically", "proven", "certified"),
-    *("number one", "best in", "the best", "cheapest", "fastest", "experts recommend", "doctors recommend"),
-    *(
-        "dentists recommend",
-        "scientists",
-        "risk-free",
-        "free of charge",
-        "for free",
-        "world-famous",
-        "only shop",
-    ),
+    *("number one", "best in", "the best", "cheapest", "fastest", "experts recommend", "scientists"),
+    *("doctors recommend", "dentists recommend", "risk-free", "free of charge", "world-famous"),
 )
 """Words of claims that an ad must be able to prove."""
-
-
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
 
 
@@ -470,43 +460,12 @@ def product(turn: AdTurn) -> str:
     return "\n".join([*lines, f"Music: {_music(turn.after)}", f"Effects: {effects}"])
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    **turns.CHECKS,
-    **{
-        check.__name__: check
-        for check in (
-            *(
-                changed,
-                may_change,
-                versions_created,
-                equals_version,
-                fits,
-                fills,
-                spot_s,
-                duration_max_s,
-                shorter,
-            ),
-            *(
-                language,
-                mandatory,
-                numbers_from_brief,
-                names_from_brief,
-                promises_from_brief,
-                text_contains_all,
-            ),
-            *(text_lacks, text_is, text_ends_with, no_new_words, speakers, voice_gender, voices_same),
-            *(voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text, track_text_is),
-            *(
-                gap_min_s,
-                speed,
-                music_contains_any,
-                music_lacks,
-                music_keeps,
-                music_provider,
-                sfx_min,
-                sfx_total,
-            ),
-            *(sfx_delta, sfx_has, sfx_lacks, sfx_kept_except, reply_states_length),
-        )
-    },
-}
+CHECKS: Final = turns.table(
+    *(changed, may_change, versions_created, equals_version, fits, fills, spot_s, duration_max_s),
+    *(shorter, language, mandatory, numbers_from_brief, names_from_brief, promises_from_brief),
+    *(text_contains_all, text_lacks, text_is, text_ends_with, no_new_words, speakers, voice_gender),
+    *(voices_same, voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text),
+    *(track_text_is, gap_min_s, speed, music_contains_any, music_lacks, music_keeps),
+    *(music_provider, sfx_min, sfx_total, sfx_delta, sfx_has, sfx_lacks, sfx_kept_except),
+    reply_states_length,
+)

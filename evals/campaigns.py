@@ -14,7 +14,7 @@ from callsheet.state.campaigns.workflow import CampaignState
 from evals import turns
 from evals.session import Session
 from evals.tasks import load
-from evals.turns import Check, Turn, lacks, unless
+from evals.turns import Turn, lacks, unless
 
 FIELDS: Final = ("base_filters",)
 PLACES: Final = 10
@@ -124,10 +124,9 @@ def product(turn: CampaignTurn) -> str:
     return turn.reply
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    **turns.CHECKS,
-    **{check.__name__: check for check in (tool, filters, meaning, ids, group_by, words, proven)},
-}
+CHECKS: Final = turns.table(
+    *(tool, filters, meaning, ids, group_by, words, proven),
+)
 
 
 def labelled_questions() -> list[dict[str, Any]]:

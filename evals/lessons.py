@@ -22,7 +22,7 @@ from callsheet.tools.lessons.sources import pasted_source
 from evals import turns
 from evals.session import Session
 from evals.tasks import CASES
-from evals.turns import Check, Turn, lacks, unless
+from evals.turns import Turn, lacks, unless
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -292,13 +292,7 @@ def product(turn: LessonTurn) -> str:
     return "\n".join([facts, *(f"{one.type}: {one.narration}" for one in told.segments)])
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    **turns.CHECKS,
-    **{
-        check.__name__: check
-        for check in (
-            *(made, student, facts_min, facts_say, facts_say_not, chosen, added, talk, proven, segments),
-            *(length_s, shorter, fits, level_within, language, tells),
-        )
-    },
-}
+CHECKS: Final = turns.table(
+    *(made, student, facts_min, facts_say, facts_say_not, chosen, added, talk, proven, segments),
+    *(length_s, shorter, fits, level_within, language, tells),
+)

@@ -16,7 +16,7 @@ from evals import turns
 from evals.colors import is_darker, is_same
 from evals.session import Session
 from evals.tasks import CASES
-from evals.turns import Check, Turn, lacks, unless
+from evals.turns import Turn, lacks, unless
 
 FIELDS: Final = ("page", "selected", "locked", "answer")
 
@@ -263,28 +263,10 @@ def asks_leave(wanted: bool, turn: PageTurn) -> str:
     return unless(bool(turn.questions) == wanted, f"{len(turn.questions)} approvals were asked for")
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    **turns.CHECKS,
-    "touches": touches,
-    "unchanged": unchanged,
-    "removed": removed,
-    "style": style,
-    "darker": darker,
-    "larger": larger,
-    "text": text,
-    "attribute": attribute,
-    "added": added,
-    "parent": parent,
-    "order": order,
-    "equals": equals,
-    "theme": theme,
-    "title": title,
-    "sections": sections,
-    "forms": forms,
-    "page_says": page_says,
-    "page_says_not": page_says_not,
-    "asks_leave": asks_leave,
-}
+CHECKS: Final = turns.table(
+    *(touches, unchanged, removed, style, darker, larger, text, attribute, added, parent, order),
+    *(equals, theme, title, sections, forms, page_says, page_says_not, asks_leave),
+)
 
 
 def product(turn: PageTurn) -> str:

@@ -18,7 +18,7 @@ from callsheet.storage.video.executions import Executions
 from evals import turns
 from evals.colors import is_darker
 from evals.session import Session
-from evals.turns import Check, Turn, lacks, unless
+from evals.turns import Turn, lacks, unless
 
 FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
@@ -248,25 +248,8 @@ def product(turn: SceneTurn) -> str:
     return "\n".join(f"{turn.after.scenes[name]['name']}: {_words(turn, name)}" for name in names)
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    **turns.CHECKS,
-    **{
-        check.__name__: check
-        for check in (
-            *(changes, changes_among, deleted, deleted_max, added, added_before, order, steps_max, reads),
-            *(
-                sequential,
-                faster,
-                slower,
-                seconds,
-                background,
-                background_equal,
-                darker,
-                like,
-                text,
-                text_gone,
-            ),
-            *(audio, as_at_start),
-        )
-    },
-}
+CHECKS: Final = turns.table(
+    *(changes, changes_among, deleted, deleted_max, added, added_before, order, steps_max, reads),
+    *(sequential, faster, slower, seconds, background, background_equal, darker, like, text),
+    *(text_gone, audio, as_at_start),
+)

@@ -4,9 +4,9 @@ A check returns what is wrong, or an empty text.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callsheet.state import languages
 from callsheet.state.errors import Invalid
@@ -46,7 +46,14 @@ class Turn(Generic[Side]):
     """Interrupts that were raised in it."""
 
 
-Check = Callable[[Any, Turn[Any]], str]
+class Check(Protocol):
+    """Compares a turn with what is wanted, and returns what is wrong."""
+
+    __name__: str
+
+    def __call__(self, wanted: Any, turn: Turn[Any], /) -> str:
+        """Return what is wrong, or an empty text."""
+        ...
 
 
 def failures(checks: Mapping[str, Check], turn: Turn[Any]) -> dict[str, str]:
@@ -145,17 +152,22 @@ def _fits(given: Any, wanted: Any) -> bool:
         return False
 
 
-CHECKS: Final[Mapping[str, Check]] = {
-    "says": says,
-    "says_any": says_any,
-    "says_not": says_not,
-    "asks_or_admits": asks_or_admits,
-    "admits": admits,
-    "reply_language": reply_language,
-    "calls": calls,
-    "never": never,
-}
+COMMON: Final[tuple[Check, ...]] = (
+    says,
+    says_any,
+    says_not,
+    asks_or_admits,
+    admits,
+    reply_language,
+    calls,
+    never,
+)
 """Checks of every workflow."""
+
+
+def table(*checks: Check) -> Mapping[str, Check]:
+    """Return the checks of a workflow by name, those of every workflow among them."""
+    return {check.__name__: check for check in (*COMMON, *checks)}
 
 
 def known(name: str, mapping: Mapping[str, Any]) -> Any:

@@ -211,8 +211,8 @@ def _language(requested: str | None, fields: Mapping[str, Any], audience: str, t
             return language_name(choice)
     words = re.findall(r"[^\W\d_]+", audience.casefold())
     named = next((language.name for language in LANGUAGES if language.name in words), None)
-    whole = f"{text} {audience}"
-    return named or detect(whole) or ("english" if whole.isascii() else "")
+    everything = f"{text} {audience}"
+    return named or detect(everything) or ("english" if everything.isascii() else "")
 
 
 def _unknown_fields(fields: Mapping[str, Any]) -> list[str]:

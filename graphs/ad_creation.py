@@ -47,7 +47,7 @@ class AdCreation(LoopWorkflow):
         """Return language, market and length of the ad."""
         known = brief_of(state)
         return {
-            "language": state.get("language") or (known["language"] if known else "english"),
+            "language": state.get("language") or (known["language"] if known else "") or "english",
             "market": state.get("market") or (known["market"] if known else "US"),
             "spotSeconds": f"{spot_s(state):g}",
         }

@@ -91,6 +91,19 @@ def find(text: str) -> Language | None:
     return _BY_NAME.get(tag) if tag != key and len(tag) in {2, 3} else None
 
 
+_NO_LANGUAGE = frozenset({"unknown", "none", "other", "mixed", "various", "same"})
+_MAX_NAME = 30
+
+
+def stated_name(text: str) -> str:
+    """Return the stored name of a language; one outside the table as it is written; empty for no language."""
+    if known := find(text):
+        return known.name
+    name = " ".join(_normalize(text).split())
+    is_name = name.replace(" ", "").isalpha() and len(name) <= _MAX_NAME and len(name.split()) <= 2  # noqa: PLR2004
+    return name if is_name and name not in _NO_LANGUAGE else ""
+
+
 _SCRIPTS: tuple[tuple[str, str], ...] = (
     ("THAI", "thai"),
     ("HIRAGANA", "japanese"),
@@ -99,6 +112,8 @@ _SCRIPTS: tuple[tuple[str, str], ...] = (
     ("CJK", "chinese"),
     ("DEVANAGARI", "hindi"),
     ("ARABIC", "arabic"),
+    ("CYRILLIC", "cyrillic"),
+    ("GREEK", "greek"),
 )
 _COMMON_WORDS: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
@@ -128,8 +143,14 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         " au aux chez sur notre votre à dès jusqu'au rendez-vous tous on qui par"
         " juin juillet août sans j'ai c'est d'un"
         " d'une ce cette mon ma svp bonjour lundi mardi mercredi jeudi vendredi samedi dimanche",
-        "italian": "il lo la gli le e per con un una è di che del più nostra",
+        "italian": "il lo la gli le e per con un una è di che del più nostra dal dalla alle nel nella sono"
+        " i della anche come si",
         "dutch": "de het een en voor met is niet van te wij jullie meer op",
+        "turkish": "ve bir bu için ile çok daha olan gibi her ne var kadar sonra ama değil olarak da de ya",
+        "swedish": "och att det som är av för med den till inte har om ett men vi kan från i en på sin sina"
+        " genom upp så de",
+        "danish": "og at det er af til på med den ikke som har et en fra vi men sig deres op hele i",
+        "finnish": "ja on ei se että oli kun myös mutta ovat joka kuin sen tämä niin",
     }.items()
 }
 
@@ -137,33 +158,53 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
 _OWN_LETTERS: dict[str, frozenset[str]] = {
     "polish": frozenset("ąęłńśźż"),
     "czech": frozenset("ěřůťďň"),
-    "romanian": frozenset("șțţş"),
+    "romanian": frozenset("șțţ"),
     "spanish": frozenset("ñ"),
     "portuguese": frozenset("ãõ"),
-    "german": frozenset("ßäö"),
+    "german": frozenset("ß"),
+    "turkish": frozenset("ğı"),
+    "danish": frozenset("æø"),
     "vietnamese": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
 }
 """Letters of only one language; Vietnamese, whose words have several such letters, may share them."""
+_UKRAINIAN, _RUSSIAN, _OTHER_CYRILLIC = frozenset("їєґ"), frozenset("ыэ"), frozenset("ўјљњћђџѓќѝ")
 
 
 def detect(text: str) -> str | None:
     """Return the name of the language `text` is written in, or None when it cannot be determined.
 
-    A non-Latin script decides. Latin text is scored by common words and by lower-case words (not names) with
-    a letter of only one language; the best score must be at least 2 and unique.
+    A script of one language decides. Latin text is scored by common words and by lower-case words (not names)
+    with a letter of only one language; the best score must be at least 2 and unique. Languages outside the
+    table, such as Danish, only keep their neighbours from winning.
     """
     sample = text[:5000]
     scripts = [name for char in sample if (name := _script(char))]
     if len(scripts) * 4 > sum(char.isalpha() for char in sample):
-        return (
-            "japanese"
-            if "japanese" in scripts
-            else max(set(scripts), key=lambda name: (scripts.count(name), name))
-        )
+        if "japanese" in scripts:
+            return "japanese"
+        name = max(set(scripts), key=lambda name: (scripts.count(name), name))
+        return _cyrillic(sample) if name == "cyrillic" else _in_table(name)
     words = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
     scores = sorted(((_evidence(words, name), name) for name in _COMMON_WORDS), reverse=True)
     (best, name), (second, _) = scores[0], scores[1]
-    return name if best >= 2 and best > second else None  # noqa: PLR2004
+    return _in_table(name) if best >= 2 and best > second else None  # noqa: PLR2004
+
+
+def _in_table(name: str) -> str | None:
+    return name if name in _BY_NAME else None
+
+
+def _cyrillic(text: str) -> str | None:
+    """Return the language of a Cyrillic text by its letters; None for neither Russian nor Ukrainian."""
+    letters = frozenset(text.casefold())
+    if letters & _OTHER_CYRILLIC:
+        return None
+    if letters & _RUSSIAN:
+        return "russian"
+    if letters & _UKRAINIAN or "і" in letters:
+        return "ukrainian"
+    # Without ы and э a text with ъ is Bulgarian.
+    return None if "ъ" in letters else "russian"
 
 
 def _evidence(words: Sequence[str], language: str) -> int:
@@ -175,7 +216,7 @@ def _evidence(words: Sequence[str], language: str) -> int:
 
 
 def _script(char: str) -> str | None:
-    if char < "\u0600" or not (char.isalpha() or unicodedata.category(char) == "Mn"):
+    if char < "\u0370" or not (char.isalpha() or unicodedata.category(char) == "Mn"):
         return None
     named = unicodedata.name(char, "")
     return next((language for script, language in _SCRIPTS if named.startswith(script)), None)

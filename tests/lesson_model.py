@@ -18,6 +18,10 @@ class LessonModel(ChatDouble):
 
     def __init__(self) -> None:
         super().__init__()
+        self.sheets: list[dict[str, Any]] = []
+        """Requests for facts."""
+        self.on_sheets: dict[str, Any] = {}
+        """Fields of every sheet of facts that replace the offline ones."""
         self.scripts: list[dict[str, Any]] = []
         """Requests for narrations."""
         self.written: list[dict[str, Any]] = []
@@ -26,7 +30,8 @@ class LessonModel(ChatDouble):
     def next_reply(self, request: Recorded) -> Reply:
         names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
         if "FactSheet" in names:
-            return _form("FactSheet", sheet(_material(request)))
+            self.sheets.append(_material(request))
+            return _form("FactSheet", sheet(self.sheets[-1]) | self.on_sheets)
         if "NarrationScript" in names:
             self.scripts.append(_material(request))
             return _form("NarrationScript", self.written.pop(0) if self.written else script(self.scripts[-1]))

@@ -132,6 +132,7 @@ def test_a_sentence_is_a_brief():
         (None, {"targetAudience": "families", "clientDescription": "ร้านกาแฟเปิดใหม่"}, "thai"),
         (None, {"clientDescription": "Nowa kawiarnia dla wszystkich, oraz jest to nasze miejsce"}, "polish"),
         (None, {"targetAudience": "families"}, "english"),
+        (None, {"clientDescription": "Boghandlen på hjørnet"}, ""),
         ("", {}, "english"),
     ],
 )
@@ -220,6 +221,27 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
 @pytest.mark.parametrize(
     ("text", "name"),
     [
+        ("Deutsch", "german"),
+        ("Danish", "danish"),
+        ("Scottish  Gaelic", "scottish gaelic"),
+        ("unknown", ""),
+        ("the same as the material", ""),
+        ("1%", ""),
+        ("", ""),
+    ],
+)
+def test_a_language_outside_the_table_keeps_its_name(text, name):
+    assert languages.stated_name(text) == name
+
+
+def test_an_unknown_language_is_called_the_briefs():
+    """A51, A52, A-R15: a model reads it better than rules guess it."""
+    assert "Language: the brief's language" in message(parse("Boghandlen på hjørnet, 20s"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
         ("สวัสดีครับ", "thai"),
         ("今天就来", "chinese"),
         ("今日コーヒー", "japanese"),
@@ -241,6 +263,16 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
         ("Café Luna à Lille, ouvert tous les jours", "french"),
         ("Autohaus Berg, Probefahrt am Samstag", "german"),
         ("Entrega à porta, à noite", None),
+        ("Книжный магазин «Вяз» на Невском", "russian"),
+        ("Вяз и каштан", "russian"),
+        ("Книгарня В'яз. Знижки на вихідних", "ukrainian"),
+        ("Книжарница Бряст, първа покупка", None),
+        ("Књижара на углу", None),
+        ("Βιβλιοπωλείο στην Αθήνα", None),
+        ("Elms bokhandel, rea för alla och kaffe till barnen", "swedish"),
+        ("Planter optager vand fra jorden med deres rødder", None),
+        ("Kasvit ottavat vettä maasta juurillaan, ja se on hyvä", None),
+        ("Kadıköy'de küçük bir kitapçı, hafta sonu indirim var", "turkish"),
     ],
 )
 def test_the_language_of_a_text_is_told_or_admitted_unknown(text, name):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from callsheet.storage import Storage
+from tests.chat_double import Say
 from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
 from tests.lesson_model import OPENAI, LessonModel, lesson_model
@@ -74,6 +75,7 @@ async def test_of_two_facts_either_can_be_left_out(
     before = await chat.narration()
     kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][1 - gone]
     lesson_model.choose(fact_ids=[kept])
+    lesson_model.script(Say("It is out."))
     state = await chat.says("leave the other one out")
     after = await chat.narration()
     assert after.facts == {kept}, state["messages"][-1].text

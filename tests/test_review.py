@@ -9,6 +9,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration_edits import SegmentEdit
 from callsheet.state.lessons.review import Approved, Wish, read
 from callsheet.storage import Storage
+from tests.chat_double import Say
 from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
 from tests.lesson_model import OPENAI, LessonModel, lesson_model
@@ -94,6 +95,7 @@ async def test_a_choice_can_be_changed_while_the_narration_waits(
 ) -> None:
     """B52: in words, which the model reads."""
     lesson_model.choose(fact_ids=["1", "2"])
+    lesson_model.script(Say("Is it right now?"))
     question = asked(await Chat(opened, OPENAI).says("leave out the third fact"))
     assert question["type"] == "review_narration"
     assert len((await chat.data("confirmed"))["facts"]) == 2

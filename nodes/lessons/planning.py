@@ -115,26 +115,26 @@ async def _earlier_sources(scope: Scope) -> Sequence[Version]:
 def _answers_model(state: LessonState, session: AnswerSession) -> bool:
     """Return whether "6" or "yes" may answer a question of the model, which has a tool to record a choice."""
     plain = session.message is not None and is_plain(session.message)
-    return plain and not asked_last(state["messages"]) and not is_offline(session.scope.model)
+    return plain and not follows_question(state["messages"]) and not is_offline(session.scope.model)
 
 
-def asked_last(messages: Sequence[AnyMessage]) -> bool:
+def follows_question(messages: Sequence[AnyMessage]) -> bool:
     """Return whether a person's message follows the question of an interrupt, and none of the model's."""
-    before = messages[:-1]
-    people = [at for at, message in enumerate(before) if isinstance(message, HumanMessage)]
-    said = [one for one in before[people[-1] if people else 0 :] if isinstance(one, AIMessage)]
-    questions = [one for one in said if str(one.id).endswith((QUESTION, REFUSAL))]
-    others = (one.text for one in said if one not in questions)
-    return bool(questions) and said[-1] is questions[-1] and not any(map(_ASKS.search, others))
+    answers = _newest_answers(messages[:-1])
+    by_code = [one for one in answers if str(one.id).endswith((QUESTION, REFUSAL))]
+    by_model = (one.text for one in answers if one not in by_code)
+    return bool(by_code) and answers[-1] is by_code[-1] and not any(map(_ASKS.search, by_model))
 
 
 def chose_in_words(messages: Sequence[AnyMessage]) -> bool:
     """Return whether the model has recorded a choice since a person's newest message."""
+    return any(call["name"] == CHOOSE for one in _newest_answers(messages) for call in one.tool_calls)
+
+
+def _newest_answers(messages: Sequence[AnyMessage]) -> list[AIMessage]:
+    """Return the answers to a person's newest message."""
     people = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    said = messages[people[-1] if people else 0 :]
-    return any(
-        call["name"] == CHOOSE for one in said if isinstance(one, AIMessage) for call in one.tool_calls
-    )
+    return [one for one in messages[people[-1] if people else 0 :] if isinstance(one, AIMessage)]
 
 
 def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from callsheet.state.languages import LANGUAGES, detect, find
 DEFAULT_SPOT_S: Final = 30.0
 """Default length of an ad."""
 MAX_SPOT_S: Final = 600.0
+UNKNOWN_LANGUAGE: Final = "the brief's language"
 MAX_TEXT: Final = 20_000
 """Maximum characters of one field."""
 
@@ -28,7 +29,7 @@ class Brief(TypedDict):
     """Maximum length in seconds."""
     market: str
     language: str
-    """English name."""
+    """English name; empty if it is unknown."""
     additionalContext: str
 
 
@@ -90,7 +91,7 @@ def message(brief: Brief) -> str:
             *([f"Format: {brief['format']}"] if brief["format"] else []),
             f"Duration: {brief['duration']:g}s",
             f"Market: {brief['market']}",
-            f"Language: {brief['language']}",
+            f"Language: {brief['language'] or UNKNOWN_LANGUAGE}",
             f"Additional context: {brief['additionalContext'] or None}",
         )
     )
@@ -210,7 +211,8 @@ def _language(requested: str | None, fields: Mapping[str, Any], audience: str, t
             return language_name(choice)
     words = re.findall(r"[^\W\d_]+", audience.casefold())
     named = next((language.name for language in LANGUAGES if language.name in words), None)
-    return named or detect(f"{text} {audience}") or "english"
+    everything = f"{text} {audience}"
+    return named or detect(everything) or ("english" if everything.isascii() else "")
 
 
 def _unknown_fields(fields: Mapping[str, Any]) -> list[str]:

@@ -69,7 +69,7 @@ def _narration(version: Version | None) -> Iterator[str]:
     data = version.data
     by = "" if created_by_model(version) else ", changed by the person"
     yield (
-        f"Narration {version.id}{by}: {data['total_duration']} s, {data['language']}, "
+        f"Narration {version.id}{by}: {data['total_duration']} s, {data['language'] or 'language unknown'}, "
         f"reading level {data['reading_level']}"
     )
     for one in data["segments"]:

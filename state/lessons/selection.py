@@ -103,11 +103,14 @@ def chosen_facts(
     return list(facts.values())
 
 
-def narration_arguments(wish: str, numbers: Mapping[str, float]) -> dict[str, Any]:
-    """Return the narration's arguments: all of it for a wish, else the segments that the facts change."""
-    if not wish and not numbers:
+def narration_arguments(wish: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the narration's arguments: all of it for a wish, else the segments that the facts change.
+
+    `given` has the length, the level and the language, as far as they are given.
+    """
+    if not wish and not given:
         return {"segments": []}
-    return {**numbers, **({"guidance": wish[:1000]} if wish else {})}
+    return {**given, **({"guidance": wish[:1000]} if wish else {})}
 
 
 def _is_number(value: Any) -> bool:

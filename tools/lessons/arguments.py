@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from callsheet.state.languages import stated_name
 from callsheet.state.lessons.learning import Style
 from callsheet.state.lessons.narration import Kind
 
@@ -31,6 +32,22 @@ LevelShift = Annotated[
         description="Leave out unless the person wants the words of the lesson easier (-1 or -2) or harder"
         " (1 or 2); they stay so",
     ),
+]
+
+
+def _language(value: Any) -> Any:
+    """Return the stored name of a language; raise for a text that names none."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    if name := stated_name(value):
+        return name
+    raise ValueError(f"{value[:80]!r} is no language; give its English name")
+
+
+LessonLanguage = Annotated[
+    str | None,
+    BeforeValidator(_language),
+    Field(description="Leave out unless the person wants another language than the material's"),
 ]
 
 
@@ -100,6 +117,7 @@ class NarrationRequest(LessonArguments):
         None, description="Leave out unless the person names a length; seconds, 15 to 600"
     )
     level_shift: LevelShift = None
+    language: LessonLanguage = None
     child_age: str | None = Field(None, max_length=100)
     child_interest: str | None = Field(None, max_length=300)
     segments: list[Kind] | None = Field(

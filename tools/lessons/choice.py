@@ -10,7 +10,7 @@ from callsheet.state.lessons.facts import Fact, distinct, new_fact
 from callsheet.state.lessons.selection import MAX_CHOSEN, chosen_facts, narration_arguments
 from callsheet.state.versions import Version
 from callsheet.tools.guard.call import Call
-from callsheet.tools.lessons.arguments import LessonArguments, LevelShift
+from callsheet.tools.lessons.arguments import LessonArguments, LessonLanguage, LevelShift
 from callsheet.tools.registry import tool
 
 _Text = Annotated[str, Field(min_length=1, max_length=4000)]
@@ -58,6 +58,7 @@ class FactChoice(LessonArguments):
         None, description="Leave out unless the person names a length; seconds"
     )
     level_shift: LevelShift = None
+    language: LessonLanguage = None
 
 
 @tool(
@@ -92,8 +93,7 @@ async def chooseFactsTool(args: FactChoice, call: Call) -> dict[str, Any]:  # no
             remedy=f"ask the person, or choose from {_ids_text(offered)}",
         )
     message = f"The lesson tells: {_names(chosen)}."
-    numbers = {"target_duration": args.target_duration, "level_shift": args.level_shift}
-    given = {name: value for name, value in numbers.items() if value is not None}
+    given = args.model_dump(include={"target_duration", "level_shift", "language"}, exclude_none=True)
     choice = {"message": message, "narration": narration_arguments(args.wish or "", given)}
     return await confirm(call, chosen, message, choice=choice)
 

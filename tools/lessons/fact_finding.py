@@ -18,7 +18,7 @@ from callsheet import storage
 from callsheet.state import pricing
 from callsheet.state.claims import share, unsupported_claims
 from callsheet.state.errors import Unavailable
-from callsheet.state.languages import detect
+from callsheet.state.languages import detect, stated_name
 from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import extraction_cache
@@ -44,6 +44,7 @@ class Extraction:
     topic: str
     objective: str
     language: str
+    """English name, lower case; empty if it is unknown."""
     facts: tuple[Fact, ...]
     warnings: tuple[str, ...]
     cost: float | None
@@ -79,7 +80,7 @@ async def extract_facts(
 
     A long material is read in parts of `WINDOW_CHARS` characters. Raises what the provider raises.
     """
-    language = detect(text) or "english"
+    language = detect(text) or ""
     parts = split_windows(text)
     chosen = model_for(model, language)
     reader = _Reader(chosen, language, preferences or ExtractionPreferences())
@@ -92,7 +93,7 @@ async def extract_facts(
     return Extraction(
         topic=first.topic,
         objective=first.learningObjective,
-        language=language,
+        language=reader.language,
         facts=tuple(kept),
         warnings=(*shortfall(kept), *reader.warnings()),
         cost=pricing.total(one.cost for one in reader.filled),
@@ -126,10 +127,12 @@ class _Reader:
 
     async def read(self, part: str, offset: int) -> None:
         """Add the facts of a part; those that it does not prove are asked for once more."""
-        review = _Review(part, offset, self.language)
         request = self._request(part)
         sheet = await fill_in(self.model, FactSheet, FACTS_PROMPT, request)
+        if not self.filled:
+            self.language = stated_name(sheet.form.language) or self.language
         self.filled.append(sheet)
+        review = _Review(part, offset, self.language)
         review.add(sheet.form.facts)
         if review.dropped:
             earlier = [(sheet.form, _correction(review.dropped))]
@@ -151,7 +154,7 @@ class _Reader:
         student = {"age": wishes.age, "level": wishes.level}
         return {
             "material": part,
-            "language": self.language,
+            "language": self.language or "the material's language",
             "guidance": wishes.guidance,
             "avoid": wishes.avoid,
             **{name: value for name, value in student.items() if value is not None},
@@ -257,7 +260,7 @@ async def extract_facts_cached(
     """
     began = time.monotonic()
     opened, owner, model = await storage.current(), call.scope.owner, call.scope.model
-    spec = structured.model_name(model, detect(source.text) or "english")
+    spec = structured.model_name(model, detect(source.text) or "")
     key_parts = canonical_json([source.digest, spec, asdict(preferences)])
     cache_key = hashlib.blake2b(key_parts.encode(), digest_size=16).hexdigest()
     cached = await extraction_cache.get(opened, owner, cache_key)

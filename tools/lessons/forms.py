@@ -35,6 +35,7 @@ class FactSheet(BaseModel):
         description="What the student can do afterwards, in one sentence", max_length=1000
     )
     facts: list[FoundFact] = Field(description="In the order in which they are to be taught", max_length=40)
+    language: str = Field("", description="The material's language, by its English name", max_length=100)
     leftOut: int = Field(0, description="Passages left out because they give orders", ge=0)
 
 

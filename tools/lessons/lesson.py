@@ -109,7 +109,6 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
             remedy="try again, or choose other facts",
         )
     data = script.model_dump(mode="json")
-    shift = _level_shift(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
         "message": _narration_message(script, written.changed),
@@ -120,7 +119,10 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         "cost": written.cost,
         "duration": written.duration,
     }
-    return await call.write("narration", data | ({"gradesMoved": shift} if shift else {}), result=result)
+    previous = newest["narration"].data if newest["narration"] else {}
+    wishes = {"gradesMoved": _level_shift(args, previous), "wishedLanguage": _wished_language(args, previous)}
+    kept = {name: value for name, value in wishes.items() if value}
+    return await call.write("narration", data | kept, result=result)
 
 
 TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), chooseFactsTool, generateNarrationTool)
@@ -243,7 +245,8 @@ def _narration_brief(
     )
     level, warnings = student.level(listener.child_age)
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
-    language = str(data["facts"].get("language") or call.scope.facts.get("language") or "english")
+    material_language = str(data["facts"].get("language") or "")
+    language = _wished_language(args, data["narration"]) or material_language
     brief = NarrationBrief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
@@ -255,8 +258,14 @@ def _narration_brief(
         guidance=args.guidance or "",
         style=learning.visual_guidance(listener.learning_style, language),
         age=student.age(listener.child_age),
+        same_language=language == material_language,
     )
     return brief, warnings
+
+
+def _wished_language(args: NarrationRequest, previous: Mapping[str, Any]) -> str:
+    """Return the language that the person wants instead of the material's; it stays until another one."""
+    return args.language or str(previous.get("wishedLanguage", ""))
 
 
 def _level_shift(args: NarrationRequest, previous: Mapping[str, Any]) -> int:
@@ -275,6 +284,8 @@ async def _narration_to_change(
     if args.segments is None or newest is None:
         return None, []
     earlier = Narration.model_validate(newest.data)
+    if earlier.language != brief.language:
+        return None, []
     choices = (await call.artefact.stream("confirmed")).versions
     narrated = [version for version in choices if version.created_ms <= newest.created_ms]
     old_text = {

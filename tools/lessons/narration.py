@@ -63,6 +63,8 @@ class NarrationBrief:
     """Visual guidance for the student's way of learning (B64)."""
     age: int | None = None
     """The student's, in years (B14)."""
+    same_language: bool = True
+    """False if the facts are in another language than the narration."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class _Writer:
     def _audience(self) -> dict[str, Any]:
         brief = self.brief
         return {
-            "language": brief.language,
+            "language": brief.language or "the language of the facts",
             "age": brief.age,
             "level": brief.level,
             "reads_like": student.reading_style(brief.level),

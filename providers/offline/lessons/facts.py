@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from callsheet.state.languages import detect
 from callsheet.state.lessons.facts import MAX_FACTS, MIN_FACTS
 
 ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
@@ -69,7 +70,8 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
 
     With a `guidance` that has content words, only passages with one of them are facts.
     """
-    text, english = str(request["material"]), request.get("language") == "english"
+    text = str(request["material"])
+    english = detect(text) in {"english", None}
     passages, headings, orders = _read(text)
     avoid = [sentences(str(quote))[:1] for quote in request.get("avoid") or ()]
     passages = [each for each in passages if sentences(text[each.start : each.end])[:1] not in avoid]
@@ -82,7 +84,9 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     titles = [title for title in headings if any(map(str.isalpha, title))]
     topic = next(iter([*titles, *(fact["concept"] for fact in facts)]), "")
     objective = f"Explain in your own words: {topic}." if facts else ""
-    return {"topic": topic, "learningObjective": objective, "facts": facts, "leftOut": orders}
+    language = "english" if english else ""
+    known = {"topic": topic, "learningObjective": objective, "language": language}
+    return {**known, "facts": facts, "leftOut": orders}
 
 
 def spans(text: str) -> list[tuple[int, int]]:

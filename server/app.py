@@ -15,12 +15,13 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet import storage
 from callsheet.server.http import docs, errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
@@ -150,9 +151,9 @@ async def show_documentation(request: Request) -> HTMLResponse:
 
 
 @with_policy(API_READ)
-async def show_openapi(request: Request) -> JSONResponse:
+async def show_openapi(request: Request) -> JsonReply:
     """Show the OpenAPI document."""
-    return JSONResponse(request.app.openapi())
+    return JsonReply(request.app.openapi())
 
 
 class StartupBarrier:

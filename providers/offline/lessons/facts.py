@@ -71,7 +71,8 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     With a `guidance` that has content words, only passages with one of them are facts.
     """
     text = str(request["material"])
-    english = detect(text) in {"english", None}
+    detected = detect(text) or ("english" if all(map(str.isascii, filter(str.isalpha, text))) else "")
+    english = detected in {"english", ""}
     passages, headings, orders = _read(text)
     avoid = [sentences(str(quote))[:1] for quote in request.get("avoid") or ()]
     passages = [each for each in passages if sentences(text[each.start : each.end])[:1] not in avoid]
@@ -84,8 +85,7 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     titles = [title for title in headings if any(map(str.isalpha, title))]
     topic = next(iter([*titles, *(fact["concept"] for fact in facts)]), "")
     objective = f"Explain in your own words: {topic}." if facts else ""
-    language = "english" if english else ""
-    known = {"topic": topic, "learningObjective": objective, "language": language}
+    known = {"topic": topic, "learningObjective": objective, "language": detected}
     return {**known, "facts": facts, "leftOut": orders}
 
 

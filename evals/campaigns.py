@@ -108,15 +108,14 @@ def words(wanted: Sequence[str], turn: CampaignTurn) -> str:
 def proven(wanted: bool, turn: CampaignTurn) -> str:
     """Look every claim of the answer up in the results of the conversation's searches."""
     del wanted
+    answers = [call for call in turn.calls if call.name == ANSWER]
+    if answers and not answers[-1].result.get("sent"):
+        return "no answer that the campaigns support"
+    given = answers[-1].args["statements"] if answers else [{"text": turn.reply or "-"}]
     evidence = evidence_of(known_results(cast("CampaignState", turn.state)))
-    said = [one for call in turn.calls if call.name == ANSWER for one in call.args.get("statements", ())]
-    sent = [
-        Statement.model_validate(one) for one in said if lacks(turn.reply, str(one.get("text", ""))) == ""
-    ]
-    wrong = [text for one in sent or [Statement(text=turn.reply or "-")] for text in problems(one, evidence)]
-    refused = [call for call in turn.calls if call.name == ANSWER and "error" in call.result]
-    problem = "; ".join(wrong) or (f"{len(refused)} answers were sent back" if refused else "")
-    return problem or unless("were left out" not in turn.reply, "statements were left out")
+    statements = [Statement.model_validate(one) for one in given]
+    wrong = [problem for one in statements for problem in problems(one, evidence)]
+    return "; ".join(wrong) or unless("were left out" not in turn.reply, "statements were left out")
 
 
 def product(turn: CampaignTurn) -> str:

@@ -20,7 +20,7 @@ from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.model_calls import call_model
 
-Ask = Callable[[Route, BaseChatModel], Awaitable[AIMessage]]
+Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 
 
 def routing_request(context: Context, scope: Scope) -> Request:
@@ -47,9 +47,9 @@ async def ask_model(
 async def ask_plainly(request: Request, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
     """Return the model's answer in text, which nobody watches; raises as `ask_model`."""
 
-    async def ask(chosen: Route, model: BaseChatModel) -> AIMessage:
-        del chosen
-        return await call_model(model, sent, partial(model.ainvoke, list(sent), {"tags": ["nostream"]}))
+    async def ask(chosen: Route, model: BaseChatModel) -> tuple[Route, AIMessage]:
+        invoke = partial(model.ainvoke, list(sent), {"tags": ["nostream"]})
+        return chosen, await call_model(model, sent, invoke)
 
     return await _with_failover(request, ask)
 
@@ -63,7 +63,7 @@ async def _with_failover(request: Request, ask: Ask) -> tuple[Route, AIMessage]:
             raise next(iter(failures.values()))
         try:
             model = providers.load(chosen.spec)
-            return replace(chosen, input_budget=input_budget(model)), await ask(chosen, model)
+            return await ask(replace(chosen, input_budget=input_budget(model)), model)
         except StorageDown:
             raise
         except Unavailable as error:
@@ -80,18 +80,23 @@ async def _answer(
     sent: Sequence[AnyMessage],
     tools: Sequence[dict[str, Any]],
     choice: Any,
-) -> AIMessage:
-    """Return the answer to the conversation, or to as much of it as the model can read."""
+) -> tuple[Route, AIMessage]:
+    """Return the answer to the conversation, or to as much of it as the model can read.
+
+    Where the vendor refuses what should fit, the route's budget is what it accepts.
+    """
     # Always as a stream, so that words reach every reader as they come; the offline model has none.
     stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
     bound = model.bind_tools(tools, tool_choice=choice, **stream)
-    limit = input_budget(model) - estimate_tools(tools)
+    tool_tokens = estimate_tools(tools)
+    limit = chosen.input_budget - tool_tokens
     shown = fitted(sent, limit)
     try:
-        return await call_model(model, shown, partial(bound.ainvoke, shown), tools)
+        return chosen, await call_model(model, shown, partial(bound.ainvoke, shown), tools)
     except ContextOverflow:
         # Estimates are wrong by a third, and a window may be smaller than its setting.
         shorter = fitted(sent, min(limit, estimate_messages(shown)) // 2)
         if shorter == shown:
             raise
-        return await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
+        answer = await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
+        return replace(chosen, input_budget=estimate_messages(shorter) + tool_tokens), answer

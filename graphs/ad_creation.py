@@ -8,17 +8,17 @@ a version that a person may activate; nothing is overwritten.
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.state.ads import ad, brief, outline
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.mandatory import compare, mandatory_lines
-from callsheet.state.conversation import turn_starts
+from callsheet.state.conversation import first_requests, turn_starts
+from callsheet.state.state_block import Line, fit
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
@@ -74,7 +74,7 @@ class AdCreation(LoopWorkflow):
         return f"(The script does not say: {', '.join(map(str, unsaid))}.)" if unsaid else ""
 
     def pinned_text(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
-        """Return the newest brief, else the first request."""
+        """Return the newest brief, else the first requests."""
         known = brief_of(state)
         return brief.message(known) if known else super().pinned_text(state, messages)
 
@@ -87,12 +87,12 @@ class AdCreation(LoopWorkflow):
         spot = drafts.spot_s(scope)
         data = {name: version.data for name, version in newest.items()}
         stated = data.get("voices", {}).get("language") or scope.facts["language"]
-        lines = [outline.heading(spot, stated, scope.facts["market"])]
+        lines = [Line(outline.heading(spot, stated, scope.facts["market"]))]
         if newest:
             language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
-            lines += [*outline.stream_lines(newest, active, locked), outline.length_line(timed)]
-        return "\n".join(lines)
+            lines += [*outline.stream_lines(newest, active, locked), Line(outline.length_line(timed))]
+        return fit(lines)
 
     def opening(self, state: AdState) -> str | None:
         """Return the user message for the newest brief, for a run without a message (A52)."""
@@ -127,9 +127,7 @@ def spot_s(state: AdState) -> float:
 
 def _requests(state: AdState) -> list[HumanMessage]:
     """Return a person's messages before the first tool call."""
-    messages = state.get("messages", ())
-    before = takewhile(lambda message: not (isinstance(message, AIMessage) and message.tool_calls), messages)
-    return [one for one in before if isinstance(one, HumanMessage)]
+    return first_requests(state.get("messages", ()))
 
 
 WORKFLOW: Final = AdCreation(REGISTRY.of("ad"))

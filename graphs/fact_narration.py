@@ -29,7 +29,9 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
+from callsheet.state.lessons.materials import by_reference
 from callsheet.state.lessons.outline import outline
+from callsheet.state.lessons.shown_results import without_repetition
 from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
@@ -70,6 +72,10 @@ class FactNarration(WorkflowSpec):
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for data of a stream that no tool could have written."""
         lesson.check_version(stream, data)
+
+    def shown_message(self, state: LessonState, message: AnyMessage) -> AnyMessage:
+        """Return a message with long material by reference, and a result without what is shown elsewhere."""
+        return without_repetition(by_reference(message, state.get("materials", {})))
 
     @property
     def block_streams(self) -> tuple[str, ...]:

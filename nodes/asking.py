@@ -14,13 +14,13 @@ from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, Route, route
 from callsheet.providers.windows import input_budget
 from callsheet.state.context import Context
-from callsheet.state.conversation import calls_of, turn_starts
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
+from callsheet.state.shortening import fitted
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.model_calls import call_model
 
-Ask = Callable[[Route, BaseChatModel], Awaitable[AIMessage]]
+Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 
 
 def routing_request(context: Context, scope: Scope) -> Request:
@@ -47,9 +47,9 @@ async def ask_model(
 async def ask_plainly(request: Request, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
     """Return the model's answer in text, which nobody watches; raises as `ask_model`."""
 
-    async def ask(chosen: Route, model: BaseChatModel) -> AIMessage:
-        del chosen
-        return await call_model(model, sent, partial(model.ainvoke, list(sent), {"tags": ["nostream"]}))
+    async def ask(chosen: Route, model: BaseChatModel) -> tuple[Route, AIMessage]:
+        invoke = partial(model.ainvoke, list(sent), {"tags": ["nostream"]})
+        return chosen, await call_model(model, sent, invoke)
 
     return await _with_failover(request, ask)
 
@@ -63,7 +63,7 @@ async def _with_failover(request: Request, ask: Ask) -> tuple[Route, AIMessage]:
             raise next(iter(failures.values()))
         try:
             model = providers.load(chosen.spec)
-            return replace(chosen, input_budget=input_budget(model)), await ask(chosen, model)
+            return await ask(replace(chosen, input_budget=input_budget(model)), model)
         except StorageDown:
             raise
         except Unavailable as error:
@@ -80,36 +80,23 @@ async def _answer(
     sent: Sequence[AnyMessage],
     tools: Sequence[dict[str, Any]],
     choice: Any,
-) -> AIMessage:
-    """Return the answer to the conversation, or to half of it where it is too long for the model."""
+) -> tuple[Route, AIMessage]:
+    """Return the answer to the conversation, or to as much of it as the model can read.
+
+    Where the vendor refuses what should fit, the route's budget is what it accepts.
+    """
     # Always as a stream, so that words reach every reader as they come; the offline model has none.
     stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
     bound = model.bind_tools(tools, tool_choice=choice, **stream)
-    if estimate_messages(sent) + estimate_tools(tools) > input_budget(model):
-        sent = halve(sent)
+    tool_tokens = estimate_tools(tools)
+    limit = chosen.input_budget - tool_tokens
+    shown = fitted(sent, limit)
     try:
-        return await call_model(model, sent, partial(bound.ainvoke, list(sent)), tools)
+        return chosen, await call_model(model, shown, partial(bound.ainvoke, shown), tools)
     except ContextOverflow:
-        shorter = halve(sent)
-        if len(shorter) == len(sent):
+        # Estimates are wrong by a third, and a window may be smaller than its setting.
+        shorter = fitted(sent, min(limit, estimate_messages(shown)) // 2)
+        if shorter == shown:
             raise
-        return await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
-
-
-def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the conversation in about half of its tokens, without its oldest turns.
-
-    The system prompt, the first user message (the brief) with the answer to it, and the last turn stay. Turns
-    are left out whole, so that results stay with their calls.
-    """
-    starts = turn_starts(sent)
-    if len(starts) <= 1:
-        return list(sent)
-    # Some templates want user and assistant in turn.
-    reply = [
-        one for one in sent[starts[1] - 1 : starts[1]] if isinstance(one, AIMessage) and not calls_of(one)
-    ]
-    head = [*sent[: starts[0] + 1], *reply]
-    limit = estimate_messages(sent) / 2
-    fitting = (start for start in starts[1:-1] if estimate_messages([*head, *sent[start:]]) <= limit)
-    return [*head, *sent[next(fitting, starts[-1]) :]]
+        answer = await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
+        return replace(chosen, input_budget=estimate_messages(shorter) + tool_tokens), answer

@@ -1,6 +1,6 @@
 """Compaction of a thread's model input at the end of a turn; the messages stay complete (A66-A68, A-R12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -12,22 +12,19 @@ from callsheet.nodes.asking import ask_plainly, routing_request
 from callsheet.nodes.node import run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
+from callsheet.providers.windows import DEFAULT_WINDOW
 from callsheet.state import compaction, conversation
 from callsheet.state.answers import sum_of_usage
-from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.compaction import View
 from callsheet.state.context import Context
-from callsheet.state.errors import Refused
+from callsheet.state.errors import CallsheetError, Fenced, StorageDown
+from callsheet.state.tokens import shortened
 from callsheet.state.workflow import Usage, Workflow
-from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.storage.spending import Account
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.model_calls import charge
 
-_VERSIONS: Final = "\n\nLive versions:"
 _QUOTES: Final = "\n\nThe person's own words:\n"
-_RECENT: Final = 5
-"""Versions of a stream in the table."""
 
 
 def view_of(state: Workflow) -> View:
@@ -40,68 +37,75 @@ def lookups_of(workflow: WorkflowSpec) -> frozenset[str]:
     return frozenset(name for name, tool in workflow.tools.items() if not tool.writes)
 
 
+def pinned_text(workflow: WorkflowSpec, state: Workflow, messages: Sequence[AnyMessage]) -> str:
+    """Return what a summary of `messages` leaves word for word; a long text in its beginning and end."""
+    covered = _covered(messages, state.get("summary_upto", ""))
+    most = compaction.within(compaction.MAX_PINNED, _budget(state))
+    return shortened(workflow.pinned_text(state, covered), most)
+
+
 async def compaction_update(
-    workflow: WorkflowSpec,
-    state: Workflow,
-    runtime: Runtime[Context],
-    scope: Scope,
-    streams: Mapping[str, Stream],
+    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], scope: Scope
 ) -> dict[str, Any]:
     """Return the state update of the compaction that is due, if any."""
     room = state.get("context_tokens") or compaction.ContextTokens(used=0, budget=0)
-    due = compaction.compaction(state["messages"], view_of(state), room, lookups_of(workflow))
+    messages = [workflow.shown_message(state, one) for one in state["messages"]]
+    due = compaction.compaction(messages, view_of(state), room, lookups_of(workflow))
     if due is None:
         return {}
     update: dict[str, Any] = {"cleared_upto": due.cleared_upto}
     if not due.summarised:
         return update
-    before = state.get("summary", "").split(_VERSIONS)[0].split(_QUOTES)[0]
-    account = Account(scope.owner, scope.thread, conversation.turn_id(state["messages"]))
+    before = state.get("summary", "").split(_QUOTES)[0]
+    account = Account(scope.owner, scope.thread, conversation.turn_id(messages))
     with charge(account):
-        text, usage = await _summary(runtime, scope, before, due.summarised)
-    quotes = compaction.lost_sentences(_persons(state, due.summarised), text)
-    quoted = _QUOTES + "\n".join(quotes) if quotes else ""
+        text, usage = await _summary(runtime, scope, before, due.summarised, room["budget"])
+    upto = str(due.summarised[-1].id)
+    pinned = pinned_text(workflow, {**state, "summary_upto": upto}, messages)
+    quotes = compaction.lost_sentences(
+        _covered(messages, upto),
+        f"{pinned}\n{text}",
+        compaction.within(compaction.MAX_QUOTES, room["budget"]),
+    )
     return update | {
-        "summary": f"{text}{quoted}{_table(workflow, streams)}",
-        "summary_upto": str(due.summarised[-1].id),
+        "summary": text + (_QUOTES + "\n".join(quotes) if quotes else ""),
+        "summary_upto": upto,
         **({"usage": usage} if usage else {}),
     }
 
 
-def _persons(state: Workflow, newest: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the person's messages that the new summary and the earlier ones cover."""
-    end = next(index for index, one in enumerate(state["messages"]) if one.id == newest[-1].id)
-    return [one for one in state["messages"][: end + 1] if isinstance(one, HumanMessage)]
+def _covered(messages: Sequence[AnyMessage], upto: str) -> list[AnyMessage]:
+    """Return the messages up to the one with this id, which summaries cover; none if none has it."""
+    return list(messages[: len(messages) - len(conversation.messages_after(messages, upto))])
+
+
+def _budget(state: Workflow) -> int:
+    room = state.get("context_tokens")
+    return room["budget"] if room else 0
 
 
 async def _summary(
-    runtime: Runtime[Context], scope: Scope, before: str, messages: Sequence[AnyMessage]
+    runtime: Runtime[Context], scope: Scope, before: str, messages: Sequence[AnyMessage], budget: int
 ) -> tuple[str, Usage | None]:
     """Return the summary by the model, or a plain one where it fails or is the offline model."""
-    text = compaction.transcript(messages)
+    most = compaction.within(compaction.MAX_SUMMARY, budget)
+    before = shortened(before, most)
+    text = compaction.transcript(messages, (budget or DEFAULT_WINDOW) // 2)
     material = f"Summary of what came before:\n{before}\n\n{text}" if before else text
     sent: list[AnyMessage] = [SystemMessage(_prompt()), HumanMessage(material)]
     plain = "\n".join(part for part in (before, compaction.plain_summary(messages)) if part)
+    plain = shortened(plain, most)
     try:
         route, answer = await ask_plainly(routing_request(run_context(runtime), scope), sent)
-    except (Refused, BudgetExceeded):
+    except (StorageDown, Fenced):
+        raise
+    except CallsheetError:
+        # The turn is done, and its result is worth more than a good summary of earlier ones.
         return plain, None
     if route.provider == OFFLINE:
         return plain, None
-    return answer.text.strip() or plain, Usage(**sum_of_usage([answer]))  # type: ignore[typeddict-item]
-
-
-def _table(workflow: WorkflowSpec, streams: Mapping[str, Stream]) -> str:
-    """Return the newest versions of each stream as a table (A-R12); empty without streams."""
-    if not streams:
-        return ""
-    rows = [
-        f"| {name} | {version.id} | {'active' if version.id == stream.active else ''} "
-        f"| {workflow.summary(name, version.data)} |"
-        for name, stream in streams.items()
-        for version in stream.versions[-_RECENT:]
-    ]
-    return "\n".join([_VERSIONS, "| stream | version | active | holds |", "|---|---|---|---|", *rows])
+    written = compaction.limited_summary(answer.text.strip(), most)
+    return written or plain, Usage(**sum_of_usage([answer]))  # type: ignore[typeddict-item]
 
 
 @cache

@@ -14,16 +14,17 @@ from callsheet import storage
 from callsheet.nodes.answer_gate import GatedAnswer, ask_through_gate
 from callsheet.nodes.asking import ask_model, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
-from callsheet.nodes.compacting import lookups_of, view_of
+from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
-from callsheet.state.model_input import model_input, with_state_block
+from callsheet.state.model_input import model_input
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
-from callsheet.state.tokens import estimate_messages
+from callsheet.state.state_block import with_state_block
+from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.spending import Account
@@ -102,7 +103,8 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
+        tools = definitions(workflow.tools)
+        ask = partial(ask_model, routing, tools=tools, choice=choice)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:
@@ -118,7 +120,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
-            **_model_update(sent, gated),
+            **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
             **(_NEW_TURN if fresh else {}),
             **prepared,
             **planned.state,
@@ -148,16 +150,20 @@ async def _sent(
         workflow.prompt(state, scope.artefact),
         history,
         view_of(state),
-        pinned=workflow.pinned_text(state, history),
+        pinned=pinned_text(workflow, state, history),
         lookups=lookups_of(workflow),
     )
     return with_state_block(sent, await planning.state_block(workflow, state, scope))
 
 
-def _model_update(sent: Sequence[AnyMessage], gated: GatedAnswer) -> dict[str, Any]:
-    """Return the provider with its reason, and the tokens as the vendor counts them, or else estimated."""
+def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
+    """Return the provider with its reason, and the tokens as the vendor counts them, or else estimated.
+
+    The vendor counts what was sent; a conversation that had to be shortened counts whole.
+    """
     counted = gated.message.usage_metadata
-    used = counted["total_tokens"] if counted else estimate_messages([*sent, gated.message])
+    whole = counted is not None and estimate <= gated.route.input_budget
+    used = counted["total_tokens"] if counted and whole else estimate + estimate_messages([gated.message])
     return {
         "usage": gated.usage,
         "provider": gated.route.provider,

@@ -39,7 +39,7 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         closing = _closing_message(state, streams, created, lacks_drafts=lacks_drafts)
         if closing := _with_note(workflow, state, closing):
             changed["messages"] = [closing]
-        return changed | await compaction_update(workflow, state, runtime, scope, streams)
+        return changed | await compaction_update(workflow, state, runtime, scope)
 
     return summarizer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
@@ -18,6 +18,7 @@ from langgraph.runtime import Runtime
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
+from callsheet.state.conversation import first_requests
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Plan, Step, StepResult, covers
@@ -125,9 +126,17 @@ class WorkflowSpec(ABC):
         return thread_id
 
     def pinned_text(self, state: Any, messages: Sequence[AnyMessage]) -> str:
-        """Return what stays in the model's input word for word after a compaction: the first request."""
+        """Return what stays in the model's input word for word after a compaction: the first requests.
+
+        `messages` are those that the summary covers.
+        """
         del state
-        return next((one.text for one in messages if isinstance(one, HumanMessage)), "")
+        return "\n\n".join(one.text for one in first_requests(messages))
+
+    def shown_message(self, state: Any, message: AnyMessage) -> AnyMessage:
+        """Return a message as the model is shown it."""
+        del state
+        return message
 
     def state_block(self, state: Any, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
         """Return the artefact as it is now, in a short text for the model; empty for none."""

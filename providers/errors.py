@@ -41,6 +41,9 @@ _POLICY = ("content_policy_violation", "content_filter", "data_inspection_failed
 """Codes and types of a request that the vendor's content policy refuses."""
 _QUOTA = ("insufficient_quota", "exceeded_current_quota_error", "arrearage")
 """Codes and types of a key without credit."""
+_LOADING = ("loading model",)  # llama.cpp's 503 until its model is in memory
+_LOADING_S = 5.0
+"""Seconds to wait for a server that loads its model."""
 _NO_USE_S = 3600.0
 """Seconds to wait where only a person can help: with another key, or more credit."""
 _MAX_WORDS = 300
@@ -147,7 +150,8 @@ class ErrorTranslator:
             else Unavailable(f"{self.title} failed ({status}){detail}", remedy="try again")
         )
         no_credit = status == HTTPStatus.PAYMENT_REQUIRED or _says(error, _QUOTA)
-        failure.retry_after_s = _NO_USE_S if no_credit else _retry_after_s(error.response.headers)
+        usual_s = _LOADING_S if _says(error, _LOADING) else Unavailable.retry_after_s
+        failure.retry_after_s = _NO_USE_S if no_credit else _retry_after_s(error.response.headers, usual_s)
         return failure
 
     def _vendor_message(self, error: openai.APIError) -> str:
@@ -196,8 +200,8 @@ def _says(error: Exception, marks: Sequence[str]) -> bool:
     return any(mark in text.casefold() for mark in marks)
 
 
-def _retry_after_s(headers: Mapping[str, str]) -> float:
-    """Return the seconds to wait by `retry-after-ms`, or `retry-after` in seconds or as a date; else 1."""
+def _retry_after_s(headers: Mapping[str, str], usual_s: float) -> float:
+    """Return the seconds to wait by `retry-after-ms`, or `retry-after` in seconds or as a date."""
     milliseconds, seconds = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     for text, unit in ((milliseconds, 1000.0), (seconds, 1.0)):
         try:
@@ -209,4 +213,4 @@ def _retry_after_s(headers: Mapping[str, str]) -> float:
     try:
         return max(0.0, parsedate_to_datetime(seconds).timestamp() - time.time())
     except ValueError:
-        return Unavailable.retry_after_s
+        return usual_s

@@ -1,4 +1,4 @@
-"""Repair of answers: reasoning is separated from the text, and tool calls are read strictly."""
+"""Repair of answers: reasoning and repeated state blocks leave the text; tool calls are read strictly."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,8 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
+
+from callsheet.state.state_block import EchoCutter, partial_end
 
 REASONING: Final = "reasoning_content"
 """Key of a message's `additional_kwargs`, and field of Kimi's, Qwen's, vLLM's and llama.cpp's API."""
@@ -35,7 +37,10 @@ def own_reasoning(message: BaseMessage, maker: str) -> str:
 
 
 def split_message(message: AIMessage) -> None:
-    """Move the reasoning at the beginning of a complete message's text to `reasoning_content`."""
+    """Move the reasoning at the beginning of a complete message's text to `reasoning_content`.
+
+    A state block that the model repeats is cut.
+    """
     if not isinstance(message.content, str):
         return
     text = message.content
@@ -44,7 +49,8 @@ def split_message(message: AIMessage) -> None:
     splitter = ThinkSplitter()
     shown, thought = splitter.push(opened)
     shown_rest, thought_rest = splitter.flush()
-    message.content = shown + shown_rest
+    cutter = EchoCutter()
+    message.content = cutter.push(shown + shown_rest) + cutter.flush()
     if thought + thought_rest:
         kept = message.additional_kwargs.get(REASONING, "")
         message.additional_kwargs[REASONING] = kept + thought + thought_rest
@@ -68,7 +74,7 @@ class ThinkSplitter:
             self._begin(self._held.lstrip())
         if self._state == "thought":
             before, closed, after = self._held.partition(_CLOSE)
-            certain = len(before) if closed else len(before) - _partial_end(before, _CLOSE)
+            certain = len(before) if closed else len(before) - partial_end(before, _CLOSE)
             thought, self._held = before[:certain], after if closed else before[certain:]
             self._state = "gap" if closed else "thought"
         if self._state == "gap":
@@ -92,7 +98,10 @@ class ThinkSplitter:
 
 
 class StreamRepair:
-    """Repairs the chunks of one stream: reasoning is separated, tool calls are numbered from 0 (A44)."""
+    """Repairs the chunks of one stream: reasoning and repeated state blocks leave the text (A44).
+
+    Tool calls are numbered from 0.
+    """
 
     def __init__(self) -> None:
         self.begun = False
@@ -100,6 +109,7 @@ class StreamRepair:
         self.finished = False
         """The vendor has said why the answer ended."""
         self._splitter = ThinkSplitter()
+        self._cutter = EchoCutter()
         self._numbers: dict[Any, int] = {}
         self._calls: list[dict[str, str]] = []
 
@@ -116,6 +126,7 @@ class StreamRepair:
             if ends:
                 rest, thought_rest = self._splitter.flush()
                 shown, thought = shown + rest, thought + thought_rest
+            shown = self._cutter.push(shown) + (self._cutter.flush() if ends else "")
             message.content = chunk.text = shown
             if thought:
                 message.additional_kwargs[REASONING] = message.additional_kwargs.get(REASONING, "") + thought
@@ -170,8 +181,3 @@ def decode_arguments(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return decoded if isinstance(decoded, dict) else None
-
-
-def _partial_end(text: str, mark: str) -> int:
-    """Return how many characters at the end of `text` may be the beginning of `mark`."""
-    return next((size for size in range(len(mark) - 1, 0, -1) if text.endswith(mark[:size])), 0)

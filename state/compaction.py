@@ -2,7 +2,8 @@
 
 The messages of a thread stay complete. First the results of look-ups are left out, because the state block
 shows what is true now; then the oldest turns are summarised. It starts at 70 % of the budget and ends below
-40 %, so that a provider's prompt cache holds for many turns.
+40 %, so that a provider's prompt cache holds for many turns. Where a window is so small that prompt and tools
+fill it, little would be won at every turn, and it waits until it is worth a change.
 """
 
 import re
@@ -13,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from typing_extensions import TypedDict
 
 from callsheet.state.conversation import calls_of, messages_after, sentences, turn_starts
-from callsheet.state.tokens import estimate_messages
+from callsheet.state.tokens import both_ends, estimate_messages, estimate_text, fitting_length, shortened
 
 MAX_TURNS: Final = 10
 """Most user turns sent in full; beyond it the older ones are summarised (A-R12)."""
@@ -23,12 +24,26 @@ START: Final = 0.7
 """Share of the budget at which compaction starts."""
 END: Final = 0.4
 """Share of the budget at which it ends."""
+MIN_GAIN: Final = 0.15
+"""Least share of the budget that a compaction leaves out."""
 SUMMARY_TOKENS: Final = 800
 """Expected tokens of a summary."""
-MAX_QUOTES: Final = 4_000
-"""Most characters of sentences that a summary repeats word for word."""
+MAX_SUMMARY: Final = SUMMARY_TOKENS * 3 // 2
+"""Most tokens of a summary; a longer one is cut at the end of a sentence."""
+MAX_QUOTES: Final = 600
+"""Most tokens of sentences that a summary repeats word for word."""
+MAX_PINNED: Final = 2_000
+"""Most tokens of the first requests, or of the brief."""
+_PART: Final = 6
+"""Each of these takes a sixth of the budget at most."""
+_MAX_MESSAGE: Final = 600
+"""Most tokens of a message in the material for a summary."""
+_LEAST_MESSAGE: Final = 40
+_MAX_QUOTED: Final = 300
+"""Tokens of a message that are looked through for sentences to repeat; more is material."""
 LEFT_OUT: Final = '{"note": "This earlier result was left out. Call the tool again if it is needed."}'
 """Content that replaces the result of an earlier look-up."""
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 _FIGURE: Final = re.compile(
     r"[^\s,;()\"'“”]{0,60}\d[^\s,;()\"'“”]{0,60}|[^\s,;()\"'“”]{1,60}[@/][^\s,;()\"'“”]{1,60}"
 )
@@ -51,6 +66,11 @@ class ContextTokens(TypedDict):
     budget: int
 
 
+def within(most: int, budget: int) -> int:
+    """Return a limit of tokens, smaller where the model's window is."""
+    return min(most, budget // _PART) if budget else most
+
+
 class Compaction(NamedTuple):
     """One compaction."""
 
@@ -71,14 +91,17 @@ def compaction(
     many = len(starts) > MAX_TURNS
     if not starts or (room["used"] < START * room["budget"] and not many):
         return None
-    cleared = without_results(recent, str(recent[-1].id), lookups)
+    end, budget = str(recent[-1].id), room["budget"]
+    cleared = without_results(recent, end, lookups)
     before = estimate_messages(without_results(recent, view.cleared_upto, lookups))
-    after = estimate_messages(cleared)
-    if not many and before > after and room["used"] - (before - after) <= END * room["budget"]:
-        return Compaction((), str(recent[-1].id))
-    overhead = max(0, room["used"] - before) + SUMMARY_TOKENS
-    kept = _kept_turns(cleared, starts, END * room["budget"] - overhead)
-    return Compaction(recent[: starts[-kept]], str(recent[-1].id)) if len(starts) > kept else None
+    freed = before - estimate_messages(cleared)
+    if not many and freed > 0 and room["used"] - freed <= END * budget:
+        return Compaction((), end)
+    overhead = max(0, room["used"] - before) + within(SUMMARY_TOKENS, budget)
+    kept = _kept_turns(cleared, starts, END * budget - overhead)
+    if len(starts) > kept and (many or estimate_messages(cleared[: starts[-kept]]) >= MIN_GAIN * budget):
+        return Compaction(recent[: starts[-kept]], end)
+    return Compaction((), end) if freed >= MIN_GAIN * budget else None
 
 
 def _kept_turns(messages: Sequence[AnyMessage], starts: Sequence[int], tokens: float) -> int:
@@ -103,16 +126,29 @@ def without_results(messages: Sequence[AnyMessage], upto: str, lookups: Collecti
     ]
 
 
-def transcript(messages: Sequence[AnyMessage]) -> str:
-    """Return the messages as a text for the model that summarises them; results only as far as they fail."""
+def transcript(messages: Sequence[AnyMessage], tokens: int) -> str:
+    """Return the messages as a text of about `tokens` tokens for the model that summarises them.
+
+    Of a long message it has the beginning and the end, of results nothing.
+    """
+    most = max(_LEAST_MESSAGE, min(_MAX_MESSAGE, tokens // max(1, len(messages))))
     lines: list[str] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            lines.append(f"Person: {message.text}")
+            lines.append(f"Person: {shortened(message.text, most)}")
         elif isinstance(message, AIMessage):
-            lines += [f"Assistant: {message.text}"] if message.text else []
+            lines += [f"Assistant: {shortened(message.text, most)}"] if message.text else []
             lines += [f"(The assistant called {call['name']}.)" for call in calls_of(message)]
     return "\n".join(lines)
+
+
+def limited_summary(text: str, tokens: int) -> str:
+    """Return a summary in at most `tokens` tokens, cut at the end of a sentence or a line."""
+    if estimate_text(text) <= tokens:
+        return text
+    start = text[: fitting_length(text, tokens)]
+    ends = [match.end() for match in _SENTENCE_END.finditer(start)]
+    return (start[: ends[-1]] if ends else start).rstrip()
 
 
 def plain_summary(messages: Sequence[AnyMessage]) -> str:
@@ -126,20 +162,30 @@ def plain_summary(messages: Sequence[AnyMessage]) -> str:
     return "\n".join(lines)
 
 
-def lost_sentences(messages: Sequence[AnyMessage], summary: str) -> list[str]:
-    """Return the person's sentences with a number, code or address that a summary lacks."""
-    texts = [one.text for one in messages if isinstance(one, HumanMessage)]
-    every = dict.fromkeys(sentence.strip() for text in texts for sentence in sentences(text))
-    kept: list[str] = []
-    for sentence in reversed([one for one in every if _is_lost(one, summary.casefold())]):
-        if sum(map(len, kept)) + len(sentence) <= MAX_QUOTES:
-            kept.append(sentence)
-    return kept[::-1]
+def lost_sentences(messages: Sequence[AnyMessage], kept: str, tokens: int) -> list[str]:
+    """Return the person's sentences with a number, code or address that the `kept` text lacks."""
+    every = dict.fromkeys(
+        sentence.strip()
+        for one in messages
+        if isinstance(one, HumanMessage)
+        for sentence in _own_sentences(one.text)
+    )
+    lost: list[str] = []
+    for sentence in reversed([one for one in every if _is_lost(one, kept.casefold())]):
+        if sum(map(estimate_text, lost)) + estimate_text(sentence) <= tokens:
+            lost.append(sentence)
+    return lost[::-1]
 
 
-def _is_lost(sentence: str, summary: str) -> bool:
+def _own_sentences(text: str) -> list[str]:
+    """Return the sentences of a message; of a long one those at its beginning and end that are whole."""
+    start, end = both_ends(text, _MAX_QUOTED)
+    return [*sentences(start)[:-1], *sentences(end)[1:]] if end else sentences(start)
+
+
+def _is_lost(sentence: str, kept: str) -> bool:
     figures = (figure.strip(".:!?").casefold() for figure in _FIGURE.findall(sentence))
-    return any(figure not in summary for figure in figures)
+    return any(figure not in kept for figure in figures)
 
 
 def _beginning(text: str, characters: int) -> str:

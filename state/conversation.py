@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import (
@@ -49,6 +50,12 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[tuple[int, list[To
 def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:
     """Return the indexes of the human messages."""
     return [index for index, message in enumerate(messages) if isinstance(message, HumanMessage)]
+
+
+def first_requests(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
+    """Return a person's messages before the first tool call: greetings, and what they want."""
+    before = takewhile(lambda message: not calls_of(message), messages)
+    return [one for one in before if isinstance(one, HumanMessage)]
 
 
 def turn_id(messages: Sequence[BaseMessage]) -> str:

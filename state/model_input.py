@@ -14,9 +14,6 @@ from callsheet.state.answers import MAX_ID, legal_name
 from callsheet.state.compaction import View, without_results
 from callsheet.state.conversation import calls_of, messages_after
 
-STATE_START = "\n\n<state>\n"
-STATE_END = "\n</state>"
-"""Marks of the state block, which the server adds to the last message."""
 NOTHING_LEFT_OUT = View()
 _NO_RESULT = '{"error": "The call was cancelled before it was carried out."}'
 
@@ -41,17 +38,6 @@ def model_input(
     recent = messages_after(messages, view.summary_upto if view.summary else "")
     visible = without_results(recent, view.cleared_upto, lookups)
     return [SystemMessage("\n\n".join(parts)), *valid_history(visible)]
-
-
-def with_state_block(sent: Sequence[AnyMessage], block: str) -> list[AnyMessage]:
-    """Return the input with `block` behind the text of the last message, a person's or a tool's.
-
-    All before is the same as without it, and stays cached in the next round.
-    """
-    if not block:
-        return list(sent)
-    content = f"{sent[-1].text}{STATE_START}{block}{STATE_END}"
-    return [*sent[:-1], sent[-1].model_copy(update={"content": content})]
 
 
 def valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

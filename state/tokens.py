@@ -6,7 +6,8 @@ is used wherever there is one.
 
 import json
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
@@ -27,6 +28,35 @@ def estimate_text(text: str) -> int:
     alphabet_chars = sum(len(part) for part in _ALPHABETS.findall(text))
     others = len(text) - ascii_chars - alphabet_chars
     return -(-ascii_chars // _ASCII_CHARS) + -(-alphabet_chars // _ALPHABET_CHARS) + others
+
+
+def fitting_length(text: str, tokens: int) -> int:
+    """Return how many characters of a text, from its beginning, have at most `tokens` tokens."""
+    most = min(len(text), tokens * _ASCII_CHARS)
+    return bisect_right(range(1, most + 1), tokens, key=lambda length: estimate_text(text[:length]))
+
+
+def shortened(text: str, tokens: int) -> str:
+    """Return the text in about `tokens` tokens: its beginning and its end, with a note between them."""
+    start, end = both_ends(text, tokens)
+    left_out = len(text) - len(start) - len(end)
+    return f"{start}\n[… {left_out} characters left out …]\n{end}" if left_out else text
+
+
+def both_ends(text: str, tokens: int) -> tuple[str, str]:
+    """Return the beginning, two thirds of `tokens`, and the end of a text; all and "" if it fits."""
+    if estimate_text(text) <= tokens:
+        return text, ""
+    start = fitting_length(text, tokens * 2 // 3)
+    end = len(text) - fitting_length(text[::-1], tokens - tokens * 2 // 3)
+    return text[:start], text[end:]
+
+
+def common_limit(sizes: Sequence[int], room: int, least: int) -> int:
+    """Return the largest limit with which the sizes add up to at most `room`; never below `least`."""
+    limits = range(least, max(sizes, default=least) + 1)
+    fitting = bisect_right(limits, room, key=lambda limit: sum(min(size, limit) for size in sizes))
+    return limits[max(0, fitting - 1)] if limits else least
 
 
 def estimate_messages(messages: Iterable[BaseMessage]) -> int:

@@ -1,5 +1,8 @@
 """Compaction of a long conversation in the model's input: when it is due, and what is left."""
 
+import re
+from itertools import pairwise
+
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -10,13 +13,14 @@ from callsheet.state.compaction import (
     ContextTokens,
     View,
     compaction,
+    limited_summary,
     lost_sentences,
     plain_summary,
     transcript,
 )
 from callsheet.state.conversation import turn_starts
-from callsheet.state.model_input import model_input, with_state_block
-from callsheet.state.tokens import estimate_messages, estimate_text, estimate_tools
+from callsheet.state.model_input import model_input
+from callsheet.state.tokens import estimate_messages, estimate_text, estimate_tools, shortened
 
 ROOMY = ContextTokens(used=1_000, budget=100_000)
 FULL = ContextTokens(used=8_000, budget=10_000)
@@ -107,16 +111,6 @@ def test_the_summary_and_the_first_request_stand_in_the_one_system_message():
     assert "word for word" not in model_input("prompt", messages, View("they wished", "a0"))[0].text
 
 
-def test_the_state_goes_behind_the_last_message_and_changes_nothing_before_it():
-    """A65: a person's message or a tool's result; the stored messages stay."""
-    for messages in (turns(1)[:1], turns(1)[:4]):
-        sent = model_input("prompt", messages)
-        shown = with_state_block(sent, "music v2")
-        assert shown[:-1] == sent[:-1]
-        assert shown[-1].text == f"{sent[-1].text}\n\n<state>\nmusic v2\n</state>"
-        assert with_state_block(sent, "") == sent
-
-
 def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
     """A66: phone numbers, prices, codes and addresses survive every summary."""
     said: list[AnyMessage] = [
@@ -124,22 +118,76 @@ def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
         AIMessage("I used 99 words."),
         HumanMessage("It costs 12.50 euros."),
     ]
-    assert lost_sentences(said, "The price is 12.50 euros, call 020 555 0199.") == [
+    assert lost_sentences(said, "The price is 12.50 euros, call 020 555 0199.", MAX_QUOTES) == [
         "Use code SPRING24 at shop.example/deal.",
     ]
-    long: list[AnyMessage] = [HumanMessage(f"{number} {'x' * 1_500}.") for number in range(5)]
-    kept = lost_sentences(long, "")
+    long: list[AnyMessage] = [HumanMessage(f"{number} {'x' * 1_000}.") for number in range(5)]
+    kept = lost_sentences(long, "", MAX_QUOTES)
     assert [one[0] for one in kept] == ["3", "4"]
-    assert sum(map(len, kept)) <= MAX_QUOTES
+    assert sum(map(estimate_text, kept)) <= MAX_QUOTES
+
+
+def test_of_a_long_message_only_whole_sentences_at_its_ends_are_repeated():
+    """A66, B42: material is no wish of the person, and half a sentence is none either."""
+    material = " ".join(f"House {number} has {number} rooms." for number in range(1_000))
+    kept = lost_sentences([HumanMessage(f"Call 555 0199. {material} Say code ELM24.")], "", MAX_QUOTES)
+    assert kept[0] == "Call 555 0199."
+    assert kept[-1] == "Say code ELM24."
+    assert len(kept) < 60
+    assert all(re.fullmatch(r"House (\d+) has \1 rooms\.", one) for one in kept[1:-1])
 
 
 def test_a_transcript_has_the_words_and_the_names_of_calls():
-    assert transcript(turns(1)).splitlines() == [
+    assert transcript(turns(1), 4_000).splitlines() == [
         "Person: wish 0 word",
         "(The assistant called look.)",
         "(The assistant called draft.)",
         "Assistant: done 0",
     ]
+
+
+def test_a_transcript_has_the_ends_of_a_long_message():
+    """A66, B42: pasted material is not sent again to be summarised."""
+    pasted = HumanMessage(f"A lesson for Mia. {'word ' * 40_000} No wolves.")
+    text = transcript([pasted, *turns(1)], 4_000)
+    assert text.startswith("Person: A lesson for Mia.")
+    assert "characters left out" in text
+    assert "No wolves." in text
+    assert estimate_text(text) < 700
+
+
+def test_a_summary_ends_with_a_sentence():
+    """A68: also one without a space behind its dots, or without any sentence."""
+    assert limited_summary("Calm music. A bell. A door.", 5) == "Calm music. A bell."
+    assert limited_summary("甲乙。丙丁。", 4) == "甲乙。"
+    assert limited_summary("word word word word", 2) == "word wor"
+    assert limited_summary("Calm.", 5) == "Calm."
+
+
+def test_the_middle_of_a_long_text_is_left_out():
+    assert shortened("abcd", 1) == "abcd"
+    assert shortened("a" * 40 + "b" * 40, 6) == f"{'a' * 16}\n[… 56 characters left out …]\n{'b' * 8}"
+    assert shortened("字" * 10, 3) == "字字\n[… 7 characters left out …]\n字"
+
+
+def test_where_prompt_and_tools_fill_the_window_it_waits_until_much_is_left_out():
+    """A66: a summary at every turn would cost a call and the cache at every turn."""
+    room = ContextTokens(used=2_900, budget=3_000)
+    view, due = View(), []
+    for count in range(2, 19):
+        messages = turns(count, wish="word " * 60)
+        if done := compaction(messages, view, room, ()):
+            view = View("s", str(done.summarised[-1].id))
+            due.append(count)
+    assert due
+    assert all(later - before >= 3 for before, later in pairwise(due))
+
+
+def test_results_that_free_much_go_even_if_that_is_not_enough():
+    """A66."""
+    room = ContextTokens(used=2_900, budget=3_000)
+    assert compaction(turns(1, look="x" * 4_000), View(), room, {"look"}) == ((), "a0")
+    assert compaction(turns(1, look="x" * 400), View(), room, {"look"}) is None
 
 
 def test_without_a_model_the_beginnings_of_requests_and_answers_are_the_summary():

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from callsheet.nodes.asking import halve
 from callsheet.providers.outages import MAX_REST_S, MIN_REST_S, Outages, outages
 from callsheet.state.errors import ContextOverflow, Limited, Unavailable
+from callsheet.state.shortening import fitted
+from callsheet.state.state_block import with_state_block
+from callsheet.state.tokens import estimate_messages, estimate_text
 from tests.ad_double import call, config
 from tests.chat_double import ChatDouble, Fail, Say
 
@@ -106,7 +108,7 @@ async def test_a_conversation_that_is_too_long_is_sent_in_half_and_stays_whole(g
 
 
 async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered(graph, model):
-    model.script(Say("Hello."), LONG, LONG, Say("Fine."))
+    model.script(Say("Hello."), LONG, LONG, LONG, Say("Fine."))
     await graph.ainvoke(said("Hi"), config())
     with pytest.raises(ContextOverflow) as raised:
         await graph.ainvoke(said("word " * 5000), config())
@@ -115,12 +117,43 @@ async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered
     assert "word word" not in str(model.requests[-1].messages)
 
 
-def test_a_conversation_of_one_turn_cannot_be_halved():
-    one: list[AnyMessage] = [SystemMessage("s"), HumanMessage("x" * 999), AIMessage("y")]
-    assert halve(one) == one
+def test_a_conversation_that_fits_stays_as_it_is():
+    one: list[AnyMessage] = [SystemMessage("s" * 999), HumanMessage("x" * 99), AIMessage("y")]
+    assert fitted(one, 1_000) == one
+    assert fitted(one, 1) == one
 
 
-def test_the_newest_turns_that_fit_into_half_are_kept():
+def test_a_long_first_message_does_not_push_the_newest_turns_out():
+    """A66: of the brief the ends are sent."""
+    turns: list[AnyMessage] = [SystemMessage("s"), HumanMessage(f"Ad for Elm. {'x' * 99_999} Be kind.")]
+    turns += [AIMessage("Ready."), HumanMessage("livelier"), AIMessage("Done."), HumanMessage("thanks")]
+    sent = fitted(turns, 1_000)
+    assert len(sent) == len(turns)
+    assert sent[1].text.startswith("Ad for Elm. xxx")
+    assert "characters left out" in sent[1].text
+    assert sent[1].text.endswith("xxx Be kind.")
+    assert sent[2:] == turns[2:]
+    assert estimate_messages(sent) <= 1_000
+
+
+def test_results_that_were_answered_are_shortened_before_the_newest():
+    """A66: images and the state block stay, and every call keeps its result (X12)."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    turns: list[AnyMessage] = [HumanMessage([{"type": "text", "text": "w " * 2_000}, picture])]
+    for number in range(2):
+        calls = [{"id": f"c{number}", "name": "look", "args": {}}]
+        turns += [AIMessage("", tool_calls=calls), ToolMessage("x" * 4_000, tool_call_id=f"c{number}")]
+    sent = fitted(with_state_block(turns, "music v2"), 1_400)
+    assert len(sent) == len(turns)
+    old, new = (one.text for one in sent if isinstance(one, ToolMessage))
+    assert estimate_text(old) < 50
+    assert 500 < estimate_text(new) < 800
+    assert new.endswith("xxx\n\n<state>\nmusic v2\n</state>")
+    assert sent[0].content[-1] == picture
+    assert estimate_messages(sent) <= 1_400
+
+
+def test_the_newest_turns_that_fit_are_kept():
     turns: list[AnyMessage] = [SystemMessage("s"), HumanMessage("brief")]
     for number in range(6):
         calls = [{"id": f"c{number}", "name": "look", "args": {}}]
@@ -130,5 +163,5 @@ def test_the_newest_turns_that_fit_into_half_are_kept():
             ToolMessage("{}", tool_call_id=f"c{number}"),
             AIMessage("a"),
         ]
-    half = halve(turns)
+    half = fitted(turns, estimate_messages(turns) // 2)
     assert [one.text[:6] for one in half if isinstance(one, HumanMessage)] == ["brief", "wish 4", "wish 5"]

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from callsheet.state.ads.timeline import speaking_time_s, words_that_fit
 from callsheet.state.lessons.outline import outline as lesson
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages.edits import create
-from callsheet.state.pages.outline import MAX_LINES
 from callsheet.state.pages.outline import outline as page
-from callsheet.state.pages.page import Element
+from callsheet.state.pages.page import Element, Page
 from callsheet.state.pages.starter import STARTER
+from callsheet.state.state_block import AIM, MOST, fit
 from callsheet.state.tokens import estimate_text
 from callsheet.state.versions import Version
 from callsheet.storage import Storage
@@ -40,6 +41,10 @@ def track(number: int, text: str, **more: Any) -> dict[str, Any]:
     return {**given, "overlap": 0.0, "speed": 1.0, **more}
 
 
+def shown_page(given: Page, selected: str = "", locked: Collection[str] = ()) -> list[str]:
+    return fit(page(given, selected=selected, locked=locked)).splitlines()
+
+
 def test_an_ad_is_shown_with_a_line_for_each_track_and_effect():
     tracks = [track(0, "Hello."), track(1, "Hi there.", playAfter="start", overlap=0.5, speed=1.2)]
     effects = [
@@ -52,7 +57,8 @@ def test_an_ad_is_shown_with_a_line_for_each_track_and_effect():
         "music": version("music", music, by="anna"),
         "sfx": version("sfx", {"soundFxPrompts": effects}),
     }
-    assert ads.stream_lines(newest, {"voices": "v2", "music": "v1"}, frozenset({"sfx"})) == [
+    lines = ads.stream_lines(newest, {"voices": "v2", "music": "v1"}, frozenset({"sfx"}))
+    assert fit(lines).splitlines() == [
         "voices v2 (active):",
         "- track-0 a/b: Hello.",
         "- track-1 a/b (after start, overlap 0.5 s, speed 1.2): Hi there.",
@@ -64,10 +70,11 @@ def test_an_ad_is_shown_with_a_line_for_each_track_and_effect():
 
 
 def test_of_a_very_long_script_the_beginnings_are_shown():
-    newest = {"voices": version("voices", {"voiceTracks": [track(0, "word " * 600), track(1, "End.")]})}
-    lines = ads.stream_lines(newest, {}, frozenset())
-    assert lines[1].endswith("word … (get_current_state has it all)")
-    assert estimate_text("\n".join(lines)) < 100
+    newest = {"voices": version("voices", {"voiceTracks": [track(0, "word " * 900), track(1, "End.")]})}
+    lines = fit(ads.stream_lines(newest, {}, frozenset())).splitlines()
+    assert lines[1].endswith("… (get_current_state has it all)")
+    assert lines[2].endswith("End.")
+    assert MOST - 30 < estimate_text("\n".join(lines)) <= MOST
 
 
 def test_the_words_that_fit_are_those_that_the_timeline_lets_through():
@@ -88,7 +95,7 @@ def test_the_words_that_fit_are_those_that_the_timeline_lets_through():
 
 def test_a_page_is_shown_as_a_tree_with_what_is_selected_and_locked():
     """C26: "this" is marked."""
-    lines = page(STARTER, selected="heading-1", locked={"section-1"})
+    lines = shown_page(STARTER, selected="heading-1", locked={"section-1"})
     assert lines[0] == "page"
     assert "  section-1 [Hero] (locked)" in lines
     assert '    heading-1 "Say what you offer in one line" (selected by the person)' in lines
@@ -96,7 +103,7 @@ def test_a_page_is_shown_as_a_tree_with_what_is_selected_and_locked():
     assert estimate_text("\n".join(lines)) < 400
     item = Element(id="extra", type="text", content="x")
     root = STARTER.root.model_copy(update={"children": (item,)})
-    assert page(STARTER.model_copy(update={"root": root}), selected="", locked=()) == [
+    assert shown_page(STARTER.model_copy(update={"root": root})) == [
         "page",
         '  extra text "x"',
     ]
@@ -104,14 +111,13 @@ def test_a_page_is_shown_as_a_tree_with_what_is_selected_and_locked():
 
 def test_of_a_large_page_the_upper_levels_are_shown():
     large = STARTER
-    for _ in range(90):
+    for _ in range(180):
         large, _ = create(large, "section-2", NEW, "inside")
-    lines = page(large, selected="", locked=())
-    assert len(lines) <= MAX_LINES + 1
-    assert lines[-1].endswith("more elements: list_elements with parentId shows them.")
-    for _ in range(90):
-        large, _ = create(large, "page", NEW, "inside")
-    assert len(page(large, selected="", locked=())) == MAX_LINES + 1
+    lines = shown_page(large, selected="text-60")
+    assert any("more elements: list_elements with parentId shows them." in line for line in lines)
+    assert any("text-60" in line and line.endswith("(selected by the person)") for line in lines)
+    assert {"  section-1 [Hero]", "  footer-1 [Footer]"} <= {*lines}
+    assert estimate_text("\n".join(lines)) <= MOST
 
 
 def test_a_lesson_is_shown_with_student_material_facts_and_narration():
@@ -150,6 +156,33 @@ def test_a_lesson_is_shown_with_student_material_facts_and_narration():
     ]
     assert lesson({}, choosing=False, reviewing=False) == "Student: nothing known yet"
     assert "It rises" not in lesson({"facts": newest["facts"]}, choosing=False, reviewing=False)
+
+
+@pytest.mark.parametrize("word", ["rises ", "水"])
+def test_a_large_lesson_keeps_every_fact_s_id_and_fits(word: str):
+    """A66, B51: details and beginnings are shortened first, whatever the script."""
+    facts = [{"id": f"f-{n}", "concept": f"Heat {n}", "details": word * 80} for n in range(15)]
+    segments = [{"id": f"s{n}", "duration": 10.0, "narration": word * 90} for n in range(4)]
+    told = {"total_duration": 60, "language": "english", "reading_level": "4.5", "segments": segments}
+    newest = {
+        "source": version("source", {"name": "water.pdf", "text": word * 90}),
+        "facts": version("facts", {"topic": "water", "facts": facts}),
+        "confirmed": version("confirmed", {"facts": facts[:2]}),
+        "narration": version("narration", told),
+    }
+    shown = lesson(newest, choosing=True, reviewing=False)
+    assert estimate_text(shown) <= MOST
+    assert [n for n in range(15) if f"{n + 1}. f-{n} Heat {n}" not in shown] == []
+    assert estimate_text(lesson(newest, choosing=False, reviewing=False)) <= AIM
+
+
+def test_of_very_many_facts_the_last_are_left_out():
+    facts = [{"id": f"f-{n}", "concept": "水" * 30, "details": "x"} for n in range(40)]
+    shown = lesson(
+        {"facts": version("facts", {"topic": "water", "facts": facts})}, choosing=True, reviewing=False
+    )
+    assert estimate_text(shown) <= MOST
+    assert re.search(r"\n… \d+ more facts\nOpen question", shown)
 
 
 async def test_the_model_is_told_what_a_person_changed_by_hand(

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from callsheet.state.model_input import STATE_END, STATE_START
+from callsheet.state.state_block import split_block
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,19 @@ def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> Conversation
     turns: list[Turn] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            turns.append(Turn(_split_state(str(message.text))[0]))
+            turns.append(Turn(split_block(str(message.text))[0]))
         elif isinstance(message, AIMessage) and turns:
             calls = [
                 Call(call["name"], call["args"], results.get(str(call["id"]))) for call in message.tool_calls
             ]
             turns[-1] = Turn(turns[-1].text, (*turns[-1].calls, *calls), str(message.text))
     system = "\n".join(str(message.text) for message in messages if message.type == "system")
-    state = _split_state(str(messages[-1].text))[1] if messages else ""
+    state = split_block(str(messages[-1].text))[1] if messages else ""
     return Conversation(tuple(turns), tools, system, state) if turns else None
 
 
-def _split_state(text: str) -> tuple[str, str]:
-    """Return a message's own text and the state block that the server added to it."""
-    own, mark, block = text.rpartition(STATE_START)
-    return (own, block.removesuffix(STATE_END)) if mark and block.endswith(STATE_END) else (text, "")
-
-
 def _result(message: ToolMessage) -> Mapping[str, Any]:
-    text, _ = _split_state(str(message.text))
+    text, _ = split_block(str(message.text))
     try:
         result = json.loads(text)
     except ValueError:

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.ads.timeline import Timeline, words_that_fit
+from callsheet.state.state_block import NEEDED, Line
 from callsheet.state.versions import Version, created_by_model
 
-MAX_SCRIPT: Final = 2_400
-"""Characters of a script that are shown in full; of a longer one the beginning of each track."""
-_BEGINNING: Final = 80
+_CUT: Final = "… (get_current_state has it all)"
 
 
 def heading(spot_s: float, language: str, market: str) -> str:
@@ -19,16 +18,17 @@ def heading(spot_s: float, language: str, market: str) -> str:
 
 def stream_lines(
     newest: Mapping[str, Version], active: Mapping[str, str | None], locked: frozenset[str]
-) -> list[str]:
+) -> list[Line]:
     """Return the newest version of each stream, with a line for each track and effect."""
-    lines: list[str] = []
+    lines: list[Line] = []
     for name, version in newest.items():
         notes = [
             *([] if created_by_model(version) else ["made by the person"]),
             *(["active"] if active.get(name) == version.id else []),
             *(["locked"] if name in locked else []),
         ]
-        lines.append(f"{name} {version.id}{_in_brackets(notes)}:{_short(name, version)}")
+        about = _about(version.data) if name == "music" else ""
+        lines.append(Line(f"{name} {version.id}{_in_brackets(notes)}:", about))
         lines += _parts(name, version.data)
     return lines
 
@@ -40,27 +40,21 @@ def length_line(timeline: Timeline) -> str:
     return f"Length: {timeline['durationSeconds']:g} s of {timeline['spotSeconds']:g} s, {verdict}."
 
 
-def _short(stream: str, version: Version) -> str:
-    data = version.data
-    return (
-        f" {data['musicProvider']}, {data.get('duration', 0):g} s, {data['musicPrompt']}"
-        if stream == "music"
-        else ""
-    )
+def _about(music: Mapping[str, Any]) -> str:
+    return f" {music['musicProvider']}, {music.get('duration', 0):g} s, {music['musicPrompt']}"
 
 
-def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[str]:
+def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[Line]:
     if stream == "voices":
         yield from _tracks(data["voiceTracks"])
     elif stream == "sfx":
         for effect in data["soundFxPrompts"]:
             place = effect["placement"]
             at = f"{place['type']} {place['index']}" if "index" in place else place["type"]
-            yield f"- {at}, {effect['duration']:g} s: {effect['description']}"
+            yield Line(f"- {at}, {effect['duration']:g} s: ", effect["description"], more="effects")
 
 
-def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    is_short = sum(len(track["text"]) for track in tracks) <= MAX_SCRIPT
+def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     before = "start"
     for track in tracks:
         extras = [
@@ -69,8 +63,8 @@ def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             *([f"speed {track['speed']:g}"] if track["speed"] != 1 else []),
         ]
         before = track["id"]
-        text = track["text"] if is_short else f"{track['text'][:_BEGINNING]}… (get_current_state has it all)"
-        yield f"- {track['id']} {track['voiceId']}{_in_brackets(extras)}: {text}"
+        head = f"- {track['id']} {track['voiceId']}{_in_brackets(extras)}: "
+        yield Line(head, track["text"], need=NEEDED, more="tracks", mark=_CUT)
 
 
 def _in_brackets(notes: Sequence[str]) -> str:

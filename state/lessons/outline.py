@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.lessons.materials import material_id
+from callsheet.state.state_block import Line, fit
 from callsheet.state.versions import Version, created_by_model
 
 _BEGINNING: Final = 160
 """Characters of a text that are shown."""
 MAX_MATERIALS: Final = 20
 """Earlier materials that are shown."""
+_MORE: Final = "facts"
 
 
 def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -> str:
@@ -18,69 +20,75 @@ def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -
     A person is asked for a choice of facts while `choosing`, and for an approval while `reviewing`.
     """
     lines = [
-        _student(newest.get("student")),
+        Line(_student(newest.get("student"))),
         *_material(newest.get("source")),
         *_facts(newest.get("facts"), newest.get("confirmed"), details=choosing),
         *_narration(newest.get("narration")),
     ]
     if choosing:
-        lines.append("Open question: the person is asked which facts the lesson tells.")
+        lines.append(Line("Open question: the person is asked which facts the lesson tells."))
     if reviewing:
-        lines.append("Open question: the person is asked whether the narration is right.")
-    return "\n".join(lines)
+        lines.append(Line("Open question: the person is asked whether the narration is right."))
+    return fit(lines)
 
 
 def earlier_materials(versions: Iterable[Version]) -> Iterator[str]:
     """Yield a line for each material before the newest one."""
     for version in versions:
-        yield f"Earlier material {material_id(version.id)}: {_title(version.data)}"
+        yield f"Earlier material {material_id(version.id)}: {''.join(_title(version.data))}"
 
 
 def _student(version: Version | None) -> str:
     data = version.data if version else {}
     parts = (("age", "child_age"), ("likes", "child_interest"), ("learns best", "learning_style"))
-    listed = [f"{name} {data[key]}" for name, key in parts if data.get(key)]
+    listed = [f"{name} {_begin(str(data[key]))}" for name, key in parts if data.get(key)]
     return f"Student: {', '.join(listed) or 'nothing known yet'}"
 
 
-def _material(version: Version | None) -> Iterator[str]:
+def _material(version: Version | None) -> Iterator[Line]:
     if version:
-        yield f"Material {material_id(version.id)}: {_title(version.data)}"
+        head, text = _title(version.data)
+        yield Line(f"Material {material_id(version.id)}: {head}", text)
 
 
-def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[str]:
+def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[Line]:
     if proposed is None:
         return
     chosen = {fact["id"] for fact in confirmed.data["facts"]} if confirmed else set()
     facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
-    yield f"Facts {proposed.id} about {proposed.data['topic']}:"
+    yield Line(f"Facts {proposed.id} about {_begin(proposed.data['topic'])}:")
     for number, fact in enumerate(facts, 1):
         about = f": {fact['details']}" if details else ""
-        yield f"{number}. {fact['id']} {fact['concept']}{' (chosen)' if fact['id'] in chosen else ''}{about}"
+        note = " (chosen)" if fact["id"] in chosen else ""
+        yield Line(f"{number}. {fact['id']} {_begin(fact['concept'])}{note}", about, more=_MORE)
     proposed_ids = {fact["id"] for fact in facts}
     for fact in confirmed.data["facts"] if confirmed else ():
         if fact["id"] not in proposed_ids:
-            yield f"- {fact['id']} {fact['concept']} (chosen, from the person or an earlier proposal)"
+            head = (
+                f"- {fact['id']} {_begin(fact['concept'])} (chosen, from the person or an earlier proposal)"
+            )
+            yield Line(head, more=_MORE)
 
 
-def _narration(version: Version | None) -> Iterator[str]:
+def _narration(version: Version | None) -> Iterator[Line]:
     if version is None:
         return
     data = version.data
     by = "" if created_by_model(version) else ", changed by the person"
-    yield (
+    yield Line(
         f"Narration {version.id}{by}: {data['total_duration']} s, {data['language'] or 'language unknown'}, "
         f"reading level {data['reading_level']}"
     )
     for one in data["segments"]:
-        yield f"- {one['id']}, {one['duration']:g} s: {_begin(one['narration'])}"
+        yield Line(f"- {one['id']}, {one['duration']:g} s: ", _begin(one["narration"]), need=1)
     for warning in data.get("warnings", ()):
-        yield f"Warning: {_begin(warning)}"
+        yield Line("Warning: ", _begin(warning))
 
 
-def _title(material: Mapping[str, Any]) -> str:
+def _title(material: Mapping[str, Any]) -> tuple[str, str]:
+    """Return name and length of a material, and its beginning."""
     text = material["text"]
-    return f"{material['name']}, {len(text)} characters, begins: {_begin(text)}"
+    return f"{_begin(material['name'])}, {len(text)} characters, begins: ", _begin(text)
 
 
 def _begin(text: str) -> str:

@@ -19,9 +19,8 @@ from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
 
 # Repeatable: the token recognizes a call that is sent again because its reply was lost.
-_CREATE: Final = Script("""
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+_CREATE: Final = Script.with_clock("""
+local now = now_ms()
 local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
 if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
@@ -29,9 +28,8 @@ redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3]
 return now
 """)
 
-_UPDATE_METADATA: Final = Script("""
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+_UPDATE_METADATA: Final = Script.with_clock("""
+local now = now_ms()
 local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata')
 if before[1] ~= ARGV[1] then return -1 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
@@ -41,9 +39,8 @@ if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
 return 1
 """)
 
-_RECORD_EDIT: Final = Script("""
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+_RECORD_EDIT: Final = Script.with_clock("""
+local now = now_ms()
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[1], 'interrupts', ARGV[2], 'updatedMs', now, 'stateUpdatedMs', now)
 redis.call('HDEL', KEYS[1], 'error')
@@ -77,9 +74,8 @@ return 0
 
 
 # A thread created without a graph or an artefact takes those of its first run.
-_BIND: Final = Script("""
-local t = redis.call('TIME')
-local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+_BIND: Final = Script.with_clock("""
+local now = now_ms()
 local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact')
 if not theirs[1] then
   redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now, 'metadata', ARGV[4])

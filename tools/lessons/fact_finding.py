@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,12 +16,14 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
+from callsheet.providers.windows import input_budget
 from callsheet.state import pricing
 from callsheet.state.claims import share, unsupported_claims
-from callsheet.state.errors import Unavailable
+from callsheet.state.errors import ContextOverflow, Unavailable
 from callsheet.state.languages import detect, stated_name
 from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
+from callsheet.state.tokens import estimate_text, fitting_length
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools import structured
 from callsheet.tools.guard.call import Call
@@ -30,7 +33,11 @@ from callsheet.tools.lessons.sources import Source
 from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
-"""Characters a model reads at once, about 20 pages."""
+"""Most characters a model reads at once, about 20 pages."""
+_RESERVE: Final = 6_000
+"""Tokens of prompt, form, facts and corrections beside the material; in a small window, two thirds of it."""
+_LEAST_CHARS: Final = 500
+"""Characters of a part that is not cut again where the model cannot read it."""
 _MIN_SHARE: Final = 0.3
 """Least share of the details' words that the quote has."""
 _SAME_PASSAGE: Final = 0.8
@@ -78,17 +85,18 @@ async def extract_facts(
 ) -> Extraction:
     """Return the facts of a material in the order to teach them, each with its quote.
 
-    A long material is read in parts of `WINDOW_CHARS` characters. Raises what the provider raises.
+    A long material is read in parts that the model can read. Raises what the provider raises.
     """
     language = detect(text) or ""
-    parts = split_windows(text)
     chosen = model_for(model, language)
+    budget = input_budget(chosen)
+    parts = split_windows(text, max(budget // 3, budget - _RESERVE))
     reader = _Reader(chosen, language, preferences or ExtractionPreferences())
     for number, (at, part) in enumerate(parts):
         report(number, len(parts))
         await reader.read(part, at)
     report(len(parts), len(parts))
-    kept = _select_best(distinct(reader.facts), len(parts))
+    kept = _select_best(distinct(reader.facts), sorted(reader.starts))
     first = reader.filled[0].form
     return Extraction(
         topic=first.topic,
@@ -101,16 +109,27 @@ async def extract_facts(
     )
 
 
-def split_windows(text: str) -> list[tuple[int, str]]:
-    """Return (offset, text) parts of at most `WINDOW_CHARS` characters, cut between sentences."""
+def split_windows(text: str, tokens: int) -> list[tuple[int, str]]:
+    """Return (offset, text) parts of at most `tokens` tokens and `WINDOW_CHARS` characters.
+
+    They are cut between paragraphs, else between sentences.
+    """
     parts: list[tuple[int, str]] = []
     at = 0
-    while len(text) - at > WINDOW_CHARS:
-        breaks = [match.end() for match in re.finditer(r"\n\n|(?<=[.!?。])\s", text[at : at + WINDOW_CHARS])]
-        size = breaks[-1] if breaks else WINDOW_CHARS
+    while (fitting := max(1, fitting_length(text[at : at + WINDOW_CHARS], tokens))) < len(text) - at:
+        size = _break_before(text[at : at + fitting])
         parts.append((at, text[at : at + size]))
         at += size
     return [*parts, (at, text[at:])]
+
+
+def _break_before(text: str) -> int:
+    """Return the place of the last paragraph's end in the second half, else of the last sentence's."""
+    for pattern in (r"\n\n", r"(?<=[.!?])\s|(?<=[。！？])"):
+        ends = [match.end() for match in re.finditer(pattern, text)]
+        if ends and ends[-1] > len(text) // 2:
+            return ends[-1]
+    return len(text)
 
 
 @dataclass
@@ -121,24 +140,37 @@ class _Reader:
     language: str
     preferences: ExtractionPreferences
     filled: list[FilledForm[FactSheet]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    """Offset of each part that was read."""
     facts: list[Fact] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     """By concept, the reason."""
 
     async def read(self, part: str, offset: int) -> None:
-        """Add the facts of a part; those that it does not prove are asked for once more."""
+        """Add the facts of a part, or of its halves if it is too long for the model.
+
+        Those that it does not prove are asked for once more.
+        """
         request = self._request(part)
-        sheet = await fill_in(self.model, FactSheet, FACTS_PROMPT, request)
+        try:
+            sheet = await fill_in(self.model, FactSheet, FACTS_PROMPT, request)
+        except ContextOverflow:
+            if len(part) < 2 * _LEAST_CHARS:
+                raise
+            for at, half in split_windows(part, estimate_text(part) * 2 // 3):
+                await self.read(half, offset + at)
+            return
         if not self.filled:
             self.language = stated_name(sheet.form.language) or self.language
         self.filled.append(sheet)
+        self.starts.append(offset)
         review = _Review(part, offset, self.language)
         review.add(sheet.form.facts)
         if review.dropped:
             earlier = [(sheet.form, _correction(review.dropped))]
             try:
                 again = await fill_in(self.model, FactSheet, FACTS_PROMPT, request, earlier)
-            except Unavailable:
+            except (Unavailable, ContextOverflow):
                 # The proven facts are worth more than those that could not be asked for.
                 again = None
             if again:
@@ -238,13 +270,13 @@ def _fact(proposal: FoundFact, passage: Passage, offset: int) -> Fact:
     )
 
 
-def _select_best(facts: Sequence[Fact], parts: int) -> list[Fact]:
+def _select_best(facts: Sequence[Fact], starts: Sequence[int]) -> list[Fact]:
     """Return the 15 most confident facts in their order, spread over the parts of the material."""
-    limit = math.ceil(MAX_FACTS / parts) + 1
+    limit = math.ceil(MAX_FACTS / len(starts)) + 1
     counts: Counter[int] = Counter()
     selected: set[str] = set()
     for fact in sorted(facts, key=lambda fact: -fact.confidence):
-        part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
+        part = bisect_right(starts, fact.source.start if fact.source else 0)
         counts[part] += 1
         if counts[part] <= limit and len(selected) < MAX_FACTS:
             selected.add(fact.id)

@@ -16,7 +16,6 @@ from callsheet.graphs.loop import LoopWorkflow
 from callsheet.state.ads import ad, brief, outline
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
-from callsheet.state.ads.mandatory import compare, mandatory_lines
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import Line, fit
 from callsheet.state.workflow import DraftMade
@@ -52,14 +51,18 @@ class AdCreation(LoopWorkflow):
             "spotSeconds": f"{spot_s(state):g}",
         }
 
-    def brief_text(self, state: AdState) -> str:
-        """Return what the brief says of client, format and context, else the requests before any draft."""
+    def brief_texts(self, state: AdState) -> tuple[str, str]:
+        """Return the person's texts since the newest brief: of a brief, client, format and context."""
+        texts = [str(one.text) for one in state.get("messages", ()) if isinstance(one, HumanMessage)]
         if known := brief_of(state):
-            return "\n".join((known["clientDescription"], known["format"], known["additionalContext"]))
-        return "\n".join(one.text for one in _requests(state))
+            opening = brief.message(known)
+            later = [*takewhile(lambda text: text != opening, reversed(texts))][::-1]
+            fields = (known["clientDescription"], known["format"], known["additionalContext"])
+            texts = ["\n".join(fields), *later]
+        return "\n".join(texts[:-1]), "".join(texts[-1:])
 
-    def closing_note(self, state: AdState, text: str) -> str:
-        """Name the lines of the brief that the turn's last script lacks and the closing text leaves out."""
+    def closing_note(self, state: AdState) -> str:
+        """Name the lines that the person wants spoken and the turn's last script lacks."""
         messages = state.get("messages", ())
         start = turn_starts(messages)[-1:]
         results = [
@@ -69,9 +72,7 @@ class AdCreation(LoopWorkflow):
         ]
         written = [result for result in results if "versionId" in result]
         missing = written[-1].get("missing", ()) if written else ()
-        lines = [line for line in mandatory_lines(self.brief_text(state)) if str(line) in missing]
-        unsaid = compare(lines, text, "english").missing
-        return f"(The script does not say: {', '.join(map(str, unsaid))}.)" if unsaid else ""
+        return f"(The script does not say: {', '.join(missing)}.)" if missing else ""
 
     def pinned_text(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
         """Return the newest brief, else the first requests."""

@@ -76,7 +76,7 @@ def _closing_message(
 def _with_note(workflow: WorkflowSpec, state: Workflow, closing: AIMessage | None) -> AIMessage | None:
     """Return the closing message with the workflow's note, if there is one; None for an unchanged message."""
     last = closing or state["messages"][-1]
-    note = workflow.closing_note(state, last.text) if _has_no_calls(last) else ""
+    note = workflow.closing_note(state) if _has_no_calls(last) else ""
     if not note or note in last.text:
         return closing
     return AIMessage(f"{last.text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)

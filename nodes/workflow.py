@@ -153,14 +153,14 @@ class WorkflowSpec(ABC):
         del state
         return {}
 
-    def brief_text(self, state: Any) -> str:
-        """Return the person's brief as written, for tools that compare their work with it; empty for none."""
+    def brief_texts(self, state: Any) -> tuple[str, str]:
+        """Return what the person wrote before this turn and for it, for tools that compare their work."""
         del state
-        return ""
+        return "", ""
 
-    def closing_note(self, state: Any, text: str) -> str:
-        """Return what the person should know of this turn and the closing `text` does not say; or ""."""
-        del state, text
+    def closing_note(self, state: Any) -> str:
+        """Return what the person should know of this turn, to be added to its closing text; or ""."""
+        del state
         return ""
 
     def opening(self, state: Any) -> str | None:
@@ -253,6 +253,7 @@ class WorkflowSpec(ABC):
         info = runtime.execution_info
         task = info.task_id if info else ""
         plan = state.get("plan")
+        brief, request = self.brief_texts(state)
         return Scope(
             owner=str(configurable.get(OWNER_KEY) or LOCAL),
             thread=thread,
@@ -263,9 +264,10 @@ class WorkflowSpec(ABC):
             plan=plan["id"] if plan else "",
             epoch=int(configurable.get(EPOCH_KEY) or 0),
             facts=self.facts(state),
-            brief=self.brief_text(state),
+            brief=brief,
+            request=request,
             has_answer=self.has_answer(state),
-            made=tuple(item["stream"] for item in state.get("created", [])),
+            made=tuple((item["stream"], item["versionId"]) for item in state.get("created", [])),
             selected=self.selected_part(state),
             model=context.get("model") or context.get("provider") or state.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),

@@ -46,19 +46,83 @@ async def test_what_a_script_lacks_of_the_brief_is_told_to_the_model_which_write
     assert [version.data["voiceTracks"][0]["text"] for version in versions] == [SHORT, FULL]
 
 
-async def test_after_two_rewrites_the_person_is_told_what_is_missing(graph, model):
-    """A51: by the closing words, if the model does not name it."""
+async def test_after_two_rewrites_the_person_is_told_once_what_is_missing(graph, model):
+    """A51, A64: at the end of the reply, whatever the model says of it; later turns are silent about it."""
     scripts = [script(number, f"{SHORT} {number}") for number in range(4)]
-    state = await turn(graph, model, *scripts, Say("All done. The code RIDE20 is left out."))
+    claim = "The script says the code RIDE20."
+    state = await turn(graph, model, *scripts, Say(claim))
     results = [result for _, result in tool_messages(state)]
     assert [result["missing"] for result in results] == [MISSING] * 4
     assert ["again with it" in result["suggestion"] for result in results] == [True, True, False, False]
-    assert "tell the person" in results[2]["suggestion"]
-    assert state["messages"][-1].text == (
-        f"All done. The code RIDE20 is left out.\n\n(The script does not say: {MISSING[0]}.)"
-    )
+    assert "end of your answer" in results[2]["suggestion"]
+    note = f"(The script does not say: {', '.join(MISSING)}.)"
+    assert state["messages"][-1].text == f"{claim}\n\n{note}"
     state = await turn(graph, model, Say("You are welcome."), messages=[HumanMessage("Thanks")])
     assert state["messages"][-1].text == "You are welcome.", "the next turn has no script"
+    state = await turn(graph, model, script(5, f"{SHORT}!"), Say("Yes!"), messages=[HumanMessage("livelier")])
+    assert state["messages"][-1].text == "Yes!"
+    assert not {"missing", "check", "suggestion"} & set(tool_messages(state)[-1][1])
+
+
+GYM = {"clientDescription": "Elm Gym. From $49 a month. Call 555 010 0199."}
+NUMBER = "Call five five five, oh one oh, oh one nine nine."
+
+
+async def test_a_later_message_changes_what_must_be_spoken(graph, model):
+    """A51, A64: what it replaces is to be judged by the model, what it adds is compared."""
+
+    async def ask(number, text, wish):
+        said = [HumanMessage(wish)]
+        state = await turn(graph, model, script(number, text), Say("Done."), messages=said)
+        result = tool_messages(state)[-1][1]
+        return result.get("missing", []), result.get("check", []), state["messages"][-1].text
+
+    opened = await turn(graph, model, script(1, f"Elm. Forty-nine dollars. {NUMBER}"), Say("Ok."), brief=GYM)
+    assert not {"missing", "check"} & set(tool_messages(opened)[-1][1])
+    cheaper = f"Elm. Thirty-nine dollars. {NUMBER}"
+    assert await ask(2, cheaper, "The price is now $39 instead.") == ([], ["price $49"], "Done.")
+    lost = ["phone number 555 010 0199"]
+    note = f"Done.\n\n(The script does not say: {lost[0]}.)"
+    assert await ask(3, "Elm. Thirty-nine dollars.", "Take the phone number out") == (lost, [], note)
+    assert await ask(4, "Elm! Thirty-nine dollars.", "more lively") == ([], [], "Done.")
+    added = ["exact words “No fees”", "code FIT25"]
+    missing, check, reply = await ask(5, "Elm! $39.", 'It must say "No fees" and the code FIT25')
+    assert (missing, check) == (added, [])
+    assert reply == f"Done.\n\n(The script does not say: {', '.join(added)}.)"
+
+
+async def test_what_only_may_be_wanted_is_never_claimed_missing(graph, model):
+    """A51."""
+    form = (
+        "A shop.\nBudget: $5,000\nLegal: none\nSales grew 12% last year.\nMandatory: mention the brand twice"
+    )
+    spoken = "Minimum spend twenty dollars. Over eighteens only. Ends May thirty-first, twenty twenty-six."
+    given = {"brief": {"clientDescription": form}}
+    state = await turn(graph, model, script(1, "A shop."), Say("Done."), **given)
+    [(_, result)] = tool_messages(state)
+    assert result["check"] == ["legal line “mention the brand twice”", "price $5,000", "price 12%"]
+    assert "missing" not in result
+    assert "again" not in result["suggestion"]
+    assert state["messages"][-1].text == "Done."
+    legal = "Elm Wine. Legal: Minimum spend $20. Over 18s only. Ends 31 May 2026."
+    state = await turn(graph, model, script(2, spoken), Say("Done."), brief={"clientDescription": legal})
+    assert not {"missing", "check"} & set(tool_messages(state)[-1][1])
+
+
+async def test_what_is_to_be_checked_is_said_once_in_a_turn(graph, model):
+    """A51: an obedient model writes no script after script in another language."""
+    given = {"brief": {"clientDescription": "Ulmen Buch. Nur 19,99 €.", "language": "german"}}
+    spoken = "Nur neunzehn Euro neunundneunzig."
+    scripts = [script(number, f"{spoken} Los{'!' * number}") for number in range(3)]
+    state = await turn(graph, model, *scripts, Say("Fertig."), **given)
+    assert [result.get("check") for _, result in tool_messages(state)] == [["price 19,99 €"], None, None]
+
+
+async def test_variations_are_compared_with_the_script_before_them_all(graph, model):
+    """A51, A77."""
+    calls = [each for number in (1, 2) for each in script(number, f"{SHORT} {number}").calls]
+    state = await turn(graph, model, Say(calls=calls), Say("Done."))
+    assert [result["missing"] for _, result in tool_messages(state)] == [MISSING, MISSING]
 
 
 async def test_the_suggestion_names_length_and_missing_lines_together(graph, model):

@@ -1,24 +1,30 @@
 """Lines that a brief wants spoken: contacts, prices, dates, codes, legal lines; and those a script lacks.
 
 Figures, addresses and codes are found by their form, legal lines by the marks that briefs give them. The
-comparison is generous: a number may be spoken in digits or English words, an address letter by letter. In
-other languages a number may be spelled in words that are not known, so it is to be checked, not missing.
+comparison is generous: a number may be spoken in digits or English words, an address letter by letter. Only
+what is sure is missing; what may be background, or spoken in words that are not known, is to be checked.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, Literal, NamedTuple
 
-from callsheet.state.claims import MONTHS, share, unsupported_claims
+from callsheet.state.ads import marks
+from callsheet.state.claims import share, unsupported_claims
 from callsheet.state.languages import detect
 from callsheet.state.number_words import cardinal, digit_tokens
 
 Kind = Literal["phone number", "address", "price", "date", "code", "legal line", "exact words"]
+_FIGURES: Final = frozenset({"price", "date", "code"})
 MAX_LINES: Final = 20
-"""Most lines of a brief that are compared."""
+"""Most lines of a text that are compared."""
+_MAX_PARTS: Final = 100
+"""Most contacts and quotations of a text that are looked at."""
+_MAX_CHARS: Final = 400
+"""Most characters of a legal line."""
 _MIN_SHARE: Final = 0.7
 """Least share of a legal line's words that a script has."""
 _MIN_DIGITS: Final = 3
@@ -26,52 +32,95 @@ _MIN_DIGITS: Final = 3
 _PHONE_DIGITS: Final = (7, 15)
 _MAX_GAP: Final = 2
 """Most words between two parts of a number, as in "four dollars and ninety-nine cents"."""
-_FILES: Final = frozenset({"pdf", "doc", "docx", "xlsx", "pptx", "wav", "jpg", "jpeg", "png", "txt", "zip"})
+_MONTHS_OF_YEAR: Final = 12
 _CONNECTORS: Final = frozenset({"dot", "point", "slash", "dash", "hyphen", "at", "www", "http", "https"})
-
-_ADDRESS: Final = re.compile(
-    r"(?<![\w@.-])(?:https?://)?[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,4}\.[a-z]{2,24}(?![\w@-])"
-    r"(?:/[^\s,;)\"”]{0,200})?"
-)
-_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
-_PHONE: Final = re.compile(
-    r"(?<![\w.,/:+(-])[+(]{0,2}\d(?:(?:[ ()/-]{1,3}|\.(?=\d\d))?\d){6,14}(?!\w|[.,]\d)"
-)
-_SHORT_PHONE: Final = re.compile(
-    r"\b(?:call|dial|phone|tel|telephone)\b\.?:? {1,3}(\d[\d -]{1,20}\d)|(?<!\w)(1-8\d\d-[A-Z0-9-]{4,14})",
+_NO_DOMAINS: Final = frozenset({"js", "py", "md", "ai", "ps", "ts"})
+"""Ends of file names that are countries' domains, too."""
+_VAGUE_AMOUNTS: Final = frozenset({"half", "quarter", "third", "double", "free", "dozen", "grand"})
+_NONE: Final = re.compile(
+    r"(?:none|n/?a|tb[acd]|nothing|nil|no|not applicable|no legal \w+|no disclaimer)"
+    r"(?: (?:required|needed|necessary|yet))?\W*",
     re.IGNORECASE,
 )
-_UNITS: Final = (
-    r"percent|per cent|zł|kč|lei|dollars?|euros?|pounds?|baht|บาท|元|円|원|USD|EUR|GBP|THB|PLN|CZK|RON|INR"
-)
-_PRICE: Final = re.compile(
-    r"(?:[$€£¥₹฿₫₽₺₩]|\b(?:USD|EUR|GBP|THB|PLN|CZK|RON|INR|IDR|VND|Rp) ?)\d++(?:[.,]\d++)*+"
-    rf"|(?<![\d.,])\d++(?:[.,]\d++)*+ ?(?:[$€£¥₹฿₫₽₺₩%]|(?:{_UNITS})(?!\w))",
+_INSTRUCTION: Final = re.compile(
+    r"(?:please )?(?:add|avoid|begin|close|do|don[’']t|end|feature|finish|include|insert|keep|make|mention"
+    r"|name|never|place|play|put|read|repeat|say|see|show|speak|start|state|tell|use|we)\b",
     re.IGNORECASE,
 )
-_MONTH_NAMES: Final = "|".join(f"{name.title()}|{name[:3].title()}" for name in MONTHS)
-_DATE: Final = re.compile(
-    r"(?<![\w./-])(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})(?!\w)"
-    rf"|(?<!\w)\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH_NAMES})(?!\w)"
-    rf"|(?<!\w)(?:{_MONTH_NAMES})\.? \d{{1,2}}(?:st|nd|rd|th)?(?!\w)"
-)
-_CODE: Final = re.compile(
-    r"(?:\b(?i:code|código|codice|kod|kód|cod|mã)\b|โค้ด|รหัส|优惠码|代码):?\s{0,3}[\"'“‘]?([A-Z0-9][A-Z0-9-]{2,19})(?!\w)"
-)
-_YEARS: Final = re.compile(r"\d{4} ?[-–/] ?\d{4}")
-_LABEL: Final = re.compile(
-    r"\b(?:legal|disclaimer|t&cs?|terms|mandatory|must include|must say|must be said|small print)\b"
-    r"[^:\n.]{0,25}:[ \t]*\n?[ \t]*([^\n]+)",
-    re.IGNORECASE,
-)
+_LEGAL_LABELS: Final = frozenset(label for labels in marks.LEGAL.values() for label in labels.split(", "))
+_WISH_LABELS: Final = frozenset(marks.WISHES.split(", "))
+_LABEL_END: Final = re.compile(r"[:：]| [-–—] ")
+_NEXT_LABEL: Final = re.compile(r"\w{1,20}(?: \w{1,20}){0,3}: ")
+_BULLET: Final = re.compile(r"^[-–—•*]\s*")
+_ASIDE: Final = re.compile(r"\([^()\n]{0,60}\)")
+_SENTENCE: Final = re.compile(r"(?<=[.!?。])(?<!Tel\.)(?<!No\.)(?<!Nr\.)\s+")
 _VERBATIM: Final = re.compile(
-    r"\b(?:must say|must include|must mention|must be said|verbatim|word for word|say exactly)\b"
+    r"\b(?:must say|must include|must mention|must be said|verbatim|word for word|say exactly|disclaimer)\b"
     r"[^\"“\n]{0,60}[\"“]([^\"”\n]{3,400})[\"”]",
     re.IGNORECASE,
 )
-_TERMS: Final = re.compile(r"\bt&cs?\b|\bterms (?:and|&) conditions\b|\bterms apply\b", re.IGNORECASE)
-_SENTENCE: Final = re.compile(r"(?<=[.!?。])\s+|\n+")
-_NEXT_LABEL: Final = re.compile(r"\w{1,20}(?: \w{1,20})?: ")
+_TERMS: Final = re.compile(r"(?<!\w)(?:t&cs?|terms(?: (?:and|&) conditions)?) apply\b", re.IGNORECASE)
+
+_ADDRESS: Final = re.compile(
+    r"(?<![A-Za-z0-9_@.-])(?:https?://)?[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,4}\.[a-z]{2,24}(?![A-Za-z0-9_@-])"
+    r"(?:/[^\s,;)\"”]{0,200})?"
+)
+_SURE_HOST: Final = re.compile(
+    r"^www\.|\.(?:(?:com|co|org|net)(?:\.[a-z]{2})?|info|biz|io|app|shop|store|example)$"
+)
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_PHONE: Final = re.compile(
+    r"(?<![A-Za-z0-9,/+(-])(?<!\d[.:])[+(]{0,2}\d(?:(?:[ ()/-]{1,3}|\.(?=\d\d))?\d){6,14}"
+    r"(?![A-Za-z0-9]|[.,]\d)"
+)
+_SHORT_PHONE: Final = re.compile(
+    rf"\b(?:{marks.CALLS})\b\.?:? {{1,3}}(\d[\d -]{{1,20}}\d)(?![\w-])|(?<!\w)(1-8\d\d-[A-Z0-9-]{{4,14}})",
+    re.IGNORECASE,
+)
+_SURE_PHONE: Final = re.compile(r"[+0(]|1[ -]?8\d\d")
+_CALL: Final = re.compile(rf"\b(?:{marks.CALLS})\b", re.IGNORECASE)
+_SIGN: Final = r"[$€£¥₹฿₫₽₺₩]"
+_MONEY: Final = rf"(?:(?-i:{marks.CURRENCIES})|{marks.UNITS})"
+_NUMBER: Final = r"\d++(?:[.,]\d++)*+"
+_PRICE: Final = re.compile(
+    rf"(?:(?:(?<![A-Za-z])[A-Z]{{1,2}})?{_SIGN}|(?<![A-Za-z])(?-i:{marks.CURRENCIES})(?![A-Za-z])) ?{_NUMBER}"
+    r"(?: ?(?:k|m|bn|thousand|million|billion)\b)?"
+    rf"|(?<![\d.,]){_NUMBER}(?:,-)? ?(?:[%¢]|{_SIGN}|{_MONEY}(?![A-Za-zÀ-ž]))",
+    re.IGNORECASE,
+)
+_SHARE: Final = re.compile(r"%|per ?cent|prozent", re.IGNORECASE)
+_BEFORE_OFFER: Final = re.compile(r"\b(?:from|only|just|price[sd]?|costs?)\W{0,2}$", re.IGNORECASE)
+_AFTER_OFFER: Final = re.compile(
+    r"\s?(?:off\b|discount\b|an? (?:month|week|day|year|night)\b|per\b|each\b|/)", re.IGNORECASE
+)
+_OFFER_CHARS: Final = 12
+"""Characters beside a price that show an offer."""
+_CALL_CHARS: Final = 25
+"""Characters before a phone number that show that one may call it."""
+_MONTH_NUMBERS: Final = {
+    **{name: at for names in marks.MONTHS.values() for at, name in enumerate(names.split(), 1)},
+    **{name[:3]: at for at, name in enumerate(marks.MONTHS["english"].split(), 1)},
+}
+_ENGLISH_MONTHS: Final = "|".join(
+    f"{name.title()}|{name[:3].title()}" for name in marks.MONTHS["english"].split()
+)
+_OTHER_MONTHS: Final = "|".join(
+    name for language, names in marks.MONTHS.items() if language != "english" for name in names.split()
+)
+_DATE: Final = re.compile(
+    r"(?<![\w./-])(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](?:\d\d){1,2})(?!\w)"
+    rf"|(?<!\w)\d{{1,2}}(?:st|nd|rd|th|er|º|\.)? (?:of |de )?(?:{_ENGLISH_MONTHS}|(?i:{_OTHER_MONTHS}))(?!\w)"
+    rf"|(?<!\w)(?:{_ENGLISH_MONTHS})\.? \d{{1,2}}(?:st|nd|rd|th)?(?!\w)"
+    r"|(?<!\d)\d{1,2}(?:[月월] ?| tháng )\d{1,2}(?!\d)[日号號일]?"
+)
+_CODE: Final = re.compile(
+    rf"(?i:(?<!zip )(?<!post)(?<!post )(?<!area )(?:{marks.CODES}))"
+    r"(?: [^\W\d_]{1,15}(?=[ :]))?(?:(?![A-Za-z])|(?<![A-Za-z]))[ :：]{0,2}\s{0,3}[\"'“‘„]?"
+    r"([A-Z][A-Z0-9-]{2,19}|[A-Za-z]{1,18}\d[A-Za-z0-9-]{0,18}|\d[A-Z0-9-]{2,19})(?![A-Za-z0-9])"
+)
+_YEARS: Final = re.compile(r"\d{4} ?[-–/] ?\d{4}")
+_PLURAL: Final = re.compile(r"(?:(?<=teen)|(?<=-one))s\b")
+"""Ends of number words such as "over eighteens"."""
 
 
 class MandatoryLine(NamedTuple):
@@ -80,6 +129,8 @@ class MandatoryLine(NamedTuple):
     kind: Kind
     text: str
     """As the brief writes it."""
+    is_sure: bool = True
+    """False if it may be background, or a description of what is to be said."""
 
     def __str__(self) -> str:
         quoted = f"“{self.text}”" if self.kind in {"legal line", "exact words"} else self.text
@@ -91,68 +142,142 @@ class Comparison(NamedTuple):
 
     missing: tuple[MandatoryLine, ...]
     check: tuple[MandatoryLine, ...]
-    """Those that may be spoken in words that are not known here."""
+    """Those that may be background, or spoken in words that are not known here."""
 
 
 def mandatory_lines(brief: str) -> list[MandatoryLine]:
-    """Return what a brief wants spoken, in the order of kinds; at most `MAX_LINES`."""
-    lines = chain(_legal_lines(brief), _contacts(brief), _figures(brief))
-    by_text: dict[str, MandatoryLine] = {}
-    for line in lines:
-        by_text.setdefault(line.text.casefold(), line)
-    return [*by_text.values()][:MAX_LINES]
+    """Return what a brief wants spoken, in the order of kinds; at most `MAX_LINES`.
+
+    A part of a quoted or legal line, an address or a phone number is not listed again.
+    """
+    contacts = [*islice(chain(_contacts(brief), _codes(brief)), _MAX_PARTS)]
+    kept: dict[str, MandatoryLine] = {}
+    for line in chain(_quoted_lines(brief), _legal_lines(brief, contacts), contacts, _figures(brief)):
+        text = line.text.casefold()
+        if not any(text in longer for longer, one in kept.items() if one.kind not in _FIGURES):
+            kept.setdefault(text, line)
+        if len(kept) == MAX_LINES:
+            break
+    return [*kept.values()]
+
+
+def due_lines(earlier: str, request: str, previous: str | None) -> list[MandatoryLine]:
+    """Return the lines that a turn's script is compared with.
+
+    Those are the lines of the turn's request, and what the texts before it want and the `previous` script
+    says: its gaps were told in their turn. None stands for no script. A person who names another value of a
+    kind, or one that is spoken already, may want the change.
+    """
+    new, old = mandatory_lines(request), mandatory_lines(earlier)
+    if previous is not None:
+        speech = _Speech(previous)
+        new = [line._replace(is_sure=line.is_sure and not speech.has(line)) for line in new]
+        old = [line for line in old if speech.has(line)]
+    kinds, texts = {line.kind for line in new}, {line.text.casefold() for line in new}
+    old = [line for line in old if line.text.casefold() not in texts]
+    return [*(line._replace(is_sure=line.is_sure and line.kind not in kinds) for line in old), *new]
 
 
 def compare(lines: Sequence[MandatoryLine], script: str, language: str) -> Comparison:
-    """Return the lines that a script in this language lacks, and those that a person has to check."""
+    """Return the lines that a script in this language lacks, and those that are to be checked."""
     speech = _Speech(script)
     absent = [line for line in lines if not speech.has(line)]
-    unsure = [line for line in absent if _is_unsure(line, language)]
-    return Comparison(tuple(line for line in absent if line not in unsure), tuple(unsure))
+    missing = tuple(line for line in absent if line.is_sure and _is_comparable(line, speech, language))
+    return Comparison(missing, tuple(line for line in absent if line not in missing))
 
 
-def _is_unsure(line: MandatoryLine, language: str) -> bool:
-    """Return True if the line may be there in the words of another language."""
-    if line.kind == "legal line":
-        return detect(line.text) not in ({language, None} if language == "english" else {language})
-    return language != "english" and line.kind != "exact words"
+def _is_comparable(line: MandatoryLine, speech: "_Speech", language: str) -> bool:
+    """Return False if the line may be there in words that are not known."""
+    english = language == "english"
+    if line.kind in {"legal line", "exact words"} and not english and _digits(line.text):
+        return False
+    match line.kind:
+        case "exact words":
+            return True
+        case "legal line":
+            return detect(line.text) in ({language, None} if english else {language})
+        case "price":
+            # "Half off" and "five grand" are prices, too.
+            return english and not speech.has_amounts
+        case _:
+            return english
 
 
-def _legal_lines(brief: str) -> Iterator[MandatoryLine]:
-    quoted = [match[1].strip() for match in _VERBATIM.finditer(brief)]
-    yield from (MandatoryLine("exact words", text) for text in quoted)
-    for match in _LABEL.finditer(brief):
-        for sentence in _SENTENCE.split(match[1].strip()):
-            if _NEXT_LABEL.match(sentence):
-                break
-            text = sentence.strip('"“” ')
-            if any(map(str.isalpha, text)) and not any(text in one or one in text for one in quoted):
-                yield MandatoryLine("legal line", text)
-    for sentence in _SENTENCE.split(brief):
-        if _TERMS.search(sentence) and not _LABEL.search(sentence):
-            yield MandatoryLine("legal line", sentence.strip())
+def _quoted_lines(brief: str) -> Iterator[MandatoryLine]:
+    yield from (MandatoryLine("exact words", match[1].strip()) for match in _VERBATIM.finditer(brief))
+
+
+def _legal_lines(brief: str, contacts: Sequence[MandatoryLine]) -> Iterator[MandatoryLine]:
+    # The words around a contact are not its own: a script may say "ring" for "call".
+    others = [*contacts, *islice(_quoted_lines(brief), _MAX_PARTS)]
+    for line in _labelled_lines(brief):
+        if len(line.text) <= _MAX_CHARS and not any(one.text in line.text for one in others):
+            yield line
+    yield from (MandatoryLine("legal line", match[0]) for match in _TERMS.finditer(brief))
+
+
+def _labelled_lines(brief: str) -> Iterator[MandatoryLine]:
+    """Yield the sentences behind a label, to the end of its paragraph or list."""
+    label, is_filled = "", False
+    for paragraph in filter(None, map(str.strip, brief.splitlines())):
+        if is_filled and not _BULLET.match(paragraph):
+            label = ""
+        for sentence in _SENTENCE.split(_BULLET.sub("", paragraph, count=1)):
+            head, *rest = _LABEL_END.split(sentence, maxsplit=1)
+            name = " ".join(_ASIDE.sub("", head).strip("*_# ").casefold().split())
+            text = sentence
+            if name in _LEGAL_LABELS or name in _WISH_LABELS:
+                label, is_filled, text = name, False, "".join(rest)
+            elif _NEXT_LABEL.match(sentence):
+                label = ""
+            text = text.strip('"“”* ')
+            is_filled = is_filled or bool(text)
+            if label and any(map(str.isalnum, text)) and not _NONE.fullmatch(text):
+                yield MandatoryLine("legal line", text, _is_sentence(text, label))
+
+
+def _is_sentence(text: str, label: str) -> bool:
+    """Return True for words to speak, False if they may describe them."""
+    return not _INSTRUCTION.match(text) and (label in _LEGAL_LABELS or text[-1] in ".!?。")
 
 
 def _contacts(brief: str) -> Iterator[MandatoryLine]:
-    yield from (MandatoryLine("address", match[0].rstrip(".")) for match in _EMAIL.finditer(brief))
+    for match in _EMAIL.finditer(brief):
+        yield MandatoryLine("address", match[0].rstrip("."), is_sure=False)
     for match in _ADDRESS.finditer(brief):
         text = match[0].rstrip(".")
-        if text.rpartition(".")[2] not in _FILES:
-            yield MandatoryLine("address", text)
+        host = text.partition("://")[2] or text
+        host = host.partition("/")[0].casefold()
+        end = host.rpartition(".")[2]
+        is_sure = bool(_SURE_HOST.search(host))
+        if is_sure or "://" in text or (len(end) == 2 and end not in _NO_DOMAINS):  # noqa: PLR2004
+            # A pasted link is often a reference.
+            yield MandatoryLine("address", text, is_sure and "://" not in text)
     fewest, most = _PHONE_DIGITS
     for match in _PHONE.finditer(brief):
         text = match[0]
         other = _DATE.fullmatch(text) or _YEARS.fullmatch(text) or _PRICE.match(brief, match.start())
         if not other and fewest <= len(_digits(text)) <= most:
-            yield MandatoryLine("phone number", text)
+            before = brief[max(0, match.start() - _CALL_CHARS) : match.start()]
+            yield MandatoryLine("phone number", text, bool(_SURE_PHONE.match(text) or _CALL.search(before)))
     for match in _SHORT_PHONE.finditer(brief):
         yield MandatoryLine("phone number", match[1] or match[2])
 
 
+def _codes(brief: str) -> Iterator[MandatoryLine]:
+    for match in _CODE.finditer(brief):
+        yield MandatoryLine("code", match[1], bool(_digits(match[1])))
+
+
 def _figures(brief: str) -> Iterator[MandatoryLine]:
-    yield from (MandatoryLine("price", match[0].strip()) for match in _PRICE.finditer(brief))
-    yield from (MandatoryLine("date", match[0]) for match in _DATE.finditer(brief))
-    yield from (MandatoryLine("code", match[1]) for match in _CODE.finditer(brief))
+    for match in _PRICE.finditer(brief):
+        before = brief[max(0, match.start() - _OFFER_CHARS) : match.start()]
+        is_offer = _AFTER_OFFER.match(brief, match.end()) or (
+            _BEFORE_OFFER.search(before) and not _SHARE.search(match[0])
+        )
+        yield MandatoryLine("price", match[0].strip(), bool(is_offer))
+    # A date may be spoken as a holiday, or as a day of the week.
+    yield from (MandatoryLine("date", match[0], is_sure=False) for match in _DATE.finditer(brief))
 
 
 @dataclass(frozen=True)
@@ -170,12 +295,23 @@ class _Speech:
     @cached_property
     def tokens(self) -> list[str]:
         """Its words with English number words as digits."""
-        return digit_tokens(self.text)
+        return digit_tokens(_PLURAL.sub("", self.text))
 
     @cached_property
     def letters_and_numbers(self) -> str:
         """As `letters`, with English number words as digits."""
         return "".join(token for token in self.tokens if token not in _CONNECTORS)
+
+    @cached_property
+    def evidence(self) -> str:
+        """The text, and the text with English number words as digits, and with cardinals for ordinals."""
+        cardinals = " ".join(cardinal(word) for word in self.text.casefold().split())
+        return "\n".join((self.text, " ".join(self.tokens), cardinals))
+
+    @cached_property
+    def has_amounts(self) -> bool:
+        """True if it may say any amount."""
+        return any(token[0].isdigit() or token in _VAGUE_AMOUNTS for token in self.tokens)
 
     @cached_property
     def digits(self) -> str:
@@ -193,13 +329,20 @@ class _Speech:
         """Return whether a line is spoken, as far as its form shows."""
         match line.kind:
             case "legal line":
-                return share(line.text, self.text) >= _MIN_SHARE
+                # English number words as digits; of other scripts, tokens may be parts of words.
+                folded = " ".join(_Speech(line.text).tokens) if line.text.isascii() else line.text
+                return self._has_words(line.text) or self._has_words(folded)
             case "address" | "code" | "exact words":
                 return self._has_letters(line.text)
             case "date":
                 return self._has_date(line.text)
             case _:
                 return self._has_number(line.text) or (line.text[0] == "1" and self._has_letters(line.text))
+
+    def _has_words(self, text: str) -> bool:
+        """Return whether most words are spoken, apart from numbers that are."""
+        rest = re.sub(r"\d++", lambda match: "" if self._has_number(match[0]) else match[0], text)
+        return share(rest, self.evidence) >= _MIN_SHARE
 
     def _has_letters(self, text: str) -> bool:
         plain = _Speech(re.sub(r"^https?://|\bwww\.", "", text.casefold()))
@@ -212,23 +355,26 @@ class _Speech:
             # A number with its country's code may be spoken without it.
             forms.add(digits[4:])
         row = any(form in self.digits for form in forms if len(form) >= _MIN_DIGITS)
-        return row or any(not unsupported_claims(figure, [self.text]) for figure in forms if figure)
+        return row or any(self._has_figure(form) for form in forms if form)
+
+    def _has_figure(self, figure: str) -> bool:
+        return not unsupported_claims(figure, [self.evidence])
 
     def _has_date(self, text: str) -> bool:
-        speech = " ".join(cardinal(word) for word in self.text.casefold().split())
         numbers = [int(part) for part in re.findall(r"\d+", text)]
-        month = next((at for at, name in enumerate(MONTHS, 1) if name[:3] in text.casefold()), 0)
+        month = next((at for name, at in _MONTH_NUMBERS.items() if name in text.casefold()), 0)
         pairs = [(numbers[0], month)] if month else [(numbers[-1], numbers[-2]), (numbers[0], numbers[1])]
         pairs += [] if month else [(numbers[1], numbers[0])]
         return any(
-            not unsupported_claims(str(day), [speech]) and _has_month(named, speech)
+            self._has_figure(str(day)) and self._has_month(named)
             for day, named in pairs
-            if 1 <= named <= len(MONTHS)
+            if 1 <= named <= _MONTHS_OF_YEAR
         )
 
-
-def _has_month(month: int, speech: str) -> bool:
-    return MONTHS[month - 1][:3] in speech or not unsupported_claims(str(month), [speech])
+    def _has_month(self, month: int) -> bool:
+        speech = self.text.casefold()
+        named = any(name in speech for name, at in _MONTH_NUMBERS.items() if at == month)
+        return named or self._has_figure(str(month))
 
 
 def _digits(text: str) -> str:

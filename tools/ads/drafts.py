@@ -1,14 +1,14 @@
 """The five tools of an audio ad (A1-A23, A-R5): each reads, or writes one version of one stream."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.ads import ad
 from callsheet.state.ads.brief import language_name
-from callsheet.state.ads.mandatory import compare, mandatory_lines
+from callsheet.state.ads.mandatory import compare, due_lines
 from callsheet.state.ads.timeline import ROUNDING_S, Timeline, speaking_time_s
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
@@ -29,8 +29,12 @@ _REWRITE: Final = (
     "The brief wants `missing` spoken. Write the script again with it, unless it is background or the person "
     "wants it left out."
 )
-_NAME_MISSING: Final = "Do not write the script again for `missing`; tell the person that it is not said."
-_CHECK: Final = "See whether the script says `check` in words of its language; if not, write it again."
+_LEAVE_MISSING: Final = (
+    "Do not write the script again for `missing`; the end of your answer will name it to the person."
+)
+_CHECK: Final = (
+    "`check` was not recognised in the script; judge if it is said in other words, background or forgotten."
+)
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
 
@@ -248,7 +252,8 @@ async def _write(
     current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
     timed = {"status": "draft", **_length(stream, current, call.scope)}
     if stream == "voices":
-        timed = _with_missing_lines(timed, data, call.scope)
+        earlier = _script_before(streams["voices"].versions, call.scope)
+        timed = _with_missing_lines(timed, data, call.scope, earlier)
     parent = restored_version(streams[stream].versions, data)
     return await call.write(stream, data, parent=parent, result=timed)
 
@@ -258,17 +263,36 @@ def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timelin
     return ad.timeline(current, language=language, spot_s=spot_s(scope))
 
 
-def _with_missing_lines(result: Mapping[str, Any], data: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-    """Return a draft's result with what the brief wants spoken and the script does not say."""
-    script = "\n".join(str(track["text"]) for track in data["voiceTracks"])
-    comparison = compare(mandatory_lines(scope.brief), script, script_language(data, scope))
-    names = {name: [*map(str, lines)] for name, lines in comparison._asdict().items() if lines}
-    if not names:
-        return {**result}
-    rewrites = scope.made.count("voices")
-    wish = _CHECK if "missing" not in names else _REWRITE if rewrites < MAX_REWRITES else _NAME_MISSING
-    suggestion = " ".join(part for part in (str(result.get("suggestion") or ""), wish) if part)
-    return {**result, **names, "suggestion": suggestion}
+def _script_before(versions: Sequence[Version], scope: Scope) -> str | None:
+    """Return the newest script from before this turn; None for none."""
+    made = {name for stream, name in scope.made if stream == "voices"}
+    earlier = [one for one in versions if one.id not in made and one.batch != scope.run]
+    return _script(earlier[-1].data) if earlier else None
+
+
+def _script(data: Mapping[str, Any]) -> str:
+    return "\n".join(str(track["text"]) for track in data["voiceTracks"])
+
+
+def _with_missing_lines(
+    result: Mapping[str, Any], data: Mapping[str, Any], scope: Scope, earlier: str | None
+) -> dict[str, Any]:
+    """Return a draft's result with what the person wants spoken and the script does not say.
+
+    What is to be checked is only said with a turn's first script, or a model would write on and on.
+    """
+    lines = due_lines(scope.brief, scope.request, earlier)
+    missing, check = compare(lines, _script(data), script_language(data, scope))
+    rewrites = [stream for stream, _ in scope.made].count("voices")
+    wishes = [str(result["suggestion"])] if "suggestion" in result else []
+    names = {}
+    if missing:
+        names["missing"] = [*map(str, missing)]
+        wishes.append(_REWRITE if rewrites < MAX_REWRITES else _LEAVE_MISSING)
+    if check and not rewrites:
+        names["check"] = [*map(str, check)]
+        wishes.append(_CHECK)
+    return {**result, **names, **({"suggestion": " ".join(wishes)} if wishes else {})}
 
 
 def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:

@@ -32,11 +32,13 @@ class Scope:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about the artefact: for an ad `language`, `market`, `spotSeconds`."""
     brief: str = ""
-    """The person's brief, whose contacts, figures and legal lines a script must say; empty for none."""
+    """Text of the person from before this turn, whose contacts, figures and legal lines a script must say."""
+    request: str = ""
+    """Text of the person for this turn; a script must say the same of it."""
     has_answer: bool = False
     """True if a person has written since the artefact's question was put to them last."""
-    made: tuple[str, ...] = ()
-    """Streams of the versions that this turn made in earlier plans, in order."""
+    made: tuple[tuple[str, str], ...] = ()
+    """Stream and id of the versions that this turn made in earlier plans, in order."""
     selected: str = ""
     """Part of the artefact that the person has selected, meant by "this"; empty for none (C2, C26)."""
     model: str = ""

@@ -12,9 +12,11 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
-from callsheet.state.claims import MONTHS, share, unsupported_claims
+from callsheet.state.claims import share
+from callsheet.state.figures import has_number
 from callsheet.state.languages import detect
-from callsheet.state.number_words import cardinal, digit_tokens
+from callsheet.state.names import MONTHS
+from callsheet.state.number_words import digit_tokens
 
 Kind = Literal["phone number", "address", "price", "date", "code", "legal line", "exact words"]
 MAX_LINES: Final = 20
@@ -212,23 +214,23 @@ class _Speech:
             # A number with its country's code may be spoken without it.
             forms.add(digits[4:])
         row = any(form in self.digits for form in forms if len(form) >= _MIN_DIGITS)
-        return row or any(not unsupported_claims(figure, [self.text]) for figure in forms if figure)
+        return row or any(has_number(self.text, figure) for figure in forms if figure)
 
     def _has_date(self, text: str) -> bool:
-        speech = " ".join(cardinal(word) for word in self.text.casefold().split())
+        speech = self.text.casefold()
         numbers = [int(part) for part in re.findall(r"\d+", text)]
         month = next((at for at, name in enumerate(MONTHS, 1) if name[:3] in text.casefold()), 0)
         pairs = [(numbers[0], month)] if month else [(numbers[-1], numbers[-2]), (numbers[0], numbers[1])]
         pairs += [] if month else [(numbers[1], numbers[0])]
         return any(
-            not unsupported_claims(str(day), [speech]) and _has_month(named, speech)
+            has_number(speech, str(day)) and _has_month(named, speech)
             for day, named in pairs
             if 1 <= named <= len(MONTHS)
         )
 
 
 def _has_month(month: int, speech: str) -> bool:
-    return MONTHS[month - 1][:3] in speech or not unsupported_claims(str(month), [speech])
+    return MONTHS[month - 1][:3] in speech or has_number(speech, str(month))
 
 
 def _digits(text: str) -> str:

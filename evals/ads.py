@@ -15,7 +15,9 @@ from callsheet.state.ads import ad, brief
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.mandatory import compare, mandatory_lines
 from callsheet.state.ads.timeline import Timeline
-from callsheet.state.claims import MONTHS, content, number, share, unsupported_claims
+from callsheet.state.claims import Evidence, content, share, unproven_claims
+from callsheet.state.figures import number
+from callsheet.state.names import MONTHS
 from callsheet.state.number_words import cardinal, digit_tokens
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
@@ -208,7 +210,8 @@ def language(wanted: str, turn: AdTurn) -> str:
 def mandatory(wanted: bool, turn: AdTurn) -> str:
     """Find what the brief wants spoken: legal lines, contacts, prices, dates, codes."""
     del wanted
-    lines = mandatory_lines(ad_creation.WORKFLOW.brief_text({"messages": [], "brief": brief_of(turn.task)}))
+    _, brief = ad_creation.WORKFLOW.brief_texts({"messages": [], "brief": brief_of(turn.task)})
+    lines = mandatory_lines(brief)
     missing = compare(lines, _script(turn.after), _language(turn)).missing
     return unless(not missing, f"not said: {', '.join(map(str, missing))}")
 
@@ -236,12 +239,8 @@ def promises_from_brief(wanted: bool, turn: AdTurn) -> str:
 
 
 def _unsupported(turn: AdTurn) -> list[str]:
-    facts = [_brief_text(turn), _spoken(_brief_text(turn))]
-    return [
-        one
-        for line in _script(turn.after).split("\n")
-        for one in unsupported_claims(line, facts, _language(turn))
-    ]
+    evidence = Evidence((_brief_text(turn), _spoken(_brief_text(turn))), language=_language(turn))
+    return [one for line in _script(turn.after).split("\n") for one in unproven_claims(line, evidence).wrong]
 
 
 def _is_month(word: str) -> bool:

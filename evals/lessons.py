@@ -14,7 +14,7 @@ from callsheet.state import languages
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
 from callsheet.state.lessons.narration import KINDS, Narration, Sentence
-from callsheet.state.lessons.proof import sentence_problem, untold_facts
+from callsheet.state.lessons.proof import Background, sentence_problem, untold_facts
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
 from callsheet.storage.artefacts.artefacts import NewVersion
@@ -217,14 +217,15 @@ def proven(wanted: bool, turn: LessonTurn) -> str:
         str(given.get("child_interest") or ""),
         str(given.get("child_age") or ""),
     ]
+    background = Background(tuple(known), tuple(facts.values()), told.language)
     sentences = [one for segment in told.segments for one in segment.sentences]
     wrong = [
-        f"“{one.text}” {problem}"
+        f"“{one.text}” {problem.reason}"
         for one in sentences
-        if (problem := sentence_problem(one, facts, known, told.language))
+        if (problem := sentence_problem(one, facts, background)) and problem.sure
     ]
     wrong += [warning for warning in told.warnings if warning.startswith("left out of the ")]
-    wrong += [f"“{facts[one].concept}” is not told" for one in untold_facts(sentences, facts)]
+    wrong += [f"“{facts[one].concept}” is not told" for one in untold_facts(sentences, facts, background)]
     return "; ".join(wrong)[:500]
 
 

@@ -8,6 +8,7 @@ a version that a person may activate; nothing is overwritten.
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage

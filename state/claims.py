@@ -1,116 +1,95 @@
 """Claims that can be looked up: the figures and names of a text, and its words shared with another text.
 
 Nothing here understands a text. A figure, a date or a name either occurs in the texts that are to support it
-or does not; inflected names and figures in another spelling count as the same.
+or does not; rounded numbers, inflected names and other spellings count as the same. What may occur in a form
+that is not recognised, such as a number in words or an abbreviation, is doubtful, not wrong.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-from callsheet.state.number_words import spelled_numbers
+from callsheet.state.figures import (
+    all_numbers,
+    figure_values,
+    figures,
+    is_scaled,
+    readings,
+    unproven_figures,
+    unproven_numbers,
+)
+from callsheet.state.names import (
+    COMMON,
+    MONTHS,
+    WEEKDAYS,
+    WORD,
+    first_names,
+    folded_name,
+    names,
+    vocabulary,
+    without_possessive,
+)
 
-_FIGURE: Final = re.compile(r"\d++(?:[.,]\d++)*+")
-_GROUPED: Final = re.compile(r"(?<!\d)\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,4}(?!\d)")
-"""Thousands parted by blanks."""
-_WORD: Final = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff])++(?:['’](?:[^\W\d_]|[\u0900-\u0dff])++)*+")
 _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]++"
 )
 """Scripts that are compared by pairs of characters: their words have no blanks, or short stems."""
-_STARTERS: Final = frozenset('.!?…:;—–"“”„«»()[]¿¡•|\n。！？')
-"""Signs after which a capital letter may only begin a sentence, a title or a quotation."""
-_COMMON_TEXT: Final = """
-a about after all also an and any are as at be because been before being but by can could did do does
-each even ever every for from get had has have he her here him his how i if in into is it its just know
-let like look made make many may me more most much must my no not now of off oh ok on one only or other
-our out over own said say see she should so some such than that the their them then there these they
-this those through to too two under up us use used very was way we well were what when where which while
-who whose why will with would yes yet you your mom mum dad tv mr mrs ms
-"""
-_COMMON: Final = frozenset(_COMMON_TEXT.split())
-"""English words that prove nothing, and that capitals do not make a name."""
-MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october"),
-    *("november", "december"),
-)
-_CAPITALISED_NOUNS: Final = frozenset({"german"})
-"""Languages whose capital letters show no names."""
-_ROUND: Final = frozenset({100.0, 1e3, 1e6, 1e9, 1e12})
-_LARGEST_USUAL: Final = 12
-"""Number words up to here, as in "two main ideas", are no claims."""
+_IN_WORDS: Final = 20
+"""Numbers up to here are often written in words."""
+_LARGE: Final = 1000
+"""Numbers from here on are never written in words, but for round ones."""
 _STEM: Final = 5
 _MIN_WORD: Final = 3
-_MIN_PREFIX: Final = 4
-_LONGEST_ENDING: Final = 3
 _MIN_SHARED: Final = 2
 
 
-def figures(text: str) -> list[str]:
-    """Return the numbers in a text as written; thousands may be grouped by commas or dots."""
-    return _FIGURE.findall(text)
+@dataclass(frozen=True)
+class Evidence:
+    """Texts that are to support a sentence."""
+
+    passages: tuple[str, ...]
+    """The texts that the sentence repeats."""
+    known: tuple[str, ...] = ()
+    """More texts whose figures and names it may use."""
+    named: tuple[str, ...] = ()
+    """More texts whose names alone it may use."""
+    language: str = "english"
+    """The sentence's."""
+    same_language: bool = True
+    """False if the texts are in another language, so that only digits can be compared."""
+
+    @property
+    def numbers(self) -> frozenset[float]:
+        """The numbers that a sentence may use."""
+        return frozenset().union(*map(all_numbers, (*self.passages, *self.known)))
 
 
-def number(figure: str) -> float | None:
-    """Return a number as written in English: commas stand between thousands."""
-    plain = figure.replace(",", "")
-    try:
-        return float(plain)
-    except ValueError:
-        return None
+@dataclass(frozen=True)
+class Unproven:
+    """Figures and names that no text supports, as written."""
+
+    wrong: tuple[str, ...]
+    doubtful: tuple[str, ...]
+    """Those that a text may have in a form that is not recognised."""
 
 
-def numbers(text: str) -> set[float]:
-    """Return the values of the numbers in a text, read as English."""
-    return {value for figure in figures(text) if (value := number(figure)) is not None}
-
-
-def names(text: str, language: str = "english") -> list[str]:
-    """Return the words whose capital letter shows a name: not those that may only begin a sentence.
-
-    Empty for scripts without capital letters, and for German, where every noun has one.
-    """
-    if language in _CAPITALISED_NOUNS:
-        return []
-    result: dict[str, None] = {}
-    end = -1
-    for match in _WORD.finditer(text):
-        between = text[max(end, 0) : match.start()]
-        starts = end < 0 or not _STARTERS.isdisjoint(between) or " -" in between
-        end = match.end()
-        word = _without_possessive(match[0])
-        plain = re.split("['’]", word, maxsplit=1)[0].casefold()
-        if word[0].isupper() and not starts and plain not in _COMMON:
-            result[word] = None
-    return [*result]
-
-
-def unsupported_claims(sentence: str, facts: Iterable[str], language: str = "english") -> list[str]:
-    """Return the figures and names of a sentence that no fact has, as written; dates are both."""
-    known = _known("\n".join(facts))
-    wrong = [figure for figure in figures(sentence) if not _readings(figure) & known.numbers]
-    if wrong:
-        grouped = {
-            part
-            for each in _GROUPED.findall(sentence)
-            if _join_groups(each) in known.numbers
-            for part in figures(each)
-        }
-        wrong = [figure for figure in wrong if figure not in grouped]
-    if language == "english":
-        wrong = [*_wrong_figures(sentence, wrong, known), *_unknown_words(sentence, known)]
-    lookup = (word for word in names(sentence, language) if not _is_known(word, known, language))
-    return list(dict.fromkeys([*wrong, *lookup]))
+def unproven_claims(sentence: str, evidence: Evidence) -> Unproven:
+    """Return the figures and names of a sentence that its texts do not have; dates are both."""
+    sentence = unicodedata.normalize("NFKC", sentence)
+    wrong, doubtful = _unproven_numbers(sentence, evidence)
+    if evidence.same_language:
+        sure, unsure = _unproven_names(sentence, evidence)
+        wrong, doubtful = [*wrong, *sure], [*doubtful, *unsure]
+    return Unproven(tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(doubtful)))
 
 
 def content(text: str) -> frozenset[str]:
     """Return the content of a text for comparison: stems of words, pairs of characters, years and amounts."""
     pairs = {run[at : at + 2] for run in _UNSPACED.findall(text) for at in range(len(run) - 1)}
-    words = (_without_possessive(word).casefold() for word in _WORD.findall(_UNSPACED.sub(" ", text)))
-    stems = {_stem(word) for word in words if len(word) >= _MIN_WORD and word not in _COMMON}
-    amounts = {f"{value:g}" for figure in figures(text) for value in _readings(figure) if value > 9}  # noqa: PLR2004
+    words = (without_possessive(word).casefold() for word in WORD.findall(_UNSPACED.sub(" ", text)))
+    stems = {_stem(word) for word in words if len(word) >= _MIN_WORD and word not in COMMON}
+    amounts = {f"{value:g}" for figure in figures(text) for value in readings(figure) if value > 9}  # noqa: PLR2004
     return frozenset(pairs | stems | amounts)
 
 
@@ -129,79 +108,37 @@ def states(sentence: str, concept: str, details: str) -> bool:
     return bool(own & topic) or len(own & rest) >= min(_MIN_SHARED, len(rest)) > 0
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The claims that texts support."""
-
-    numbers: frozenset[float]
-    words: frozenset[str]
-    """Folded."""
-
-
-@lru_cache(maxsize=16)
-def _known(text: str) -> _Known:
-    values = {value for figure in figures(text) for value in _readings(figure)}
-    values |= {joined for each in _GROUPED.findall(text) if (joined := _join_groups(each)) is not None}
-    values |= {value for each in spelled_numbers(text) for value in each}
-    words = frozenset(_without_possessive(word).casefold() for word in _WORD.findall(text))
-    return _Known(frozenset(values), words)
+def _unproven_numbers(sentence: str, evidence: Evidence) -> tuple[list[str], list[str]]:
+    """Return the numbers that are wrong, and those that are doubtful."""
+    known = evidence.numbers
+    if evidence.language == "english" and evidence.same_language:
+        return unproven_numbers(sentence, known), []
+    amounts = {value for text in evidence.passages for value in figure_values(text)}
+    in_words = bool(evidence.passages) and max(amounts, default=0) <= _IN_WORDS
+    limit = _LARGE if in_words else _IN_WORDS + 1
+    unproven = [one for one in unproven_figures(sentence, known) if not is_scaled(one, known)]
+    doubtful = [one for one in unproven if max(readings(one)) < limit]
+    return [one for one in unproven if one not in doubtful], doubtful
 
 
-def _readings(figure: str) -> frozenset[float]:
-    """Return the values that a figure may have: 1,500 is fifteen hundred or one and a half."""
-    english, european = number(figure), _european(figure)
-    values = {value for value in (english, european) if value is not None}
-    return frozenset(values or {float(part) for part in re.split(r"[.,]", figure)})
+def _unproven_names(sentence: str, evidence: Evidence) -> tuple[list[str], list[str]]:
+    """Return the names that are wrong, and those that are doubtful."""
+    language = evidence.language
+    texts = [vocabulary(text) for text in (*evidence.passages, *evidence.known, *evidence.named)]
+    months = {month for at, month in enumerate(MONTHS, 1) if at in evidence.numbers}
 
+    def is_known(name: str) -> bool:
+        word = folded_name(name)
+        return word in months or any(text.has_name(word, language) for text in texts)
 
-def _european(figure: str) -> float | None:
-    """Return a number with dots between thousands and a decimal comma; None if it is none."""
-    integer, comma, decimals = figure.partition(",")
-    first, *groups = integer.split(".")
-    if "," in decimals or "." in decimals or any(len(group) != 3 for group in groups):  # noqa: PLR2004
-        return None
-    return float(f"{first}{''.join(groups)}{'.' * bool(comma)}{decimals}")
-
-
-def _join_groups(grouped: str) -> float:
-    return float("".join(_FIGURE.findall(grouped)))
-
-
-def _wrong_figures(sentence: str, wrong: Sequence[str], known: _Known) -> Iterator[str]:
-    """Yield the figures that are wrong even as part of a spelled number, such as 1.5 million."""
-    proven = [values for values in spelled_numbers(sentence) if values & known.numbers]
-    scaled = {value / scale for values in proven for value in values for scale in (1e3, 1e6, 1e9, 1e12)}
-    yield from (figure for figure in wrong if not _readings(figure) & scaled)
-
-
-def _unknown_words(sentence: str, known: _Known) -> Iterator[str]:
-    """Yield spelled numbers that no fact has; small and round ones are no claims."""
-    plain = {value for figure in figures(sentence) for value in _readings(figure)}
-    for values in spelled_numbers(sentence):
-        usual = any(value <= _LARGEST_USUAL or value in _ROUND or value in plain for value in values)
-        if not usual and not values & known.numbers:
-            yield f"{max(values):,.10g}"
-
-
-def _is_known(name: str, known: _Known, language: str) -> bool:
-    word = name.casefold()
-    if word in known.words or any(_same(word, other, language) for other in known.words):
-        return True
-    return word in MONTHS and float(MONTHS.index(word) + 1) in known.numbers
-
-
-def _same(word: str, other: str, language: str) -> bool:
-    """Return whether two words may be forms of one name: Earth and Earthly, Europe and European."""
-    size = min(len(word), len(other))
-    if size < _MIN_PREFIX or abs(len(word) - len(other)) > _LONGEST_ENDING:
-        return False
-    needed = max(_MIN_PREFIX, size - (1 if language == "english" else 2))
-    return word[:needed] == other[:needed]
+    unproven = [name for name in names(sentence, language) if not is_known(name)]
+    doubtful = [name for name in unproven if name.isupper() or name.casefold() in WEEKDAYS]
+    first = first_names(sentence) if language == "english" else []
+    return (
+        [name for name in unproven if name not in doubtful],
+        [*doubtful, *(name for name in first if not is_known(name))],
+    )
 
 
 def _stem(word: str) -> str:
     return (word[:-1] if len(word) > _MIN_WORD and word.endswith("s") else word)[:_STEM]
-
-
-def _without_possessive(word: str) -> str:
-    return re.split("['’]", word, maxsplit=1)[0] if word[-2:].casefold() in {"'s", "’s"} else word

@@ -1,14 +1,26 @@
 """Figures, dates and names that a text claims, and the texts that support them (B22, B-R10)."""
 
+import time
+
 import pytest
 
-from callsheet.state.claims import content, figures, names, number, numbers, share, states, unsupported_claims
-from callsheet.state.number_words import cardinal, digit_tokens, spelled_numbers
+from callsheet.state.claims import Evidence, content, share, states, unproven_claims
+from callsheet.state.figures import figures, has_number, number, numbers
+from callsheet.state.names import first_names, names
+from callsheet.state.number_words import chinese_numbers, digit_tokens, number_tokens, spelled_numbers
 
 FIRE = (
     "The Great Fire of London began on 2 September 1666 in a bakery in Pudding Lane.",
     "King Charles II had houses pulled down. It destroyed 13,200 houses in four days.",
 )
+MOON = "The Moon is 384,400 km away. In 1969 Neil Armstrong walked on it."
+ROME = "Rome invaded Britain in 43 AD."
+
+
+def claims(sentence: str, *facts: str, language: str = "english") -> tuple[list[str], list[str]]:
+    """The wrong and the doubtful ones."""
+    found = unproven_claims(sentence, Evidence(facts, language=language))
+    return [*found.wrong], [*found.doubtful]
 
 
 @pytest.mark.parametrize(
@@ -17,9 +29,15 @@ FIRE = (
         ("King Charles lit the fire himself in 1712.", ["1712"]),
         ("It began on 3 September 1666.", ["3"]),
         ("It began on 2 October 1666.", ["October"]),
+        ("October 1666 saw a fire.", ["October"]),
         ("Then Mozart came to London.", ["Mozart"]),
+        ("Imagine London, where Mozart came.", ["Mozart"]),
+        ("It looked like King Charles met Mozart.", ["Mozart"]),
         ("More than fifty thousand houses burned.", ["50,000"]),
+        ("Nearly 20,000 houses burned.", ["20,000"]),
         ("About 1.5 million houses burned.", ["1.5", "1,500,000"]),
+        ("In the 1700s, or the 18th century, or about 200 years ago.", ["1700", "18", "200"]),
+        ("In the sixteenth century, in the fifties.", ["16", "50"]),
         ("In 2 September 1666, London’s bakery burned.", []),
         ("13.200 houses, or 13 200, or thirteen thousand two hundred.", []),
         ("It took 4 days, and that is two main ideas out of a hundred!", []),
@@ -28,7 +46,7 @@ FIRE = (
 )
 def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
     """B22."""
-    assert unsupported_claims(sentence, FIRE) == wrong
+    assert claims(sentence, *FIRE) == (wrong, [])
 
 
 @pytest.mark.parametrize(
@@ -43,18 +61,138 @@ def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
         ("384,400 km", "384 400 km"),
         ("twelve hundred", "1200"),
         ("in nineteen sixty-nine", "1969"),
+        ("It is the 3rd planet, number 3", "Earth is the third planet."),
+        ("The seventeenth of May", "17 May"),
         ("The European one", "Europe"),
         ("The Earth’s crust", "the earth"),
+        ("It is H2O, a vitamin B12", "Water is made of hydrogen."),
+        ("It is H₂O", "H2O"),
     ],
 )
 def test_another_spelling_of_a_figure_or_name_is_the_same(sentence, fact):
-    assert unsupported_claims(sentence, [fact]) == []
+    assert claims(sentence, fact) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fact"),
+    [
+        ("It is nearly 400,000 km away", MOON),
+        ("It is nearly four hundred thousand km, or 380,000 km away", MOON),
+        ("It weighs almost 50 kg, or more than a 40", "It weighs 48 kg."),
+        ("It is over 4 billion years old", "It is 4.5 billion years old."),
+        ("In the 1960s, the nineteen-sixties, the ’60s, the sixties", MOON),
+        ("In the 1900s, the 20th century, the twentieth century", MOON),
+        ("He walked there more than fifty years ago, over 50 years ago", MOON),
+        ("That was nearly 2,000 years ago", ROME),
+    ],
+)
+def test_a_rounded_number_or_a_period_is_that_of_the_fact(sentence, fact):
+    """B22."""
+    assert claims(sentence, fact) == ([], [])
+
+
+def test_years_and_small_numbers_are_not_rounded():
+    assert claims("It was in 1700", "1666") == (["1700"], [])
+    assert claims("It weighs 50 kg", "48 kg") == (["50"], [])
+    assert claims("It weighs about 1 kg", "0.5 kg") == (["1"], [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fact"),
+    [
+        ("So the British and the Britons fled", ROME),
+        ("Then the Romans came", ROME),
+        ("So the French and the Spanish king fled", "The kings of France and of Spain fled."),
+        ("Now the Egyptians built it", "It was built in Egypt."),
+        ("So the Dutch sailed", "Ships from the Netherlands sailed."),
+        ("Just like Simone Biles, you jump", "Hearts pump."),
+        ("It is like a Lionel Messi, or a hero", "Hearts pump."),
+        ("Imagine you are in Minecraft", "Hearts pump."),
+        ("Have you seen it, Dear Explorer", "Hearts pump."),
+        ("Hello, Explorers", "Hearts pump."),
+    ],
+)
+def test_nationalities_comparisons_and_greetings_are_no_claims_of_their_own(sentence, fact):
+    """B14, B22."""
+    assert claims(sentence, fact) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "doubtful"),
+    [
+        ("We call it DNA", ["DNA"]),
+        ("Plants take in CO2", ["CO"]),
+        ("On Monday, look at it", ["Monday"]),
+        ("Napoleon had houses pulled down.", ["Napoleon"]),
+        ("Napoleon’s men ran.", ["Napoleon"]),
+        ("Paris burned in 1666.", ["Paris"]),
+        ("London burned in 1666.", []),
+        ("Flames leaped up. Slowly moved the king. Everyone ran. Houses burned.", []),
+    ],
+)
+def test_abbreviations_weekdays_and_first_words_may_be_right(sentence, doubtful):
+    """B22."""
+    assert claims(sentence, *FIRE) == ([], doubtful)
 
 
 def test_names_are_inflected_in_other_languages():
-    assert unsupported_claims("Wtedy w Londynie", ["Londyn jest duży"], "polish") == []
-    assert unsupported_claims("Wtedy w Paryżu", ["Londyn jest duży"], "polish") == ["Paryżu"]
-    assert unsupported_claims("Pożar wybuchł w 1712 roku", ["1666"], "polish") == ["1712"]
+    assert claims("Wtedy w Londynie", "Londyn jest duży", language="polish") == ([], [])
+    assert claims("Wtedy w Łodzi", "Łódź jest duża", language="polish") == ([], [])
+    assert claims("Wtedy w Paryżu", "Londyn jest duży", language="polish") == (["Paryżu"], [])
+    assert claims("Jesteś jak Lionel Messi", "Londyn", language="polish") == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fact", "language", "expected"),
+    [
+        ("Pożar wybuchł w 1712 roku", "1666", "polish", (["1712"], [])),
+        (
+            "Sie hat 8 Beine und 206 Knochen",
+            "Acht Beine, zweihundertsechs Knochen",
+            "german",
+            ([], ["8", "206"]),
+        ),
+        ("Das sind 208 Knochen", "Es sind 206 Knochen", "german", (["208"], [])),
+        ("Im 17. Jahrhundert", "Im Jahr 1666", "german", ([], ["17"])),
+        ("150 Millionen km", "150.000.000 km", "german", ([], [])),
+        ("Fast 400.000 km", "384.400 km", "german", ([], [])),
+        ("大约38万公里", "384400公里", "chinese", ([], [])),
+        ("1666年有206块", "一六六六年有二百零六块", "chinese", ([], [])),
+        ("W XVII wieku", "1666", "polish", ([], ["XVII"])),
+    ],
+)
+def test_numbers_outside_english_may_be_words(sentence, fact, language, expected):
+    """B-R10, B22: small ones, and where the fact has no figures; a year and a large number are wrong."""
+    assert claims(sentence, fact, language=language) == expected
+
+
+def test_many_and_long_numbers_and_names_are_compared_in_a_moment():
+    """X7: a passage may be as long as a material."""
+    figures_ = " ".join(str(at) for at in range(1000, 4000))
+    people = " ".join(f"Na{chr(97 + at % 26)}{'x' * (at % 97)}" for at in range(2000))
+    began = time.process_time()
+    assert claims(figures_, figures_.replace(" ", "5 "))[0][0] == "1000"
+    assert claims(people, people.replace("x", "y"))[1] == []
+    assert claims("1" * 400, "9" * 400, "一" * 4000) == ([], [])
+    assert time.process_time() - began < 2
+
+
+def test_without_a_fact_a_number_is_wrong_in_any_language():
+    """B22."""
+    assert claims("Es sind 206 Knochen", language="german") == (["206"], [])
+
+
+def test_only_digits_are_compared_with_a_text_in_another_language():
+    """B22."""
+    evidence = Evidence(("Man hat 206 Knochen, in Rom.",), same_language=False)
+    assert unproven_claims("You have 206 bones in Paris.", evidence).wrong == ()
+    assert unproven_claims("You have 1,712 bones.", evidence).wrong == ("1,712",)
+
+
+def test_some_texts_support_names_alone():
+    """B22: a number has to be in the facts that the sentence repeats."""
+    evidence = Evidence(("It burned.",), named=("King Charles came in 1666.",))
+    assert unproven_claims("Then Charles came in 1666.", evidence).wrong == ("1666",)
 
 
 def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
@@ -64,17 +202,23 @@ def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
         "NASA",
     ]
     assert names("Die Sonne scheint im Sommer", "german") == []
-    assert names("我喜欢伦敦") == []
+    assert names("我喜欢伦敦") == names("1666") == []
+    assert first_names("Charles met Anna. Napoleon had it.") == ["Napoleon"]
 
 
 def test_a_short_word_is_no_form_of_a_longer_name():
-    assert unsupported_claims("They live in Canada", ["they can swim"]) == ["Canada"]
-    assert unsupported_claims("They met Marshallian", ["mars"]) == ["Marshallian"]
+    assert claims("They live in Canada", "they can swim") == (["Canada"], [])
+    assert claims("They met Marshallian", "mars") == (["Marshallian"], [])
 
 
 def test_numbers_are_read_as_english():
     assert (number("1,200.5"), number("1.2.3")) == (1200.5, None)
     assert (figures("1,200 of 1.2.3"), numbers("1,200 of 1.2.3")) == (["1,200", "1.2.3"], {1200.0})
+
+
+def test_a_text_has_a_number_in_figures_or_words():
+    assert has_number("on the twenty-first", "21")
+    assert not has_number("about 400", "384")
 
 
 def test_content_is_compared_by_stems_pairs_of_characters_and_amounts():
@@ -138,6 +282,29 @@ def test_a_text_has_its_numbers_in_digits(text, tokens):
     assert " ".join(digit_tokens(text)) == tokens
 
 
-def test_an_ordinal_has_its_cardinal():
-    words = ("Fifteenth".casefold(), "twenty-first,", "twentieth", "third", "bread")
-    assert [cardinal(word) for word in words] == ["fifteen", "twenty-one", "twenty", "three", "bread"]
+def test_ordinals_and_decades_are_numbers():
+    assert number_tokens("The twenty-first, in the sixties") == [
+        "the",
+        frozenset({21.0}),
+        ",",
+        "in",
+        "the",
+        frozenset({60.0}),
+        "s",
+        ".",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numeral", "value"),
+    [
+        ("二百零六", 206),
+        ("一六六六", 1666),
+        ("十二", 12),
+        ("三万八千", 38_000),
+        ("一亿二千万", 1.2e8),
+        ("万", 1e4),
+    ],
+)
+def test_chinese_numerals_have_their_values(numeral, value):
+    assert chinese_numbers(f"有{numeral}个") == {value}

@@ -53,7 +53,6 @@ def concepts(made: Extraction) -> list[str]:
         (DANCE | {"quote": HIVE["quote"]}, "the quote already proves Hive"),
         (DANCE | {"details": "A bee dances in a figure of eight, as seen in 1712."}, "say 1712"),
         (DANCE | {"details": "A bee dances in a figure of eight, says Darwin."}, "say Darwin"),
-        (DANCE | {"details": "Ants carry leaves."}, "do not say what the quote says"),
     ],
 )
 async def test_a_fact_that_is_not_proven_is_asked_for_again_with_the_reason(model: ChatDouble, wrong, reason):
@@ -70,6 +69,64 @@ async def test_a_fact_that_is_not_proven_is_asked_for_again_with_the_reason(mode
     assert "Dance: " in second[-1]["content"]
     assert reason in second[-1]["content"]
     assert "Hive:" not in second[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("details", "warning"),
+    [
+        ("Ants carry leaves.", "check Dance: the details use other words than the quote"),
+        (
+            "A bee dances in a figure of eight. Darwin had seen the others learn how far flowers are.",
+            "check Dance: the details say Darwin, which the material may not say",
+        ),
+    ],
+)
+async def test_a_fact_that_may_be_right_is_kept_with_a_warning_and_little_confidence(
+    model: ChatDouble, details, warning
+):
+    """B6, B-R10."""
+    made = await extraction(model, sheet(DANCE | {"details": details}, HIVE))
+    assert [(fact.concept, fact.confidence) for fact in made.facts] == [("Dance", 0.5), ("Hive", 0.9)]
+    assert warning in made.warnings
+    assert len(model.requests) == 1
+
+
+GERMAN = (
+    "Die Spinne ist ein Tier und hat acht Beine, aber der Mensch hat nur zwei. Sie baut ein Netz aus einem "
+    "Faden, der sehr fest ist. Im Jahr 1758 hat Linné sie beschrieben."
+)
+
+
+@pytest.mark.parametrize(
+    ("details", "kept", "reason"),
+    [
+        ("Die Spinne hat 8 Beine, der Mensch hat 2.", True, "check Beine: the details say 8, 2, which the"),
+        ("Krabbeltiere laufen viel.", True, "check Beine: the details use other words"),
+        ("Die Spinne hat Beine, sagt ein Buch von 1712.", False, "left out Beine: the details say 1712"),
+    ],
+)
+async def test_outside_english_a_number_in_words_is_no_error(model: ChatDouble, details, kept, reason):
+    """B6, B-R10: a year is never in words."""
+    fact = {
+        "concept": "Beine",
+        "details": details,
+        "quote": "Die Spinne ist ein Tier und hat acht Beine, aber der Mensch hat nur zwei",
+        "confidence": 0.9,
+    }
+    model.script(*[sheet(fact)] * (1 if kept else 2))
+    made = await extract_facts(GERMAN, model="openai")
+    assert made.language == "german"
+    assert concepts(made) == (["Beine"] if kept else [])
+    assert any(warning.startswith(reason) for warning in made.warnings)
+
+
+async def test_a_quote_in_another_spelling_is_kept_as_the_material_spells_it(model: ChatDouble):
+    """B6."""
+    quote = '"**Bees** make honey from nectar [1]…"'
+    made = await extraction(model, sheet({**HIVE, "details": "Bees make honey.", "quote": quote}))
+    [source] = [fact.source for fact in made.facts]
+    assert source is not None
+    assert TEXT[source.start : source.end] == source.quote == "Bees make honey from nectar."
 
 
 async def test_a_fact_that_is_wrong_again_is_left_out_with_the_reason(model: ChatDouble):

@@ -25,7 +25,47 @@ def test_a_quote_is_found_as_the_source_spells_it(quote, found):
     assert passage.quote == found == TEXT[passage.start : passage.end]
 
 
-@pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "candle. has"])
+@pytest.mark.parametrize(
+    ("quote", "source", "found"),
+    [
+        ('"Er ging."', "Er sagte: „Er ging.“ Ja.", "„Er ging.“"),
+        ('Il a dit : "Abattez !" et', "Il a dit : « Abattez ! » et", "Il a dit : « Abattez ! » et"),
+        ("Wait... it burns", "Wait… it burns", "Wait… it burns"),
+        ("植物吸收水分.", "植物吸收水分。叶子", "植物吸收水分。"),
+        (
+            "The Great Fire began in 1666.",
+            "The **Great Fire** began\nin *1666*. So",
+            "The **Great Fire** began\nin *1666*",
+        ),
+        (
+            "See the moon now",
+            "See [the moon](https://a.example/moon) now",
+            "See [the moon](https://a.example/moon) now",
+        ),
+        (
+            "It began in 1666. It burned.",
+            "It began in 1666.[1] It burned.[b]",
+            "It began in 1666.[1] It burned.",
+        ),
+        ("It began in 1666.[2]", "It began in 1666. It", "It began in 1666."),
+        ("Roots take up water.", "Roots take up water and", "Roots take up water"),
+        ("Roots take up water.", "Roots take up water", "Roots take up water"),
+        ('"Roots take up water."', "Roots take up water. So", "Roots take up water."),
+        ("Earth | 1 | Mars | 2", "| Earth | 1 |\n| Mars | 2 |", "Earth | 1 |\n| Mars | 2"),
+        ("Earth 1, Mars 2", "Earth\n\n1\n\nMars\n\n2", "Earth\n\n1\n\nMars\n\n2"),
+        ("H2O is water", "H₂O is water", "H₂O is water"),
+        ("It's a dog's life", "It`s a dog´s life", "It`s a dog´s life"),
+        ("cafe\u0301 noir", "Le Café noir.", "Café noir"),
+    ],
+)
+def test_a_quote_is_compared_by_its_letters_and_digits(quote, source, found):
+    """B6."""
+    passage = find_passage(quote, source)
+    assert passage is not None
+    assert passage.quote == found == source[passage.start : passage.end]
+
+
+@pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "…", "wick holes", "A candle … a wick"])
 def test_what_the_source_does_not_say_is_not_found(quote):
     assert find_passage(quote, TEXT) is None
 

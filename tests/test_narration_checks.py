@@ -76,13 +76,14 @@ WRONG = [
     ),
     ("false date", ("It began on 2 October 1666.", ["fire"]), "says October, which its facts do not say"),
     (
-        "another fact's name",
-        ("The bakery of King Charles burned.", ["fire"]),
-        "says King, Charles, which its",
+        "name at the start",
+        ("Napoleon had houses pulled down.", ["king"]),
+        "says Napoleon, which its facts do",
     ),
-    ("no proof at all", (LIE, []), "says 1712, Charles, and names no fact that says so"),
+    ("date at the start", ("October 1666 saw a fire.", ["fire"]), "says October, which its facts do not say"),
+    ("another fact's number", ("In 1666 King Charles pulled them down.", ["king"]), "says 1666, which its"),
+    ("no proof at all", (LIE, []), "says 1712, and names no fact that says so"),
     ("unknown fact", ("It was very hot.", ["heat"]), "names heat, which are not among its facts"),
-    ("unproven claim", ("Wooden roofs fed hungry rats.", ["fire"]), "says nothing of the facts it names"),
 ]
 
 
@@ -130,10 +131,81 @@ async def test_a_sentence_that_is_wrong_again_is_left_out_with_a_note(model: Cha
     assert "does not tell the fact “King Charles”" in warnings
 
 
-async def test_a_segment_that_loses_all_its_sentences_is_named(model: ChatDouble):
-    made = await written(model, script({"hook": [(LIE, [])]}), repairs())
-    assert made.narration.segment("hook").narration == ""
-    assert "the hook has no sentence left; write it again" in made.narration.warnings
+@pytest.mark.parametrize("name", ["Napoleon had houses pulled down.", "They called it DNA.", "It burned."])
+async def test_a_sentence_that_may_be_right_is_kept_with_a_warning(model: ChatDouble, name):
+    """B22: a first word, an abbreviation, an id that is unknown."""
+    wrong = (name, ["king"] if "Nap" in name else ["heat"])
+    made = await written(model, script({"conclusion": [wrong, ("Run!", [])]}), repairs((0, *wrong)))
+    assert texts(made, "conclusion") == [name, "Run!"]
+    assert any(warning.startswith(f"check the conclusion: “{name}” ") for warning in made.narration.warnings)
+
+
+async def test_the_last_sentence_of_a_segment_is_kept_with_a_warning(model: ChatDouble):
+    """B13, B22: a teacher corrects a wrong sentence more easily than a missing segment."""
+    made = await written(model, script({"hook": [("It began in 1713!", []), (LIE, [])]}), repairs())
+    assert texts(made, "hook") == [LIE]
+    assert [warning.split(" says")[0] for warning in made.narration.warnings] == [
+        "left out of the hook: “It began in 1713!”",
+        f"check the hook: “{LIE}”",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["Wooden roofs fed hungry rats.", "So the next time you sit by a candle, remember who put it out."],
+)
+async def test_a_sentence_that_says_nothing_of_its_fact_is_named_and_proves_none(model: ChatDouble, sentence):
+    """B22: an unproven claim is to be checked; it may be a bridge with an id too many."""
+    made = await written(model, script({"conclusion": [(sentence, ["fire"])]}))
+    assert texts(made, "conclusion") == [sentence]
+    assert made.narration.warnings == (
+        f"check the conclusion: “{sentence}” says nothing of the facts it names",
+    )
+    assert made.narration.segment("conclusion").facts == set()
+
+
+MOON = Fact(id="moon", concept="Distance", details="The Moon is 384,400 km from Earth.")
+APOLLO = Fact(id="apollo", concept="Apollo 11", details="In 1969 Neil Armstrong walked on the Moon.")
+
+
+async def test_what_a_good_writer_makes_of_a_fact_is_proven(model: ChatDouble):
+    """B14, B22: rounded, as a decade, as years ago, in a comparison; a number or a name says the fact."""
+    moon: Sentences = {
+        "hook": [("Dear Explorer, have you looked up, like Lionel Messi?", [])],
+        "concept_introduction": [("The Moon is nearly 400,000 kilometres away.", ["moon"])],
+        "process_explanation": [
+            ("In the 1960s, people wanted to go there.", ["apollo"]),
+            ("Neil Armstrong walked on it more than fifty years ago.", ["apollo"]),
+        ],
+        "conclusion": [("So tonight, wave to Armstrong's footprints!", ["apollo"])],
+    }
+    model.script(script(moon))
+    order = NarrationBrief("The Moon", (MOON, APOLLO), 60, 4.5, ("football",), "english", age=9)
+    made = await write_narration(order, model="openai")
+    assert made.narration.warnings == ()
+    assert {kind: texts(made, kind) for kind in KINDS} == {
+        kind: [text for text, _ in sentences] for kind, sentences in moon.items()
+    }
+    assert made.narration.says("apollo") == ["process_explanation", "conclusion"]
+
+
+async def test_a_narration_in_another_language_than_the_facts_is_proven_by_its_digits(model: ChatDouble):
+    """B22."""
+    german: Sentences = {
+        "hook": [("Hast du dich je gefragt, wer den Mond besucht hat?", [])],
+        "concept_introduction": [("Der Mond ist 384.400 Kilometer weit weg.", ["moon"])],
+        "process_explanation": [
+            ("Im Jahr 1996 ging Neil dort spazieren.", ["apollo"]),
+            ("Toll!", ["apollo"]),
+        ],
+        "conclusion": [("Wink heute Abend den Spuren im Staub!", ["apollo"])],
+    }
+    model.script(script(german), repairs())
+    order = NarrationBrief("The Moon", (MOON, APOLLO), 60, 4.5, (), "german", same_language=False)
+    made = await write_narration(order, model="openai")
+    assert sent(model)["sentences"][0]["problem"] == "it says 1996, which its facts do not say"
+    assert made.narration.says("apollo") == ["conclusion"]
+    assert texts(made, "process_explanation") == ["Toll!"]
 
 
 async def test_a_greeting_needs_no_fact_and_proves_none(model: ChatDouble):

@@ -13,7 +13,8 @@ from itertools import chain, islice
 from typing import Final, Literal, NamedTuple
 
 from callsheet.state.ads import marks
-from callsheet.state.claims import share, unsupported_claims
+from callsheet.state.claims import share
+from callsheet.state.figures import has_number
 from callsheet.state.languages import detect
 from callsheet.state.number_words import cardinal, digit_tokens
 
@@ -358,7 +359,7 @@ class _Speech:
         return row or any(self._has_figure(form) for form in forms if form)
 
     def _has_figure(self, figure: str) -> bool:
-        return not unsupported_claims(figure, [self.evidence])
+        return has_number(self.text, figure)
 
     def _has_date(self, text: str) -> bool:
         numbers = [int(part) for part in re.findall(r"\d+", text)]

@@ -6,7 +6,7 @@ A form is enough for most of it; these words only widen what is found, so that a
 from collections.abc import Mapping
 from typing import Final
 
-from callsheet.state import claims
+from callsheet.state import names
 
 LEGAL: Final[Mapping[str, str]] = {
     "english": "legal, legal line, legal lines, legal text, legal copy, legal notice, legal disclaimer,"
@@ -54,7 +54,7 @@ UNITS: Final = (
 )
 """Words for money and shares after a figure."""
 MONTHS: Final[Mapping[str, str]] = {
-    "english": " ".join(claims.MONTHS),
+    "english": " ".join(names.MONTHS),
     "thai": "มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม",
     "indonesian": "januari februari maret april mei juni juli agustus september oktober november desember",
     "polish": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"

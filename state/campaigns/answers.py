@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.state.claims import figures, number, numbers
+from callsheet.state.figures import figures, number, numbers
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
 _MONEY_OR_SHARE: Final = re.compile(

@@ -3,10 +3,9 @@
 import hashlib
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from typing import ClassVar, Final
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -59,23 +58,24 @@ def new_fact(concept: str, details: str) -> Fact:
 
 
 def find_passage(quote: str, text: str) -> Passage | None:
-    """Return the passage of `text` that matches `quote`, or None.
+    """Return the passage of `text` that has the letters and digits of `quote`, or None.
 
-    Case, amount of whitespace, and the style of quotation marks and dashes are ignored.
+    Case, blanks, signs, Markdown and reference marks are ignored.
     """
     start = text.find(quote) if quote.strip() else -1
     if start >= 0:
         return Passage(quote=quote, start=start, end=start + len(quote))
-    wanted = " ".join(_normalize(quote).split())
-    # Normalizing keeps every character's offset, so that a match is a span of the text itself.
-    words = list(re.finditer(r"\S+", _normalize(text)))
-    starts = list(accumulate((len(word[0]) + 1 for word in words), initial=0))
-    at = " ".join(word[0] for word in words).find(wanted) if wanted else -1
+    wanted, source = _letters(quote), _letters(text)
+    at = source.text.find(wanted.text) if wanted.text else -1
     if at < 0:
         return None
-    first, last = (bisect_right(starts, place) - 1 for place in (at, at + len(wanted) - 1))
-    start = words[first].start() + at - starts[first]
-    end = words[last].start() + at + len(wanted) - starts[last]
+    start, end = source.places[at], source.places[at + len(wanted.text) - 1] + 1
+    # Signs at the ends of the quote, such as a full stop, belong to the passage.
+    before, after = wanted.places[0], len(quote) - 1 - wanted.places[-1]
+    while before and start and _is_sign(text[start - 1]):
+        start, before = start - 1, before - 1
+    while after and end < len(text) and _is_sign(text[end]):
+        end, after = end + 1, after - 1
     return Passage(quote=text[start:end], start=start, end=end)
 
 
@@ -92,15 +92,32 @@ def shortfall(facts: Sequence[Fact]) -> list[str]:
     return [f"the material supports {count}, fewer than {MIN_FACTS}; add more material for a fuller lesson"]
 
 
-_PLAIN_PUNCTUATION: Final = str.maketrans(
-    {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "\u00a0": " "}
-)
+_MARKS: Final = re.compile(r"\[(?:\d{1,3}|[a-z])\]|\]\([^()\s]++\)")
+"""Reference marks, and addresses of Markdown links."""
 
 
-def _normalize(text: str) -> str:
-    return "".join(_lowercase_char(char) for char in text.translate(_PLAIN_PUNCTUATION))
+class _Letters(NamedTuple):
+    """The letters and digits of a text, with their offsets in it."""
+
+    text: str
+    places: Sequence[int]
 
 
-def _lowercase_char(char: str) -> str:
-    small = char.lower()
-    return small if len(small) == 1 else char
+@lru_cache(maxsize=8)
+def _letters(text: str) -> _Letters:
+    # Marks become blanks, which keeps every offset.
+    plain = _MARKS.sub(lambda match: " " * len(match[0]), text)
+    letters: list[str] = []
+    places: list[int] = []
+    for at, char in enumerate(plain):
+        folded = char.lower() if char.isascii() else unicodedata.normalize("NFKD", char).casefold()
+        # A free-standing accent becomes a blank with a mark, which is no letter.
+        for each in folded if folded[:1] != " " else "":
+            if each.isalnum() or unicodedata.category(each)[0] == "M":
+                letters.append(each)
+                places.append(at)
+    return _Letters("".join(letters), places)
+
+
+def _is_sign(char: str) -> bool:
+    return not (char.isalnum() or char.isspace())

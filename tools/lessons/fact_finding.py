@@ -1,6 +1,7 @@
 """Extraction of facts by a model; a fact that the material does not prove is asked for again or left out.
 
-A fact has a quote of the material to itself, and its details say what the quote says.
+A fact has a quote of the material to itself, and its details have no number or name that the material lacks.
+Where they may say something else than the quote, the fact has a warning and little confidence.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from langchain_core.language_models import BaseChatModel
 from callsheet import storage
 from callsheet.providers.windows import input_budget
 from callsheet.state import pricing
-from callsheet.state.claims import share, unsupported_claims
+from callsheet.state.claims import Evidence, Unproven, share, unproven_claims
 from callsheet.state.errors import ContextOverflow, Unavailable
 from callsheet.state.languages import detect, stated_name
 from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fact_id, find_passage, shortfall
@@ -39,7 +40,9 @@ _RESERVE: Final = 6_000
 _LEAST_CHARS: Final = 500
 """Characters of a part that is not cut again where the model cannot read it."""
 _MIN_SHARE: Final = 0.3
-"""Least share of the details' words that the quote has."""
+"""Least share of the details' words that a quote has which surely says the same."""
+_DOUBTFUL: Final = 0.5
+"""Most confidence in a fact that the quote may not say."""
 _SAME_PASSAGE: Final = 0.8
 """Two quotes with this share of their characters in common are the same."""
 
@@ -145,6 +148,8 @@ class _Reader:
     facts: list[Fact] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     """By concept, the reason."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """By concept, the reason."""
 
     async def read(self, part: str, offset: int) -> None:
         """Add the facts of a part, or of its halves if it is too long for the model.
@@ -180,6 +185,7 @@ class _Reader:
         place = {concept: at for at, concept in reversed([*enumerate(order)])}
         self.facts += sorted(review.facts, key=lambda fact: place.get(fact.concept, len(order)))
         self.dropped |= review.dropped
+        self.doubtful |= review.doubtful
 
     def _request(self, part: str) -> dict[str, Any]:
         wishes = self.preferences
@@ -193,16 +199,19 @@ class _Reader:
         }
 
     def warnings(self) -> list[str]:
-        """Return what was left out, and why."""
-        reasons = dict.fromkeys(self.dropped.values())
-        lines = [
-            f"left out {', '.join(one for one, why in self.dropped.items() if why == reason)}: {reason}"
-            for reason in reasons
-        ]
+        """Return what was left out and what is to be checked, and why."""
+        lines = [*_by_reason("left out", self.dropped), *_by_reason("check", self.doubtful)]
         orders = sum(one.form.leftOut for one in self.filled)
         if orders:
             lines.append(f"left out {orders} passage{'s' * (orders > 1)} that would give a model orders")
         return lines
+
+
+def _by_reason(action: str, reasons: Mapping[str, str]) -> list[str]:
+    return [
+        f"{action} {', '.join(one for one, why in reasons.items() if why == reason)}: {reason}"
+        for reason in dict.fromkeys(reasons.values())
+    ]
 
 
 def _correction(dropped: Mapping[str, str]) -> str:
@@ -226,28 +235,43 @@ class _Review:
     facts: list[Fact] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     """By concept, the reason."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """By concept, the reason."""
 
     def add(self, proposals: Sequence[FoundFact]) -> None:
-        """Add the proven facts; another fact of the same concept takes the place of a dropped one."""
+        """Add the facts that are not wrong; one of the same concept takes the place of a dropped one."""
         for proposal in proposals:
             passage = find_passage(proposal.quote, self.part)
-            if reason := self._problem(proposal, passage):
+            if passage is None:
+                self.dropped[proposal.concept] = "the quote is not in the material word for word"
+                continue
+            unproven = self._unproven(proposal, passage)
+            if reason := self._problem(proposal, passage, unproven.wrong):
                 self.dropped[proposal.concept] = reason
-            elif passage:
-                self.dropped.pop(proposal.concept, None)
-                self.facts.append(_fact(proposal, passage, self.offset))
+                continue
+            self.dropped.pop(proposal.concept, None)
+            doubt = self._doubt(proposal, passage, unproven.doubtful)
+            if doubt:
+                self.doubtful[proposal.concept] = doubt
+            self.facts.append(_fact(proposal, passage, self.offset, _DOUBTFUL if doubt else 1.0))
 
-    def _problem(self, proposal: FoundFact, passage: Passage | None) -> str:
-        """Return why a proposal is no proven fact; empty if it is one."""
-        if passage is None:
-            return "the quote is not in the material word for word"
+    def _unproven(self, proposal: FoundFact, passage: Passage) -> Unproven:
+        evidence = Evidence((passage.quote,), (self.part, proposal.concept), language=self.language)
+        return unproven_claims(proposal.details, evidence)
+
+    def _problem(self, proposal: FoundFact, passage: Passage, wrong: Sequence[str]) -> str:
+        """Return why a proposal is no fact of the material; empty if it is one."""
         user = next((fact.concept for fact in self.facts if self._is_used(passage, fact)), "")
         if user and user != proposal.concept:
             return f"the quote already proves {user}"
-        if wrong := unsupported_claims(proposal.details, [self.part, proposal.concept], self.language):
-            return f"the details say {', '.join(wrong)}, which the material does not say"
+        return f"the details say {', '.join(wrong)}, which the material does not say" if wrong else ""
+
+    def _doubt(self, proposal: FoundFact, passage: Passage, doubtful: Sequence[str]) -> str:
+        """Return why a fact is to be checked; empty if it is proven."""
+        if doubtful:
+            return f"the details say {', '.join(doubtful)}, which the material may not say"
         if share(proposal.details, f"{proposal.concept} {passage.quote}") < _MIN_SHARE:
-            return "the details do not say what the quote says"
+            return "the details use other words than the quote"
         return ""
 
     def _is_used(self, passage: Passage, fact: Fact) -> bool:
@@ -259,13 +283,13 @@ class _Review:
         return common >= _SAME_PASSAGE * max(end - start, passage.end - passage.start)
 
 
-def _fact(proposal: FoundFact, passage: Passage, offset: int) -> Fact:
+def _fact(proposal: FoundFact, passage: Passage, offset: int, most: float) -> Fact:
     source = passage.model_copy(update={"start": passage.start + offset, "end": passage.end + offset})
     return Fact(
         id=fact_id(proposal.concept, source.quote),
         concept=proposal.concept,
         details=proposal.details,
-        confidence=proposal.confidence,
+        confidence=min(proposal.confidence, most),
         source=source,
     )
 

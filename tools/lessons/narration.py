@@ -1,8 +1,8 @@
 """Narrations written by a model from chosen facts, checked and repaired sentence by sentence (B22).
 
 A draft that is wrong as a whole is asked for once more, with the draft and its problems. A sentence that its
-facts do not prove is asked for alone, and left out with a note if it is wrong again. The best draft with
-warnings beats no narration.
+facts do not prove is asked for alone. If that fails, it is left out with a note; where it may be right, or is
+the last of its segment, it stays with a warning. The best draft with warnings beats no narration.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.narration import Narration, Readability, Segment, Sentence, Slot
-from callsheet.state.lessons.proof import proven_ids, sentence_problem
+from callsheet.state.lessons.proof import Background, proven_ids, sentence_problem
 from callsheet.tools.lessons.forms import (
     SCRIPT_PROMPT,
     SENTENCES_PROMPT,
@@ -29,6 +29,7 @@ from callsheet.tools.lessons.script_draft import (
     Assignment,
     Draft,
     WrongSentence,
+    empty_claims,
     penalty,
     read_draft,
     script_problems,
@@ -113,7 +114,8 @@ def _assignment(brief: NarrationBrief, plan: SlotPlan) -> Assignment:
     usable = {fact.id: fact for fact in brief.facts if everything or fact.id in named}
     age = "" if brief.age is None else str(brief.age)
     known = (brief.topic, *brief.interests, age, brief.guidance)
-    return Assignment(tuple(plan), usable, known, brief.language)
+    background = Background(known, brief.facts, brief.language, brief.same_language)
+    return Assignment(tuple(plan), usable, background)
 
 
 @dataclass
@@ -127,7 +129,7 @@ class _Writer:
     filled: list[FilledForm[Any]] = field(default_factory=list)
     """All answers, which are paid for."""
     notes: list[str] = field(default_factory=list)
-    """Sentences that were left out."""
+    """Sentences that were left out, or that stay although they are not proven."""
 
     async def draft(self) -> Draft:
         """Return the better of at most `MAX_DRAFTS` drafts; raise `Unavailable` if a segment is missing."""
@@ -156,7 +158,7 @@ class _Writer:
         return best
 
     async def repair(self, draft: Draft) -> Draft:
-        """Return the draft with each wrong sentence corrected by the model, or else left out with a note."""
+        """Return the draft with each wrong sentence corrected by the model, or else left out or noted."""
         wrong = wrong_sentences(draft, self.assignment)
         if not wrong:
             return draft
@@ -165,29 +167,35 @@ class _Writer:
             repairs = {one.index: one for one in form.sentences}
         except Unavailable:
             repairs = {}
-        new = {
-            (each.kind, each.at): self._corrected_sentence(draft, each, repairs.get(index))
-            for index, each in enumerate(wrong)
+        corrected = {
+            index: self._corrected_sentence(each, repairs.get(index)) for index, each in enumerate(wrong)
         }
         for kind in dict.fromkeys(each.kind for each in wrong):
-            kept = [new.get((kind, at), one) for at, one in enumerate(draft.sentences[kind])]
-            draft = draft.with_sentences(kind, [one for one in kept if one])
+            new = {each.at: corrected[index] or each for index, each in enumerate(wrong) if each.kind == kind}
+            draft = draft.with_sentences(kind, self._repaired_segment(draft.sentences[kind], new))
         return draft
 
-    def _corrected_sentence(
-        self, draft: Draft, wrong: WrongSentence, repair: RepairedSentence | None
-    ) -> Sentence | None:
-        """Return the corrected sentence; None, with a note, if there is none or it is wrong again."""
-        reason = wrong.reason
-        if repair and repair.text.strip():
-            sentence = Sentence(text=repair.text, factIds=tuple(repair.factIds))
-            facts = self.assignment.facts_of(wrong.kind)
-            reason = sentence_problem(sentence, facts, self.assignment.known, self.brief.language)
-            if not reason:
-                return sentence
-        text = draft.sentences[wrong.kind][wrong.at].text
-        self.notes.append(f"left out of the {wrong.kind}: “{text}” {reason}")
-        return None
+    def _repaired_segment(
+        self, sentences: Sequence[Sentence], new: Mapping[int, Sentence | WrongSentence]
+    ) -> list[Sentence]:
+        """Return a segment's sentences without the wrong ones, but never without any."""
+        failed = {at: one for at, one in new.items() if isinstance(one, WrongSentence)}
+        lost = {at for at, wrong in failed.items() if wrong.sure}
+        if len(lost) == len(sentences):
+            lost.remove(max(lost))
+        for at, wrong in failed.items():
+            action = "left out of" if at in lost else "check"
+            self.notes.append(f"{action} the {wrong.kind}: “{sentences[at].text}” {wrong.reason}")
+        corrected = {at: one for at, one in new.items() if isinstance(one, Sentence)}
+        return [corrected.get(at, one) for at, one in enumerate(sentences) if at not in lost]
+
+    def _corrected_sentence(self, wrong: WrongSentence, repair: RepairedSentence | None) -> Sentence | None:
+        """Return the corrected sentence; None if there is none or it is not proven either."""
+        if not (repair and repair.text.strip()):
+            return None
+        sentence = Sentence(text=repair.text, factIds=tuple(repair.factIds))
+        facts = self.assignment.facts_of(wrong.kind)
+        return None if sentence_problem(sentence, facts, self.assignment.background) else sentence
 
     async def _fill_in(self, form: type[Form], prompt: str, request: Mapping[str, Any]) -> Form:
         filled = await fill_in(self.model, form, prompt, request)
@@ -318,7 +326,7 @@ def _segment(slot: Slot, draft: Draft, assignment: Assignment) -> Segment:
     return narration.build_segment(
         slot,
         [
-            Sentence(text=sentence.text, factIds=proven_ids(sentence, facts))
+            Sentence(text=sentence.text, factIds=proven_ids(sentence, facts, assignment.background))
             for sentence in draft.sentences[slot.type]
         ],
         assignment.language,
@@ -336,10 +344,10 @@ def _warnings(draft: Draft, assignment: Assignment) -> Iterable[str]:
             far = " by far" * (size > slot.budget * TOLERANCE)
             room = f"{slot.duration:g} s have room for {slot.budget}"
             yield f"the {slot.type} is too long{far}: {size} words, and {room}"
-        if not size:
-            yield f"the {slot.type} has no sentence left; write it again"
         if not draft.segments[slot.type].visual_guidance.strip():
             yield f"the {slot.type} has no visual guidance"
+    for kind, text in empty_claims(draft, assignment):
+        yield f"check the {kind}: “{text}” says nothing of the facts it names"
     for one in untold_ids(draft, assignment):
         yield f"the narration does not tell the fact “{assignment.facts[one].concept}”"
 

@@ -8,7 +8,7 @@ from typing import Final
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.narration import Kind, Sentence, Slot
-from callsheet.state.lessons.proof import sentence_problem, untold_facts
+from callsheet.state.lessons.proof import Background, says_nothing, sentence_problem, untold_facts
 from callsheet.tools.lessons.forms import NarrationScript, WrittenSegment
 
 TOLERANCE: Final = Fraction(11, 10)
@@ -25,9 +25,12 @@ class Assignment:
     """The segments to write, each with the ids of its facts; None leaves them to the model."""
     facts: Mapping[str, Fact]
     """The facts that may be used, by id."""
-    known: tuple[str, ...]
-    """Texts whose names and figures need no fact: the topic, the interests, the teacher's wish."""
-    language: str
+    background: Background
+
+    @property
+    def language(self) -> str:
+        """The narration's."""
+        return self.background.language
 
     def facts_of(self, kind: Kind) -> Mapping[str, Fact]:
         """Return the facts that a segment may name: its own, or all if it has none."""
@@ -50,6 +53,8 @@ class WrongSentence:
     at: int
     """Its index within the segment."""
     reason: str
+    sure: bool
+    """False if it may be right, so that it is not left out."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +90,27 @@ def read_draft(script: NarrationScript, assignment: Assignment, before: Draft | 
 def wrong_sentences(draft: Draft, assignment: Assignment) -> list[WrongSentence]:
     """Return the sentences that are not proven by the facts they name."""
     return [
-        WrongSentence(kind, at, reason)
+        WrongSentence(kind, at, problem.reason, problem.sure)
         for kind, sentences in draft.sentences.items()
         for at, sentence in enumerate(sentences)
-        if (
-            reason := sentence_problem(
-                sentence, assignment.facts_of(kind), assignment.known, assignment.language
-            )
-        )
+        if (problem := sentence_problem(sentence, assignment.facts_of(kind), assignment.background))
     ]
+
+
+def empty_claims(draft: Draft, assignment: Assignment) -> Iterator[tuple[Kind, str]]:
+    """Yield the sentences, each with its segment, that say nothing of the facts they name."""
+    wrong = {(each.kind, each.at) for each in wrong_sentences(draft, assignment)}
+    for kind, sentences in draft.sentences.items():
+        for at, sentence in enumerate(sentences):
+            nothing = says_nothing(sentence, assignment.facts_of(kind), assignment.background)
+            if nothing and (kind, at) not in wrong:
+                yield kind, sentence.text
 
 
 def untold_ids(draft: Draft, assignment: Assignment) -> list[str]:
     """Return the ids of the facts that are to be told and are not."""
     every = [one for sentences in draft.sentences.values() for one in sentences]
-    return untold_facts(every, assignment.facts_to_tell())
+    return untold_facts(every, assignment.facts_to_tell(), assignment.background)
 
 
 def script_problems(draft: Draft, assignment: Assignment) -> Iterator[str]:

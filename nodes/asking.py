@@ -15,7 +15,7 @@ from callsheet.providers.routing import Request, Route, route
 from callsheet.providers.windows import input_budget
 from callsheet.state.context import Context
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
-from callsheet.state.shortening import fitted
+from callsheet.state.shortening import fit_conversation
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.model_calls import call_model
@@ -90,12 +90,12 @@ async def _answer(
     bound = model.bind_tools(tools, tool_choice=choice, **stream)
     tool_tokens = estimate_tools(tools)
     limit = chosen.input_budget - tool_tokens
-    shown = fitted(sent, limit)
+    shown = fit_conversation(sent, limit)
     try:
         return chosen, await call_model(model, shown, partial(bound.ainvoke, shown), tools)
     except ContextOverflow:
         # Estimates are wrong by a third, and a window may be smaller than its setting.
-        shorter = fitted(sent, min(limit, estimate_messages(shown)) // 2)
+        shorter = fit_conversation(sent, min(limit, estimate_messages(shown)) // 2)
         if shorter == shown:
             raise
         answer = await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)

@@ -18,7 +18,7 @@ from callsheet.state.answers import sum_of_usage
 from callsheet.state.compaction import View
 from callsheet.state.context import Context
 from callsheet.state.errors import CallsheetError, Fenced, StorageDown
-from callsheet.state.tokens import shortened
+from callsheet.state.tokens import shorten
 from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.spending import Account
 from callsheet.tools.guard.call import Scope
@@ -39,9 +39,9 @@ def lookups_of(workflow: WorkflowSpec) -> frozenset[str]:
 
 def pinned_text(workflow: WorkflowSpec, state: Workflow, messages: Sequence[AnyMessage]) -> str:
     """Return what a summary of `messages` leaves word for word; a long text in its beginning and end."""
-    covered = _covered(messages, state.get("summary_upto", ""))
+    covered = _covered_messages(messages, state.get("summary_upto", ""))
     most = compaction.within(compaction.MAX_PINNED, _budget(state))
-    return shortened(workflow.pinned_text(state, covered), most)
+    return shorten(workflow.pinned_text(state, covered), most)
 
 
 async def compaction_update(
@@ -63,7 +63,7 @@ async def compaction_update(
     upto = str(due.summarised[-1].id)
     pinned = pinned_text(workflow, {**state, "summary_upto": upto}, messages)
     quotes = compaction.lost_sentences(
-        _covered(messages, upto),
+        _covered_messages(messages, upto),
         f"{pinned}\n{text}",
         compaction.within(compaction.MAX_QUOTES, room["budget"]),
     )
@@ -74,7 +74,7 @@ async def compaction_update(
     }
 
 
-def _covered(messages: Sequence[AnyMessage], upto: str) -> list[AnyMessage]:
+def _covered_messages(messages: Sequence[AnyMessage], upto: str) -> list[AnyMessage]:
     """Return the messages up to the one with this id, which summaries cover; none if none has it."""
     return list(messages[: len(messages) - len(conversation.messages_after(messages, upto))])
 
@@ -89,12 +89,12 @@ async def _summary(
 ) -> tuple[str, Usage | None]:
     """Return the summary by the model, or a plain one where it fails or is the offline model."""
     most = compaction.within(compaction.MAX_SUMMARY, budget)
-    before = shortened(before, most)
+    before = shorten(before, most)
     text = compaction.transcript(messages, (budget or DEFAULT_WINDOW) // 2)
     material = f"Summary of what came before:\n{before}\n\n{text}" if before else text
     sent: list[AnyMessage] = [SystemMessage(_prompt()), HumanMessage(material)]
     plain = "\n".join(part for part in (before, compaction.plain_summary(messages)) if part)
-    plain = shortened(plain, most)
+    plain = shorten(plain, most)
     try:
         route, answer = await ask_plainly(routing_request(run_context(runtime), scope), sent)
     except (StorageDown, Fenced):

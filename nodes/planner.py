@@ -103,8 +103,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
-        tools = definitions(workflow.tools)
-        ask = partial(ask_model, routing, tools=tools, choice=choice)
+        ask = partial(ask_model, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:
@@ -162,8 +161,8 @@ def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
     The vendor counts what was sent; a conversation that had to be shortened counts whole.
     """
     counted = gated.message.usage_metadata
-    whole = counted is not None and estimate <= gated.route.input_budget
-    used = counted["total_tokens"] if counted and whole else estimate + estimate_messages([gated.message])
+    complete = counted is not None and estimate <= gated.route.input_budget
+    used = counted["total_tokens"] if counted and complete else estimate + estimate_messages([gated.message])
     return {
         "usage": gated.usage,
         "provider": gated.route.provider,

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from typing_extensions import TypedDict
 
 from callsheet.state.conversation import calls_of, messages_after, sentences, turn_starts
-from callsheet.state.tokens import both_ends, estimate_messages, estimate_text, fitting_length, shortened
+from callsheet.state.tokens import both_ends, estimate_messages, estimate_text, fitting_length, shorten
 
 MAX_TURNS: Final = 10
 """Most user turns sent in full; beyond it the older ones are summarised (A-R12)."""
@@ -135,9 +135,9 @@ def transcript(messages: Sequence[AnyMessage], tokens: int) -> str:
     lines: list[str] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            lines.append(f"Person: {shortened(message.text, most)}")
+            lines.append(f"Person: {shorten(message.text, most)}")
         elif isinstance(message, AIMessage):
-            lines += [f"Assistant: {shortened(message.text, most)}"] if message.text else []
+            lines += [f"Assistant: {shorten(message.text, most)}"] if message.text else []
             lines += [f"(The assistant called {call['name']}.)" for call in calls_of(message)]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from callsheet.state.conversation import calls_of, turn_starts
 from callsheet.state.state_block import block_behind, split_block
-from callsheet.state.tokens import common_limit, estimate_messages, estimate_text, shortened
+from callsheet.state.tokens import common_limit, estimate_messages, estimate_text, shorten
 
 _FIRST_SHARE: Final = 4
 """Part of the limit that the first message of several turns may take: a quarter."""
@@ -23,12 +23,12 @@ _NOTE: Final = 12
 """Tokens of the note in a shortened text."""
 
 
-def fitted(sent: Sequence[AnyMessage], tokens: int) -> list[AnyMessage]:
+def fit_conversation(sent: Sequence[AnyMessage], tokens: int) -> list[AnyMessage]:
     """Return the conversation in at most `tokens` tokens, as far as that is possible."""
     kept = list(sent)
     starts = turn_starts(kept)
     if len(starts) > 1 and estimate_messages(kept) > tokens:
-        kept[starts[0]] = _limited(kept[starts[0]], max(_LEAST, tokens // _FIRST_SHARE))
+        kept[starts[0]] = _limit_message(kept[starts[0]], max(_LEAST, tokens // _FIRST_SHARE))
         kept = _without_oldest_turns(kept, starts, tokens)
     calling = [index for index, one in enumerate(kept) if calls_of(one)][-1:]
     results = [index for index, one in enumerate(kept) if isinstance(one, ToolMessage)]
@@ -63,15 +63,15 @@ def _with_limit(
         return list(sent)
     sizes = [estimate_text(split_block(sent[index].text)[0]) for index in chosen]
     limit = common_limit(sizes, sum(sizes) - over, least)
-    return [_limited(one, limit) if index in chosen else one for index, one in enumerate(sent)]
+    return [_limit_message(one, limit) if index in chosen else one for index, one in enumerate(sent)]
 
 
-def _limited(message: AnyMessage, tokens: int) -> AnyMessage:
+def _limit_message(message: AnyMessage, tokens: int) -> AnyMessage:
     """Return a message with at most `tokens` tokens of its own text; images and the state block stay."""
     text, block = split_block(message.text)
     if estimate_text(text) <= tokens:
         return message
-    content: Any = block_behind(shortened(text, tokens - _NOTE), block)
+    content: Any = block_behind(shorten(text, tokens - _NOTE), block)
     if isinstance(message, HumanMessage) and not isinstance(message.content, str):
         others = [part for part in message.content if isinstance(part, dict) and part.get("type") != "text"]
         content = [{"type": "text", "text": content}, *others]

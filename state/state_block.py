@@ -49,7 +49,7 @@ class Line(NamedTuple):
         """Return the line as it is shown."""
         return _BREAK.sub(" ", f"{self.head}{self.text}{self.tail}")
 
-    def limited(self, tokens: int) -> "Line":
+    def limit(self, tokens: int) -> "Line":
         """Return the line with at most `tokens` tokens of text."""
         if estimate_text(self.text) <= tokens:
             return self
@@ -76,7 +76,7 @@ def _shorten(lines: Sequence[Line], need: int, limit: int, least: int) -> list[L
     sizes = [estimate_text(line.text) for line in lines if line.need == need and line.text]
     # A line's parts have up to a token more than the line.
     most = common_limit(sizes, sum(sizes) - over - len(sizes), least)
-    return [line.limited(most) if line.need == need else line for line in lines]
+    return [line.limit(most) if line.need == need else line for line in lines]
 
 
 def _leave_out(lines: Sequence[Line]) -> list[str]:
@@ -153,11 +153,11 @@ class EchoCutter:
                 self._state = "text" if self._held else "gap"
             inside = self._state == "block"
             mark = STATE_END.lstrip() if inside else STATE_START
-            before, found, after = self._held.partition(mark)
-            certain = len(before) if found else len(before) - partial_end(before, mark)
+            before, ends, after = self._held.partition(mark)
+            certain = len(before) if ends else len(before) - partial_end(before, mark)
             shown += "" if inside else before[:certain]
-            self._held = after if found else before[certain:]
-            if not found:
+            self._held = after if ends else before[certain:]
+            if not ends:
                 return shown
             self._state = "gap" if inside else "block"
 

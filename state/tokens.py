@@ -36,7 +36,7 @@ def fitting_length(text: str, tokens: int) -> int:
     return bisect_right(range(1, most + 1), tokens, key=lambda length: estimate_text(text[:length]))
 
 
-def shortened(text: str, tokens: int) -> str:
+def shorten(text: str, tokens: int) -> str:
     """Return the text in about `tokens` tokens: its beginning and its end, with a note between them."""
     start, end = both_ends(text, tokens)
     left_out = len(text) - len(start) - len(end)

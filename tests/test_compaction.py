@@ -20,7 +20,7 @@ from callsheet.state.compaction import (
 )
 from callsheet.state.conversation import turn_starts
 from callsheet.state.model_input import model_input
-from callsheet.state.tokens import estimate_messages, estimate_text, estimate_tools, shortened
+from callsheet.state.tokens import estimate_messages, estimate_text, estimate_tools, shorten
 
 ROOMY = ContextTokens(used=1_000, budget=100_000)
 FULL = ContextTokens(used=8_000, budget=10_000)
@@ -165,9 +165,9 @@ def test_a_summary_ends_with_a_sentence():
 
 
 def test_the_middle_of_a_long_text_is_left_out():
-    assert shortened("abcd", 1) == "abcd"
-    assert shortened("a" * 40 + "b" * 40, 6) == f"{'a' * 16}\n[… 56 characters left out …]\n{'b' * 8}"
-    assert shortened("字" * 10, 3) == "字字\n[… 7 characters left out …]\n字"
+    assert shorten("abcd", 1) == "abcd"
+    assert shorten("a" * 40 + "b" * 40, 6) == f"{'a' * 16}\n[… 56 characters left out …]\n{'b' * 8}"
+    assert shorten("字" * 10, 3) == "字字\n[… 7 characters left out …]\n字"
 
 
 def test_where_prompt_and_tools_fill_the_window_it_waits_until_much_is_left_out():

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from callsheet.providers.outages import MAX_REST_S, MIN_REST_S, Outages, outages
 from callsheet.state.errors import ContextOverflow, Limited, Unavailable
-from callsheet.state.shortening import fitted
+from callsheet.state.shortening import fit_conversation
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_text
 from tests.ad_double import call, config
@@ -91,15 +91,19 @@ def test_an_outage_ends_by_itself_within_limits():
 
 
 async def test_a_conversation_that_is_too_long_is_sent_in_half_and_stays_whole(graph, model):
-    """A66: the system prompt, the brief and the last turn are in it; calls keep their answers."""
+    """A66: the system prompt, the brief and the last turn are in it; calls keep their answers.
+
+    Afterwards the turns are summarised, so that the next request fits.
+    """
     for number in range(4):
         model.script(Say(calls=[LOOK]), Say(f"Answer {number}. " + "word " * 200))
         await graph.ainvoke(said(f"Wish {number}"), config())
     before = len(model.requests)
-    model.script(LONG, Say("Short."))
+    model.script(LONG, Say("Short."), Say("They talked."))
     state = await graph.ainvoke(said("Last wish"), config())
     assert state["messages"][-1].text == "Short."
-    whole, half = (request.messages for request in model.requests[before:])
+    whole, half, _ = (request.messages for request in model.requests[before:])
+    assert state["summary"].startswith("They talked.")
     assert len(half) < len(whole)
     assert [one["content"] for one in half if one["role"] == "user"][:1] == ["Wish 0"]
     assert half[0] == whole[0]
@@ -108,26 +112,26 @@ async def test_a_conversation_that_is_too_long_is_sent_in_half_and_stays_whole(g
 
 
 async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered(graph, model):
-    model.script(Say("Hello."), LONG, LONG, LONG, Say("Fine."))
+    model.script(Say("Hello."), LONG, LONG, LONG, Say("Fine."), Say("They talked."))
     await graph.ainvoke(said("Hi"), config())
     with pytest.raises(ContextOverflow) as raised:
         await graph.ainvoke(said("word " * 5000), config())
     assert "start a new conversation" in raised.value.remedy
     assert (await graph.ainvoke(said("Shorter"), config()))["messages"][-1].text == "Fine."
-    assert "word word" not in str(model.requests[-1].messages)
+    assert "word word" not in str(model.requests[-2].messages)
 
 
 def test_a_conversation_that_fits_stays_as_it_is():
     one: list[AnyMessage] = [SystemMessage("s" * 999), HumanMessage("x" * 99), AIMessage("y")]
-    assert fitted(one, 1_000) == one
-    assert fitted(one, 1) == one
+    assert fit_conversation(one, 1_000) == one
+    assert fit_conversation(one, 1) == one
 
 
 def test_a_long_first_message_does_not_push_the_newest_turns_out():
     """A66: of the brief the ends are sent."""
     turns: list[AnyMessage] = [SystemMessage("s"), HumanMessage(f"Ad for Elm. {'x' * 99_999} Be kind.")]
     turns += [AIMessage("Ready."), HumanMessage("livelier"), AIMessage("Done."), HumanMessage("thanks")]
-    sent = fitted(turns, 1_000)
+    sent = fit_conversation(turns, 1_000)
     assert len(sent) == len(turns)
     assert sent[1].text.startswith("Ad for Elm. xxx")
     assert "characters left out" in sent[1].text
@@ -143,7 +147,7 @@ def test_results_that_were_answered_are_shortened_before_the_newest():
     for number in range(2):
         calls = [{"id": f"c{number}", "name": "look", "args": {}}]
         turns += [AIMessage("", tool_calls=calls), ToolMessage("x" * 4_000, tool_call_id=f"c{number}")]
-    sent = fitted(with_state_block(turns, "music v2"), 1_400)
+    sent = fit_conversation(with_state_block(turns, "music v2"), 1_400)
     assert len(sent) == len(turns)
     old, new = (one.text for one in sent if isinstance(one, ToolMessage))
     assert estimate_text(old) < 50
@@ -163,5 +167,5 @@ def test_the_newest_turns_that_fit_are_kept():
             ToolMessage("{}", tool_call_id=f"c{number}"),
             AIMessage("a"),
         ]
-    half = fitted(turns, estimate_messages(turns) // 2)
+    half = fit_conversation(turns, estimate_messages(turns) // 2)
     assert [one.text[:6] for one in half if isinstance(one, HumanMessage)] == ["brief", "wish 4", "wish 5"]

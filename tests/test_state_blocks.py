@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from callsheet.graphs import page_builder
@@ -19,9 +19,12 @@ from callsheet.state.pages.edits import create
 from callsheet.state.pages.outline import outline as page
 from callsheet.state.pages.page import Element, Page
 from callsheet.state.pages.starter import STARTER
-from callsheet.state.state_block import AIM, MOST, fit
+from callsheet.state.state_block import AIM, MOST, fit, split_block, with_state_block
 from callsheet.state.tokens import estimate_text
 from callsheet.state.versions import Version
+from callsheet.state.video.outline import scene_line
+from callsheet.state.video.outline import state_block as video
+from callsheet.state.video.project import Order
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
@@ -183,6 +186,23 @@ def test_of_very_many_facts_the_last_are_left_out():
     )
     assert estimate_text(shown) <= MOST
     assert re.search(r"\n… \d+ more facts\nOpen question", shown)
+
+
+def test_a_large_video_keeps_a_line_for_each_scene():
+    """A66: plans name scenes by their ids; what they show and preferences are shortened."""
+    scene = {"name": "One", "durationInFrames": 90, "elements": [{"kind": "text", "text": "word " * 40}] * 3}
+    order = Order(scenes=tuple(f"scene-{n}" for n in range(1, 56)), next=56)
+    lines = [scene_line(name, order, "v1", scene) for name in order.scenes]
+    shown = video(order, lines, preferences=["likes blue " * 20] * 9)
+    assert [name for name in order.scenes if f". {name} v1 'One', 3 s: te" not in shown] == []
+    assert estimate_text(shown) <= MOST
+
+
+def test_without_a_state_nothing_is_added():
+    """A65."""
+    sent: list[AnyMessage] = [HumanMessage("Hi")]
+    assert with_state_block(sent, "") == sent
+    assert split_block("Hi <state>\nopen") == ("Hi <state>\nopen", "")
 
 
 async def test_the_model_is_told_what_a_person_changed_by_hand(

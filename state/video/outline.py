@@ -55,13 +55,13 @@ def state_block(
 ) -> str:
     """Return the project as it stands, for the planner's state block."""
     preferred = (Line("Preference of the person: ", text) for text in preferences[-_MAX_PREFERENCES:])
-    meant = f"Attached by the person, meant by their words: {', '.join(attached)}"
+    attachments = f"Attached by the person, meant by their words: {', '.join(attached)}"
     return fit(
         [
             Line(_heading(order, lines)),
             *(_line(line) for line in lines),
             *_deleted_lines(order),
-            *([Line(meant)] if attached else []),
+            *([Line(attachments)] if attached else []),
             *(_last_plan(last) if last else ()),
             *([Line("Gathered context: ", ", ".join(context))] if context else []),
             *(line._replace(need=2, more="preferences") for line in preferred),

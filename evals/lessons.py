@@ -14,7 +14,7 @@ from callsheet.state import languages
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
 from callsheet.state.lessons.narration import KINDS, Narration, Sentence
-from callsheet.state.lessons.proof import Background, sentence_problem, untold_facts
+from callsheet.state.lessons.proof import Background, says_nothing, sentence_problem, untold_facts
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
 from callsheet.storage.artefacts.artefacts import NewVersion
@@ -223,6 +223,11 @@ def proven(wanted: bool, turn: LessonTurn) -> str:
         f"“{one.text}” {problem.reason}"
         for one in sentences
         if (problem := sentence_problem(one, facts, background)) and problem.sure
+    ]
+    wrong += [
+        f"“{one.text}” says nothing of the facts it names"
+        for one in sentences
+        if says_nothing(one, facts, background)
     ]
     wrong += [warning for warning in told.warnings if warning.startswith("left out of the ")]
     wrong += [f"“{facts[one].concept}” is not told" for one in untold_facts(sentences, facts, background)]

@@ -27,7 +27,7 @@ _SHORTEST: Final = 4
 _NOTE_TOKENS: Final = 20
 """Tokens of the line about others that are left out."""
 _MARK: Final = re.compile(r"<(?=\s*/?\s*state\b)", re.IGNORECASE)
-_BREAK: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_SPACE: Final = re.compile(r"\s++")
 
 
 class Line(NamedTuple):
@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
     def __str__(self) -> str:
         """Return the line as it is shown."""
-        return _BREAK.sub(" ", f"{self.head}{self.text}{self.tail}")
+        return _SPACE.sub(_in_line, f"{self.head}{self.text}{self.tail}")
 
     def limit(self, tokens: int) -> "Line":
         """Return the line with at most `tokens` tokens of text."""
@@ -55,6 +55,11 @@ class Line(NamedTuple):
             return self
         length = fitting_length(self.text, max(1, tokens - estimate_text(self.mark)))
         return self._replace(text=f"{self.text[:length]}{self.mark}")
+
+
+def _in_line(space: re.Match[str]) -> str:
+    """Return spaces as they are, and a space for a line break with the spaces around it."""
+    return " " if len(space[0].splitlines()) > 1 or space[0].splitlines()[0] != space[0] else space[0]
 
 
 def fit(lines: Iterable[Line]) -> str:

@@ -20,6 +20,7 @@ from callsheet.state.pages.page import digests
 from callsheet.state.pages.starter import STARTER
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
+from callsheet.tools.guard.application import use_application
 from tests.page_double import PageDouble
 from tests.page_watch import wrongs
 from tests.served import calling, documented, running
@@ -172,7 +173,8 @@ async def test_what_is_not_there_is_said_to_be_so(client: httpx.AsyncClient, bak
 async def test_the_operator_may_name_the_hosts_that_data_comes_from(valkey_url: str, storage: Storage):
     async with running(valkey_url, fetch_hosts=("data.example",)) as app, calling(app) as client:
         assert (await client.get("/api/pages/bakery")).status_code == 404, "it has started"
-        refused = await PageDouble(storage).refused("fetch_data", url="https://other.example/")
+        with use_application(app.state.context.application):
+            refused = await PageDouble(storage).refused("fetch_data", url="https://other.example/")
         assert (refused["type"], refused["suggestion"]) == ("permission_denied", "use data.example")
     assert "data.example" not in str(await PageDouble(storage).call("fetch_data", url="ftp://x.example/"))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from callsheet.server.artefacts.service import claim
 from callsheet.storage import connect
-from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread, create
 from tests.command import BRIEF, UPBEAT, Finished, in_process, refused
 
@@ -133,7 +133,7 @@ def test_the_list_never_breaks_or_shortens_an_id(
                 await create(
                     storage, NewThread(name, "local", "a_graph_with_a_long_name", {"note": "x" * 90})
                 )
-                await threads.bind(storage, Thread(f"t-{name}", "local", "ad_creation", f"ad:{name}"))
+                await claim(storage, Thread(f"t-{name}", "local", "ad_creation", f"ad:{name}"))
 
     asyncio.run(create_threads())
     monkeypatch.setenv("COLUMNS", columns)

@@ -80,10 +80,9 @@ async def _unused_id(storage: Storage, named: Thread) -> str:
     The id of `named` can be predicted by others. Only the local owner's threads are called like their
     artefacts.
     """
-    derived_id, in_use = await asyncio.gather(
-        threads.derived_id(storage, named.owner, named.artefact), threads.has_owner(storage, named.id)
-    )
-    return named.id if named.owner == LOCAL and not in_use else derived_id
+    if named.owner == LOCAL and not await threads.has_owner(storage, named.id):
+        return named.id
+    return await threads.derived_id(storage, named.owner, named.artefact)
 
 
 def _may_be_about(existing: Thread, named: Thread) -> bool:

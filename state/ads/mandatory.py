@@ -225,7 +225,8 @@ def _labelled_lines(brief: str) -> Iterator[MandatoryLine]:
             label = ""
         for sentence in _SENTENCE.split(_BULLET.sub("", paragraph, count=1)):
             head, *rest = _LABEL_END.split(sentence, maxsplit=1)
-            name = " ".join(_ASIDE.sub("", head).strip("*_# ").casefold().split())
+            # "Legal line, word for word:" is a legal line.
+            name = " ".join(_ASIDE.sub("", head).partition(",")[0].strip("*_# ").casefold().split())
             text = sentence
             if name in _LEGAL_LABELS or name in _WISH_LABELS:
                 label, is_filled, text = name, False, "".join(rest)

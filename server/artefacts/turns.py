@@ -64,7 +64,9 @@ async def find_thread(
     known = requested or bound
     if known is None:
         fits = existing and _may_be_about(existing, named)
-        return named if fits else replace(named, id=unused_id)
+        if fits:
+            return named
+        return replace(named, id=unused_id or await threads.derived_id(storage, owner, named.artefact))
     if known != read:
         existing = at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
     if not existing or existing.graph != graph:
@@ -78,10 +80,10 @@ async def _unused_id(storage: Storage, named: Thread) -> str:
     """Return the id for the thread of an artefact without one, if `named` is not the owner's.
 
     The id of `named` can be predicted by others. Only the local owner's threads are called like their
-    artefacts.
+    artefacts; an empty id is one that has an owner.
     """
-    if named.owner == LOCAL and not await threads.has_owner(storage, named.id):
-        return named.id
+    if named.owner == LOCAL:
+        return "" if await threads.has_owner(storage, named.id) else named.id
     return await threads.derived_id(storage, named.owner, named.artefact)
 
 

@@ -134,6 +134,7 @@ def test_the_digits_of_two_numbers_are_not_one():
         ("Terms & conditions: see website", [], ["legal line “see website”"]),
         ("Mandatory: Please drink responsibly.", ["legal line “Please drink responsibly.”"], []),
         ("Sale ends 24 December", [], ["date 24 December"]),
+        ("15 KASIM, 31.12.2026", [], ["date 15 KASIM", "date 31.12.2026"]),
         ("Like https://elm.example/guide; to ann@elm.example; www.elm.example",
          ["address www.elm.example"], ["address ann@elm.example", "address https://elm.example/guide"]),
         ("ISBN 978-3-16-148410-0; text us: 555 010 0199",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, permutations
 from typing import Final, Literal, NamedTuple
 
 from callsheet.state.ads import marks
@@ -33,7 +33,8 @@ _MIN_DIGITS: Final = 3
 _PHONE_DIGITS: Final = (7, 15)
 _MAX_GAP: Final = 2
 """Most words between two parts of a number, as in "four dollars and ninety-nine cents"."""
-_MONTHS_OF_YEAR: Final = 12
+_MOST_DAYS: Final = 31
+_MOST_MONTHS: Final = 12
 _CONNECTORS: Final = frozenset({"dot", "point", "slash", "dash", "hyphen", "at", "www", "http", "https"})
 _NO_DOMAINS: Final = frozenset({"js", "py", "md", "ai", "ps", "ts"})
 """Ends of file names that are countries' domains, too."""
@@ -365,12 +366,11 @@ class _Speech:
     def _has_date(self, text: str) -> bool:
         numbers = [int(part) for part in re.findall(r"\d+", text)]
         month = next((at for name, at in _MONTH_NUMBERS.items() if name in text.casefold()), 0)
-        pairs = [(numbers[0], month)] if month else [(numbers[-1], numbers[-2]), (numbers[0], numbers[1])]
-        pairs += [] if month else [(numbers[1], numbers[0])]
+        pairs = [(numbers[0], month)] if month else permutations(numbers, 2)
         return any(
             self._has_figure(str(day)) and self._has_month(named)
             for day, named in pairs
-            if 1 <= named <= _MONTHS_OF_YEAR
+            if day <= _MOST_DAYS and 1 <= named <= _MOST_MONTHS
         )
 
     def _has_month(self, month: int) -> bool:

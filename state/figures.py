@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from callsheet.state.names import COMPARING
 from callsheet.state.number_words import chinese_numbers, number_tokens, spelled_numbers
 
 _FIGURE: Final = re.compile(r"\d++(?:[.,]\d++)*+")
@@ -98,7 +99,7 @@ def unproven_numbers(sentence: str, known: frozenset[float]) -> list[str]:
     """Return the figures and spelled numbers of an English sentence that are no form of a known number.
 
     "1960s", "17th century", "350 years ago" and "nearly 50" are proven by 1969, 1666, 1666 and 48. Small and
-    round number words are no claims.
+    round number words are no claims, nor are comparisons: "like 30 penguins".
     """
     known = known | frozenset(_numbers_in_context(sentence, known))
     wrong = unproven_figures(sentence, known)
@@ -165,7 +166,9 @@ def _numbers_in_context(sentence: str, known: frozenset[float]) -> Iterator[floa
             (token for token in reversed(tokens[max(0, at - 2) : at]) if token not in {"a", "an"}), ""
         )
         after = [token for token in tokens[at + 1 : at + 4] if token not in {"st", "nd", "rd", "th"}]
-        if before in _HEDGES:
+        if before in COMPARING:
+            yield from values
+        elif before in _HEDGES:
             yield from values & rounded
         for value in values:
             if any(_has_between(ordered, *period) for period in _periods(value, after)):

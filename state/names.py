@@ -23,16 +23,20 @@ COMMON: Final = frozenset(_COMMON_TEXT.split())
 """English words that prove nothing, and that capitals do not make a name."""
 _OPENERS_TEXT: Final = """
 air anybody anyone anything below blood both enough everybody everyone everything few fire food half heat
-inside last least less light little most nature nearby never next nobody none nothing once others outside part
-people perhaps rain several somebody someone something soon still today tomorrow tonight twice water yesterday
+inside last least less light little most mother nature nearby never next nobody none nothing once others
+outside part people perhaps rain several somebody someone something soon still today tomorrow tonight twice
+water yesterday
 """
-_OPENERS: Final = frozenset(_OPENERS_TEXT.split())
-"""English words that often stand before the verb of a sentence and are neither in `COMMON` nor names."""
+_NO_NAMES: Final = COMMON | frozenset(_OPENERS_TEXT.split())
+"""These, and words that often begin a sentence before its verb."""
 _VERBS_TEXT: Final = """
 became began brought built came could did does fought found gave got grew had has invented kept knew led made
 might ran said saw sent spoke stood told took thought was went won would wrote
 """
 _VERBS: Final = frozenset(_VERBS_TEXT.split())
+COMPARING: Final = frozenset({"like", "imagine", "picture", "pretend"})
+"""English words before what is only compared or imagined."""
+_IMAGINE: Final = COMPARING - {"like"}
 _LIKE: Final = {
     "english": frozenset({"like", "dear", "hello", "hi", "hey", "welcome"}),
     "french": frozenset({"comme"}),
@@ -44,8 +48,6 @@ _LIKE: Final = {
     "russian": frozenset({"как"}),
 }
 """Words before a name that is compared or greeted."""
-_IMAGINE: Final = frozenset({"imagine", "picture", "pretend"})
-"""English words before a clause whose names are imagined."""
 _CAPITALISED_NOUNS: Final = frozenset({"german"})
 """Languages whose capital letters show no names."""
 MONTHS: Final = (
@@ -100,7 +102,6 @@ def first_names(text: str) -> list[str]:
         for one in _capitals(text, "english")
         if one.starts
         and one.subject
-        and one.word.casefold() not in _OPENERS
         and not one.word.endswith(("ly", "ing"))
         and not _PLURAL.search(one.word)
     ]
@@ -186,9 +187,10 @@ def _capitals(text: str, language: str) -> Iterator[_Capital]:
         word = without_possessive(match[0])
         plain = re.split("['’]", word, maxsplit=1)[0].casefold()
         imagined = plain in _IMAGINE or (imagined and not between.strip())
+        compared = compared and not starts
         if plain in like:
             compared = True
-        elif not word[0].isupper() or len(word) == 1 or plain in COMMON:
+        elif not word[0].isupper() or len(word) == 1 or plain in _NO_NAMES:
             compared = compared and plain in {"a", "an", "the", "in", "at", "on"}
         elif not (compared or imagined):
             follows = after is not None and text[end : after.start()] == " " and after[0]

@@ -33,6 +33,7 @@ def claims(sentence: str, *facts: str, language: str = "english") -> tuple[list[
         ("Then Mozart came to London.", ["Mozart"]),
         ("Imagine London, where Mozart came.", ["Mozart"]),
         ("It looked like King Charles met Mozart.", ["Mozart"]),
+        ("That is what it was like. In Paris it burned.", ["Paris"]),
         ("More than fifty thousand houses burned.", ["50,000"]),
         ("Nearly 20,000 houses burned.", ["20,000"]),
         ("About 1.5 million houses burned.", ["1.5", "1,500,000"]),
@@ -110,6 +111,9 @@ def test_years_and_small_numbers_are_not_rounded():
         ("Imagine you are in Minecraft", "Hearts pump."),
         ("Have you seen it, Dear Explorer", "Hearts pump."),
         ("Hello, Explorers", "Hearts pump."),
+        ("That is Mother Nature at work", "Hearts pump."),
+        ("It weighs as much as a bus, like 30 penguins", "Hearts pump."),
+        ("Picture 20 football fields", "Hearts pump."),
     ],
 )
 def test_nationalities_comparisons_and_greetings_are_no_claims_of_their_own(sentence, fact):

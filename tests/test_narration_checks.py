@@ -7,9 +7,11 @@ import pytest
 
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.narration import KINDS, slots
+from callsheet.storage import Storage
 from callsheet.tools.lessons.forms import SCRIPT_PROMPT, SENTENCES_PROMPT
 from callsheet.tools.lessons.narration import NarrationBrief, WrittenNarration, write_narration
 from tests.chat_double import ChatDouble, Say
+from tests.lesson_chat import Chat, asked, ids
 
 FIRE = Fact(
     id="fire",
@@ -314,6 +316,55 @@ async def test_a_segment_that_is_written_again_is_shown_with_its_neighbours(mode
         GOOD["process_explanation"][0][0],
     )
     assert "after" not in last
+
+
+def partly_false_lesson(fire: str, king: str) -> Sentences:
+    """Sentences of which two are surely wrong and one may be right."""
+    return {
+        "hook": [(LIE, [])],
+        "concept_introduction": [("The Great Fire of London began more than 350 years ago.", [fire])],
+        "process_explanation": [("Napoleon had homes removed.", [king]), ("Mozart came in 1712.", [fire])],
+        "conclusion": [("So remember who burned!", [fire])],
+    }
+
+
+async def test_a_lesson_names_the_facts_and_the_sentences_to_check(opened: Storage, model: ChatDouble):
+    """B6, B10, B22, B-R10: through the graph."""
+    text = f"{FIRE.details} {KING.details}"
+    facts = [
+        {
+            "concept": one.concept,
+            "details": details,
+            "quote": one.details.rstrip(".") + "!",
+            "confidence": 0.9,
+        }
+        for one, details in ((FIRE, FIRE.details), (KING, "A ruler removed homes, so that less could burn."))
+    ]
+    form = json.dumps({"topic": "The Great Fire", "learningObjective": "Explain it.", "facts": facts})
+    model.script(
+        Say(calls=[("call_extract", "extractFactsTool", json.dumps({"content": text}))]),
+        Say(calls=[("call_form", "FactSheet", form)]),
+    )
+    chat = Chat(opened, {"provider": "openai"})
+    question = asked(await chat.says(f"Make a lesson of this: {text}"))
+    assert [one["confidence"] for one in question["facts"]] == [0.9, 0.5]
+    assert [one["source"]["quote"] for one in question["facts"]] == [FIRE.details, KING.details]
+    assert any("check King Charles" in warning for warning in (await chat.data("facts"))["warnings"])
+    lesson = partly_false_lesson(*ids(question, 1, 2))
+    model.script(script(lesson), repairs())
+    await chat.answers([1, 2])
+    made = await chat.narration()
+    assert [sentence.text for segment in made.segments for sentence in segment.sentences] == [
+        LIE,
+        lesson["concept_introduction"][0][0],
+        "Napoleon had homes removed.",
+        "So remember who burned!",
+    ]
+    assert [warning.split(" says")[0] for warning in made.warnings] == [
+        f"check the hook: “{LIE}”",
+        "check the process_explanation: “Napoleon had homes removed.”",
+        "left out of the process_explanation: “Mozart came in 1712.”",
+    ]
 
 
 @pytest.mark.parametrize("prompt", [SCRIPT_PROMPT, SENTENCES_PROMPT])

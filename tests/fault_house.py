@@ -73,7 +73,9 @@ class House:
                 os.kill(pid, signal.SIGKILL)
 
     def _kill(self, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
+        # One that starts while Redis is away ends by itself.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
         self.killed_ms.append(time.time() * 1000)
 
     async def _answers(self, url: str) -> bool:
@@ -192,6 +194,10 @@ class Reader:
         updates = [one.data["page"]["stamped"] for one in self.told if one.name == "updates"]
         assert [stamp for (stamp,) in dict.fromkeys(map(tuple, updates))] == wanted
         assert [one for one in self.told if one.name == "values"][-1].data["stamped"] == wanted
+
+    def was_given_up(self) -> bool:
+        """Whether it ended because its processes were killed one after the other."""
+        return bool(self.told) and self.told[-1].name == "error" and "crashed" in str(self.told[-1].data)
 
     def attempts(self) -> int:
         """How many attempts the run took."""

@@ -28,6 +28,7 @@ import psutil
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from callsheet.server.runtime.execution import MAX_ATTEMPTS
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.fault_house import House, Reader, events
@@ -75,8 +76,10 @@ class Figures:
     redis_kills: int = 0
     runs: int = 0
     taken_over: int = 0
+    given_up: int = 0
+    """Runs that were executed by three killed processes in a row without a checkpoint in between."""
     lost: list[str] = field(default_factory=list)
-    """Runs that did not succeed, and turns of ads without their version."""
+    """Other runs that did not succeed, and turns of ads without their version."""
     doubled: list[str] = field(default_factory=list)
     """Effects that happened twice."""
     streams: list[str] = field(default_factory=list)
@@ -97,13 +100,15 @@ class Figures:
     @property
     def failed(self) -> bool:
         """True if the model was broken."""
-        return bool(self.lost or self.doubled or self.streams or not self.runs)
+        too_many = self.given_up > self.kills // MAX_ATTEMPTS
+        return bool(self.lost or self.doubled or self.streams or not self.runs or too_many)
 
     def table(self) -> str:
         """Return the figures for people."""
         rows = [
             ("kills of processes, of Redis", f"{self.kills}, {self.redis_kills}"),
             ("runs, taken over, lost", f"{self.runs}, {self.taken_over}, {len(self.lost)}"),
+            ("runs given up after three kills", f"{self.given_up}"),
             ("edits of ads", f"{self.edits}"),
             ("effects doubled", f"{len(self.doubled)}"),
             ("streams resumed, wrong", f"{self.resumed}, {len(self.streams)}"),
@@ -187,7 +192,10 @@ class Session:
         name, figures = f"run {reader.run} {reader.modes}", self._figures
         record = await self._get(f"/threads/{reader.thread}/runs/{reader.run}")
         if record["status"] != "success":
-            figures.lost.append(f"{name} ended as {record['status']}")
+            if reader.was_given_up() and reader.attempts() >= MAX_ATTEMPTS:
+                figures.given_up += 1
+            else:
+                figures.lost.append(f"{name} ended as {record['status']}: {reader.told[-1:]}")
             return
         wanted = [f"v{number + 1}" for number in range(PAGES)]
         if (made := await self._versions(reader.thread)) != wanted:

@@ -1,0 +1,83 @@
+"""Forms of an answer to the choice of facts, and results as a model is sent them (B42, B52, B53)."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons import selection
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.shown_results import without_repetition
+
+FACTS = [
+    Fact(id=f"f-{name}", concept=name.title(), details=f"{name.title()} are part of the lesson.")
+    for name in ("leaves", "roots")
+]
+
+
+def test_a_fact_is_chosen_by_its_concept_in_any_case():
+    """B52."""
+    assert selection.read(["LEAVES"], FACTS) == selection.Chosen((FACTS[0],))
+
+
+@pytest.mark.parametrize(
+    "answer", [{"facts": True}, {"message": "1 and 2"}, {"text": "all"}, json.dumps({"ids": [1, 2]})]
+)
+def test_the_same_choice_may_be_said_in_several_forms(answer: Any):
+    """B52."""
+    assert selection.read(answer, FACTS) == selection.Chosen(tuple(FACTS))
+
+
+def test_a_broken_object_is_words_for_the_model():
+    """B54."""
+    assert selection.read("{1 and 2", FACTS) == selection.NotAChoice("{1 and 2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (1.5, "chooses no facts"),
+        ({"nothing": 1}, "chooses no facts"),
+        ([["f-leaves"]], "chooses no facts"),
+        (["stems"], "there is no fact 'stems'"),
+        (
+            [{"concept": f"Own {n}", "details": f"Own detail {n}."} for n in range(selection.MAX_CHOSEN + 1)],
+            "choose fewer",
+        ),
+    ],
+)
+def test_what_chooses_no_facts_or_too_many_is_refused_with_the_remedy(answer: Any, reason: str):
+    """B53."""
+    with pytest.raises(Invalid) as refused:
+        selection.read(answer, FACTS)
+    assert reason in f"{refused.value.message} {refused.value.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        ({"id": "f-leaves"}, "gives no concept or details"),
+        ({"id": "f-roots", "details": "Roots drink."}, "is not chosen"),
+    ],
+)
+def test_a_models_edit_of_nothing_or_of_another_fact_is_refused(edit: dict[str, str], reason: str):
+    """B52."""
+    with pytest.raises(Invalid, match=reason):
+        selection.chosen_facts(["f-leaves"], [edit], FACTS)
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[]", '{"error": "no"}'])
+def test_a_result_that_a_client_replaced_is_sent_as_it_is(text: str):
+    """B42."""
+    message = ToolMessage(text, name="extractFactsTool", tool_call_id="c")
+    assert without_repetition(message) is message
+
+
+def test_a_result_is_sent_without_narration_and_without_passages():
+    """B42, A66: the state block has the one, and only people need the other."""
+    output = {"narration": {"segments": []}, "facts": [FACTS[0].model_dump()], "message": "done"}
+    message = ToolMessage(json.dumps(output), name="generateNarrationTool", tool_call_id="c")
+    short = {"id": "f-leaves", "concept": "Leaves", "details": FACTS[0].details}
+    assert json.loads(without_repetition(message).text) == {"facts": [short], "message": "done"}

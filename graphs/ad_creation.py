@@ -26,7 +26,8 @@ from callsheet.tools.ads import drafts
 from callsheet.tools.guard.call import Scope
 
 NO_DRAFT: Final = (
-    "No draft was made yet. Make the drafts with the tools now; if something essential is missing, say what."
+    "No draft was made yet. Call search_voices, then create_voice_draft, create_music_draft and"
+    " create_sfx_draft; if something essential is missing, say what."
 )
 
 

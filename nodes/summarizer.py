@@ -17,7 +17,7 @@ from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
 _NO_ANSWER = "The model gave no answer, and nothing was changed. Say it again, or choose another model."
-_NO_DRAFTS = "(No draft was made.)"
+_NO_DRAFTS = "(No draft was made"
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 """Marks of a question: "Should I create v2?" (A78) claims nothing."""
 
@@ -58,7 +58,8 @@ def _closing_message(
             _tool_messages(state) or _created_text(created), id=last.id if _has_no_calls(last) else None
         )
     if lacks_drafts and _has_no_calls(last) and _NO_DRAFTS not in text:
-        return AIMessage(f"{text}\n\n{_NO_DRAFTS}", id=last.id, response_metadata=last.response_metadata)
+        note = f"{_NO_DRAFTS}{_last_error(state)}.)"
+        return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
     if not streams:
         return None
     known = {version.id for stream in streams.values() for version in stream.versions}
@@ -80,6 +81,12 @@ def _with_note(workflow: WorkflowSpec, state: Workflow, closing: AIMessage | Non
     if not note or note in last.text:
         return closing
     return AIMessage(f"{last.text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+
+
+def _last_error(state: Workflow) -> str:
+    """Return the newest error of a tool in this turn, as the end of a sentence."""
+    errors = [result["output"]["error"] for result in state.get("results", ()) if "error" in result["output"]]
+    return f"; the last step failed: {str(errors[-1]).rstrip('.')}" if errors else ""
 
 
 def _tool_messages(state: Workflow) -> str:

@@ -152,8 +152,10 @@ async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(grap
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     answers = dict(tool_messages(state))
     assert list(answers) == ["1", "2", "3", "4", "5"]
+    assert "(No draft was made; the last step failed: " in state["messages"][-1].text
     assert answers["1"]["error"] == "Unknown tool: make_coffee"
     assert "'nobody' is not in the catalogue" in answers["4"]["error"]
+    assert "such as azure/" in answers["4"]["suggestion"] or "such as openai/" in answers["4"]["suggestion"]
     assert [answers[i]["type"] for i in "1234"] == [
         "unknown_tool",
         "validation_error",

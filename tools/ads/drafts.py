@@ -23,6 +23,8 @@ RECENT_VERSIONS: Final = 5
 LISTED_VERSIONS: Final = 10
 """Versions of a stream that it lists; of earlier ones it shows the number."""
 DEFAULT_COUNT: Final = 10
+_OFFERED: Final = 4
+"""Voices that the error about an unknown one names."""
 MAX_REWRITES: Final = 2
 """Times in a turn that a model is asked to rewrite a script that lacks something of the brief."""
 _REWRITE: Final = (
@@ -163,14 +165,20 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
     """
     for track in args.tracks:
         if voices.find(track.voiceId) is None:
-            raise Invalid(
-                f"voice {track.voiceId!r} is not in the catalogue",
-                remedy="call search_voices and use an id it returns",
-            )
+            raise _unknown_voice(track.voiceId, args.language or call.scope.facts.get("language", ""))
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
     stated = language_name(args.language) if args.language else _data(streams, "voices").get("language")
     return await _write(call, streams, "voices", ad.voices_data(tracks, stated))
+
+
+def _unknown_voice(voice_id: str, language: str) -> Invalid:
+    """Return the error for a voice that was not searched; it names some, so that a model can go on at once."""
+    offered = ", ".join(f"{one.id} ({one.gender})" for one in voices.search(language, count=_OFFERED))
+    return Invalid(
+        f"voice {voice_id!r} is not in the catalogue",
+        remedy="call search_voices and use an id it returns" + (f", such as {offered}" if offered else ""),
+    )
 
 
 @tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId", idempotent=True)

@@ -26,8 +26,18 @@ from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, Rate
 from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
-from callsheet.server.http.policy import API_READ, OnOutage, RoutePolicy, get_policy, policy_of, with_policy
-from callsheet.server.http.route_table import MatchedRoute, RoutePolicyMiddleware, RouteTable, find_match
+from callsheet.server.http.policy import (
+    API_READ,
+    MatchedRoute,
+    OnOutage,
+    RoutePolicy,
+    RoutePolicyMiddleware,
+    RouteTable,
+    find_match,
+    get_policy,
+    policy_of,
+    with_policy,
+)
 from callsheet.server.operations import tracing
 from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
 from callsheet.server.runtime import graphs_file

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
 from callsheet.server.bootstrap import Workflows, routes
-from callsheet.server.http.callers import required_permission
-from callsheet.server.http.route_table import RouteTable
+from callsheet.server.http.auth import required_permission
+from callsheet.server.http.policy import RouteTable
 from callsheet.server.settings import Settings
 
 OURS = Workflows(

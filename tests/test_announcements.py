@@ -9,7 +9,7 @@ from redis.exceptions import ConnectionError as Lost
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
-from callsheet.storage.runs.announcements import Announcements
+from callsheet.storage.runs.events import Announcements
 from tests.waiting import eventually
 
 

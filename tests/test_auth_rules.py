@@ -8,8 +8,15 @@ from fastapi import FastAPI
 
 from callsheet.server.app import create_app
 from callsheet.server.http import origins
-from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator, public_config
-from callsheet.server.http.callers import ANYONE, PERMISSIONS, get_caller, required_permission
+from callsheet.server.http.auth import (
+    ANYONE,
+    AuthenticationMiddleware,
+    Authenticator,
+    get_caller,
+    public_config,
+    required_permission,
+)
+from callsheet.server.http.policy import PERMISSIONS
 from callsheet.server.operations import logs
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid

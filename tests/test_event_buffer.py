@@ -11,16 +11,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.runtime.event_buffer import LocalEventBuffer, LocalEventBuffers
-from callsheet.server.runtime.event_bus import EventBus
+from callsheet.server.runtime.event_bus import EventBus, LocalEventBuffer, LocalEventBuffers
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.state.errors import Fenced
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
-from callsheet.storage.runs.announcements import Announcements
-from callsheet.storage.runs.events import END, Event
+from callsheet.storage.runs.events import END, Announcements, Event
 from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 

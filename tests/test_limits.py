@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.server.http.callers import ANYONE, Caller, set_caller
+from callsheet.server.http.auth import ANYONE, Caller, set_caller
 from callsheet.server.http.limits import OpenStreams, RateLimitMiddleware, opens_stream
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Limited

@@ -18,23 +18,25 @@ from callsheet.server.artefacts.turn_view import reply_builder
 from callsheet.server.bootstrap import routes
 from callsheet.server.features import FeatureApi
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
-from callsheet.server.http.callers import PERMISSIONS
 from callsheet.server.http.errors import error_response
 from callsheet.server.http.limits import BodyLimitMiddleware, opens_stream
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
     API_READ,
     API_WRITE,
+    PERMISSIONS,
     ErrorForm,
+    MatchedRoute,
     OnOutage,
     RoutePolicy,
+    RoutePolicyMiddleware,
+    RouteTable,
     Streaming,
     get_policy,
     policy_of,
     with_policy,
 )
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.http.route_table import MatchedRoute, RoutePolicyMiddleware, RouteTable
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
 from tests.served import calling, description, loaded_app, resolved

@@ -160,7 +160,7 @@ def remembered() -> list[Any]:
     return [
         weakref.ref(one)
         for one in gc.get_objects()
-        if type(one).__module__ == "callsheet.server.http.streaming"
+        if type(one).__module__ == "callsheet.server.http.connections"
     ]
 
 

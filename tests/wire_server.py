@@ -9,8 +9,8 @@ import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
+from callsheet.server.http.connections import HEADERS_S
 from callsheet.server.http.serving import bind_sockets, server_config
-from callsheet.server.http.streaming import HEADERS_S
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.server.ads import service
-from callsheet.server.artefacts.turns import identifier
+from callsheet.server.http.requests import identifier
 from callsheet.state.ads import ad
 from callsheet.state.ads.brief import language_name
 from callsheet.state.errors import Invalid, Missing

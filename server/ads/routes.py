@@ -16,10 +16,10 @@ from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_tur
 from callsheet.server.artefacts.service import CHAT, Caller
 from callsheet.server.context import app_context
 from callsheet.server.http import events
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.ads.timeline import Timeline

@@ -15,11 +15,12 @@ from callsheet.server.artefacts.service import (
     ArtefactService,
     Caller,
     answer_in_words,
+    clean_message,
+    human_message,
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, last_message, turn_use
+from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import ad, brief

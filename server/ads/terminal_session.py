@@ -9,7 +9,7 @@ from callsheet.server.ads import service
 from callsheet.server.ads.bodies import AdChat, AdGenerate
 from callsheet.server.ads.service import ADS
 from callsheet.server.artefacts.service import Caller, thread_of
-from callsheet.server.artefacts.turns import identifier
+from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings

@@ -11,10 +11,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.server.artefacts.turns import identifier
 from callsheet.server.artefacts.uploads import describe_file
 from callsheet.server.features import FeatureApi
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.requests import identifier
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL

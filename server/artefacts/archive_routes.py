@@ -13,9 +13,9 @@ from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
 from callsheet.server.artefacts.replies import ImportedThread
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 

@@ -14,14 +14,13 @@ from callsheet.server.artefacts.conversation_stream import Frames, FrameTranslat
 from callsheet.server.artefacts.service import thread_of
 from callsheet.server.artefacts.turn_events import TurnTranslator
 from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.events import Events, ServerEvent, event_stream_reply
+from callsheet.server.http.events import Events, ServerEvent, StreamingReply, event_stream_reply
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.http.streaming import StreamingReply
 from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import OPEN_STATUSES, Created, RunRequest

@@ -10,18 +10,16 @@ from callsheet.nodes.workflow import workflow_of
 from callsheet.server import bootstrap
 from callsheet.server.artefacts.service import (
     Caller,
+    clean_message,
+    human_message,
     pending_questions,
     resume_fields,
     run_and_ack,
     run_request,
 )
-from callsheet.server.artefacts.turns import (
-    clean_message,
-    human_message,
-    identifier,
-    last_message,
-)
+from callsheet.server.artefacts.turn_view import last_message
 from callsheet.server.cli.text_input import program
+from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.graphs_file import read_graphs_file

@@ -14,12 +14,11 @@ from callsheet.server.artefacts.replies import (
     ArtefactVersionSummary,
     ArtefactView,
 )
-from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, with_policy
-from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import version_fields

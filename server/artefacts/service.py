@@ -5,6 +5,7 @@ REST, web socket and terminal share it. It takes at most four round trips to Red
 
 import asyncio
 import hashlib
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,14 +13,17 @@ from typing import Any, Final
 
 from langgraph.types import Interrupt
 
-from callsheet.server.artefacts.turns import checked_context, checked_idempotency_key, find_thread, identifier
+from callsheet.providers import with_key
+from callsheet.providers.routing import Request, route
+from callsheet.server.http.requests import checked_idempotency_key, identifier
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
+from callsheet.state.ads import brief
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
-from callsheet.state.errors import Conflict, Missing
-from callsheet.state.owners import LOCAL
+from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.owners import LOCAL, storage_id
 from callsheet.state.plan import canonical_json
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -90,6 +94,60 @@ class ArtefactService:
             ) from None
 
 
+async def find_thread(
+    storage: Storage,
+    graph: str,
+    artefact: Artefact,
+    owner: str,
+    conversation_id: str | None,
+    at_hand: Thread | None = None,
+) -> Thread:
+    """Return the thread of the owner's artefact: its own, else the requested one, else the default one.
+
+    `at_hand` was read just now, and is not read again.
+    It is a stored one only if it and the artefact are bound to each other already. Raises `Missing` for a
+    thread of another artefact.
+    """
+    requested = identifier(conversation_id, "conversationId") if conversation_id else None
+    name = f"{artefact.kind}:{artefact.id}"
+    named = Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
+    read = requested or named.id
+    meta, existing, unused_id = await asyncio.gather(
+        artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named)
+    )
+    bound = meta.get("thread") if meta.get("owner") == owner else None
+    if requested and bound and requested != bound:
+        raise threads.missing_thread(requested)
+    known = requested or bound
+    if known is None:
+        fits = existing and _may_be_about(existing, named)
+        if fits:
+            return named
+        return replace(named, id=unused_id or await threads.derived_id(storage, owner, named.artefact))
+    if known != read:
+        existing = at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
+    if not existing or existing.graph != graph:
+        return replace(named, id=known)
+    if existing.artefact != name:
+        raise threads.missing_thread(known)
+    return existing if bound else replace(named, id=known)
+
+
+async def _unused_id(storage: Storage, named: Thread) -> str:
+    """Return the id for the thread of an artefact without one, if `named` is not the owner's.
+
+    The id of `named` can be predicted by others. Only the local owner's threads are called like their
+    artefacts; an empty id is one that has an owner.
+    """
+    if named.owner == LOCAL:
+        return "" if await threads.has_owner(storage, named.id) else named.id
+    return await threads.derived_id(storage, named.owner, named.artefact)
+
+
+def _may_be_about(existing: Thread, named: Thread) -> bool:
+    return existing.graph == "" or (existing.graph, existing.artefact) == (named.graph, named.artefact)
+
+
 async def claim(storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
     """Bind the thread and its artefact to the owner and list them, before their first run.
 
@@ -113,6 +171,31 @@ def _touch_calls(thread: Thread) -> list[ScriptCall]:
     kind, _, name = thread.artefact.partition(":")
     calls = [indexes.touch_call(thread.owner, kind, name)] if name else []
     return [*calls, indexes.touch_thread_call(thread.owner, thread.id)]
+
+
+def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
+    """Return a message without NUL and outer spaces; raise `Invalid` if it is empty or too long."""
+    cleaned = text.replace("\x00", "").strip()
+    if not cleaned:
+        raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
+    if len(cleaned) > limit:
+        raise Invalid(
+            f"the message has {len(cleaned)} characters, and the limit is {limit}",
+            remedy="shorten it",
+        )
+    return cleaned
+
+
+def human_message(content: str) -> dict[str, str]:
+    """Return a user's message as input of a graph."""
+    # The id is stored with the run, so that a resumed run adds the message once.
+    return {"role": "user", "content": content, "id": uuid.uuid4().hex}
+
+
+def checked_context(context: Context) -> Context:
+    """Return the context; raise `Invalid` if its provider does not exist."""
+    route(Request(provider=context.get("model") or context.get("provider", "")), with_key(os.environ))
+    return context
 
 
 def run_request(

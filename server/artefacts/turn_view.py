@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from callsheet.server.artefacts.turns import last_message, tool_calls, turn_use, usage
+from langchain_core.messages import AIMessage, HumanMessage
+
 from callsheet.server.runtime.execution import BuildReply
+from callsheet.state import conversation
+from callsheet.storage import spending
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
+from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -49,3 +53,67 @@ def reply_builder(storage: Storage) -> BuildReply:
         return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build
+
+
+def last_message(state: Mapping[str, Any]) -> str:
+    """Return the newest turn's last message of the model without tool calls; empty for none."""
+    for message in reversed(state.get("messages", ())):
+        if isinstance(message, HumanMessage):
+            break
+        if isinstance(message, AIMessage) and not conversation.calls_of(message):
+            return message.text
+    return ""
+
+
+def usage(state: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens of the whole conversation (A66)."""
+    counted = state.get("usage") or {}
+    return {
+        "inputTokens": counted.get("input_tokens", 0),
+        "outputTokens": counted.get("output_tokens", 0),
+        "cachedTokens": counted.get("cached_tokens", 0),
+        "modelCalls": counted.get("calls", 0),
+    }
+
+
+async def turn_use(storage: Storage, owner: str, thread: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `turnUsage`: use of models in the newest turn, its tools included (X14)."""
+    account = Account(owner, thread, conversation.turn_id(state.get("messages", ())))
+    return {"turnUsage": use_view(spending.total(await spending.read_usage(storage, account, "turn")))}
+
+
+def use_view(used: ModelUsage) -> dict[str, Any]:
+    """Return the use of models as the API shows it."""
+    return {
+        "modelCalls": used.calls,
+        "inputTokens": used.input,
+        "cachedTokens": used.cached,
+        "outputTokens": used.output,
+        "costUsd": None if used.unpriced else round(used.cost, 9),
+    }
+
+
+def tool_calls(
+    state: Mapping[str, Any], shorten: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the newest turn's tool calls in order: `{id, name, arguments, status, result, durationSeconds}`.
+
+    `shorten` turns a tool's output into `result`.
+    """
+    # Some vendors repeat call ids from message to message, so the key includes the message's id.
+    arguments = {
+        (message.id, call["id"]): call["args"]
+        for message in state.get("messages", ())
+        for call in conversation.calls_of(message)
+    }
+    return [
+        {
+            "id": result["id"],
+            "name": result["tool"],
+            "arguments": arguments.get((result["plan"], result["id"]), {}),
+            "status": result["status"],
+            "result": shorten(result["output"]),
+            "durationSeconds": result["duration_s"],
+        }
+        for result in state.get("results", ())
+    ]

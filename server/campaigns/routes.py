@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import Caller, run, run_and_ack, submit
-from callsheet.server.artefacts.turns import identifier
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import (
     CampaignChat,
@@ -29,12 +28,12 @@ from callsheet.server.campaigns.replies import (
 )
 from callsheet.server.context import app_context
 from callsheet.server.http import events
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute, identifier
 from callsheet.state.campaigns.importing import kind_of, to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing

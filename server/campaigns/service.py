@@ -5,17 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from callsheet.server.artefacts.service import CHAT, Caller, run_request
-from callsheet.server.artefacts.turns import (
-    clean_message,
-    human_message,
-    identifier,
-    last_message,
-    tool_calls,
-    turn_use,
-    usage,
-)
+from callsheet.server.artefacts.service import CHAT, Caller, clean_message, human_message, run_request
+from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_use, usage
 from callsheet.server.campaigns.bodies import CampaignChat
+from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.errors import Conflict, Missing

@@ -1,5 +1,6 @@
-"""Server-sent events: the one place that writes them."""
+"""Server-sent events: the one place that writes them, in replies that end with their reader."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -7,8 +8,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from starlette.requests import HTTPConnection
-
-from callsheet.server.http.streaming import StreamingReply
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE: Final = "text/event-stream"
 
@@ -44,6 +45,38 @@ class EventFormat:
 API: Final = EventFormat(b"\n", id_first=True, cache_control="no-cache, no-transform")
 LANGGRAPH: Final = EventFormat(b"\r\n", id_first=False, cache_control="no-store")
 """The form of LangGraph's server, byte for byte."""
+
+
+class StreamingReply(StreamingResponse):
+    """A streamed reply that is cancelled once its reader has left.
+
+    Starlette's own starts a task group for each reply; this one starts one task.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the reply."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        leaving: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(None) as presence:
+                leaving = asyncio.create_task(self._watch_reader(receive, presence))
+                await self.stream_response(send)
+        except TimeoutError:
+            if not presence.expired():
+                raise
+        finally:
+            if leaving:
+                leaving.cancel()
+        if self.background:
+            await self.background()
+
+    async def _watch_reader(self, receive: Receive, limit: asyncio.Timeout) -> None:
+        """End the reply once the reader has left."""
+        await self.listen_for_disconnect(receive)
+        limit.reschedule(0)
+
 
 Events = AsyncGenerator[ServerEvent | None, None]
 """Events, and None after each silence of a heartbeat's length."""

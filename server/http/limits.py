@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
-from callsheet.server.http.callers import get_caller
+from callsheet.server.http.auth import get_caller
 from callsheet.server.http.errors import reject
 from callsheet.server.http.events import wants_event_stream
 from callsheet.server.http.policy import OnOutage, Streaming, get_policy

@@ -15,20 +15,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from callsheet.server.http.callers import current_owner
 from callsheet.server.http.errors import reject
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Forbidden, Invalid
-
-__all__ = [
-    "STUDIO",
-    "HostOriginMiddleware",
-    "current_owner",
-    "is_allowed_host",
-    "is_allowed_origin",
-    "is_loopback",
-    "require_safe_binding",
-]
 
 STUDIO: Final = "https://smith.langchain.com"
 """Origin of LangGraph Studio, which calls a server on the user's machine."""

@@ -1,4 +1,4 @@
-"""Strict reading of request bodies, and fields that bodies of several domains share.
+"""Strict reading of request bodies, ids and keys, and fields that bodies of several domains share.
 
 A body is JSON in UTF-8, whatever its Content-Type. Duplicate keys, lone surrogates, NaN, infinite numbers and
 deep nesting are refused, because parsers would disagree on them.
@@ -14,11 +14,14 @@ from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
-from callsheet.server.http.route_table import decode_path_params
+from callsheet.server.http.policy import decode_path_params
 from callsheet.state.context import Context
+from callsheet.state.errors import Invalid
 
 MAX_DEPTH: Final = 100
 """Levels of nesting."""
+MAX_ID: Final = 255
+"""Length of an id or an idempotency key, in characters."""
 
 
 def _require_number(value: Any) -> Any:
@@ -47,6 +50,21 @@ IdempotencyKey = Annotated[
         description="1 to 255 printable characters; the same key within a day returns the first reply",
     ),
 ]
+
+
+def identifier(text: str, field_name: str) -> str:
+    """Return `text` if it is a valid id: 1 to 255 printable characters; raise `Invalid` otherwise."""
+    if not 0 < len(text) <= MAX_ID or not text.isprintable():
+        raise Invalid(
+            f"{field_name} {text[:40]!r} must have 1 to {MAX_ID} printable characters, and has {len(text)}",
+            remedy=f"send another {field_name}",
+        )
+    return text
+
+
+def checked_idempotency_key(idempotency_key: str | None) -> str | None:
+    """Return the key if it is None or valid; raise `Invalid` otherwise."""
+    return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
 
 
 class ModelChoice(BaseModel):

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.app import create_app
 from callsheet.server.cli import terminal, text_input
-from callsheet.server.http import streaming
+from callsheet.server.http import connections
 from callsheet.server.operations import logs
 from callsheet.server.runtime import process
 from callsheet.server.settings import Settings
@@ -66,7 +66,7 @@ def server_config(
     app: ASGIApp,
     settings: Settings,
     patience_s: int = _SHUTDOWN_S,
-    headers_s: float = streaming.HEADERS_S,
+    headers_s: float = connections.HEADERS_S,
 ) -> uvicorn.Config:
     """Return uvicorn's configuration.
 
@@ -74,7 +74,7 @@ def server_config(
     """
     return uvicorn.Config(
         app,
-        http=streaming.http_protocol(settings.slow_reader_s, headers_s),
+        http=connections.http_protocol(settings.slow_reader_s, headers_s),
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -12,10 +12,9 @@ from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from callsheet.server.context import app_context
-from callsheet.server.http.callers import check_credential
+from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.errors import POLICY_VIOLATION, TRY_LATER
 from callsheet.server.http.limits import rate_limit_error
-from callsheet.server.http.origins import current_owner
 from callsheet.state.errors import CallsheetError, Unauthenticated, Unavailable
 from callsheet.storage import rate_limits
 

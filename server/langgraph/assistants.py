@@ -8,13 +8,11 @@ from langgraph.pregel import Pregel
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import app_context
-from callsheet.server.http.auth import public_config
+from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
-from callsheet.server.http.requests import Integer, StrictRoute
+from callsheet.server.http.requests import Integer, StrictRoute, identifier
 from callsheet.server.langgraph import graph_views, shapes
 from callsheet.server.langgraph.bodies import (
     Body,

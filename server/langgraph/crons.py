@@ -16,15 +16,20 @@ from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 from starlette.responses import Response
 
 from callsheet.server.context import AppContext, app_context
-from callsheet.server.http.auth import public_config
+from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import inputs, starting
-from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
+from callsheet.server.langgraph.bodies import (
+    Page,
+    RunCreate,
+    contains,
+    page_reply,
+    read_responses,
+    write_responses,
+)
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
-from callsheet.server.langgraph.run_bodies import RunCreate
 from callsheet.server.langgraph.shapes import JsonObject, select_fields, wire_time
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime import background

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
-from callsheet.server.artefacts.turns import checked_idempotency_key
 from callsheet.server.context import app_context
-from callsheet.server.http.origins import current_owner
+from callsheet.server.http.auth import current_owner
+from callsheet.server.http.requests import checked_idempotency_key
 from callsheet.state.errors import Missing
 from callsheet.state.plan import canonical_json
 from callsheet.storage import idempotency

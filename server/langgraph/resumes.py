@@ -12,7 +12,7 @@ from typing import Any, Final
 from langgraph.pregel import Pregel
 from langgraph.types import Interrupt
 
-from callsheet.server.langgraph.run_bodies import ResumeValues
+from callsheet.server.langgraph.bodies import ResumeValues
 from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts

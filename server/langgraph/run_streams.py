@@ -10,9 +10,8 @@ from langchain_core.runnables import RunnableConfig
 
 from callsheet.server.context import AppContext
 from callsheet.server.http import events
-from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent
+from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent, StreamingReply
 from callsheet.server.http.json_replies import dumps
-from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph.shapes import state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread

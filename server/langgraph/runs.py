@@ -14,9 +14,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import (
     LANGGRAPH_READ,
     LANGGRAPH_READ_STREAM,
@@ -26,10 +26,9 @@ from callsheet.server.http.policy import (
 )
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph import run_streams, waiting
-from callsheet.server.langgraph.bodies import read_responses, write_responses
+from callsheet.server.langgraph.bodies import BatchRunCreate, RunCreate, read_responses, write_responses
 from callsheet.server.langgraph.cancellation import end_run
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
-from callsheet.server.langgraph.run_bodies import BatchRunCreate, RunCreate
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
 from callsheet.server.langgraph.shapes import RUN_FIELDS, JsonObject, run_view
 from callsheet.server.langgraph.starting import (

@@ -13,11 +13,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
+from callsheet.server.http.events import StreamingReply
 from callsheet.server.http.json_replies import JsonReply, dumps
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
-from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.inputs import STATE_ERRORS, describe

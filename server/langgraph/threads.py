@@ -11,12 +11,11 @@ from starlette.responses import Response
 
 from callsheet.server.artefacts.archive import copy_with_artefacts
 from callsheet.server.artefacts.archive_routes import thread_archive
-from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
-from callsheet.server.http.requests import Number, StrictRoute
+from callsheet.server.http.requests import Number, StrictRoute, identifier
 from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.cancellation import delete_with_runs

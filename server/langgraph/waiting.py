@@ -9,8 +9,8 @@ from langgraph.types import StateSnapshot
 from starlette.types import Message, Send
 
 from callsheet.server.context import AppContext
+from callsheet.server.http.events import StreamingReply
 from callsheet.server.http.json_replies import dumps
-from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph.run_streams import stored_run_events
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.runtime.execution import run_result

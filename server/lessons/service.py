@@ -21,12 +21,14 @@ from callsheet.server.artefacts.service import (
     ArtefactService,
     Caller,
     answer_interrupt,
+    clean_message,
     fingerprint,
+    human_message,
     pending_questions,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier, turn_use
+from callsheet.server.artefacts.turn_view import turn_fields, turn_use
+from callsheet.server.http.requests import identifier
 from callsheet.server.lessons import sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
 from callsheet.server.runtime.execution import BuildReply

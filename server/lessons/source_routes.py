@@ -12,11 +12,11 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.artefacts.service import claim
 from callsheet.server.context import app_context
 from callsheet.server.http import events
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.events import Events, ServerEvent
 from callsheet.server.http.json_replies import JsonReply, dumps
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import edits, service

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
-from callsheet.server.http.callers import get_caller
+from callsheet.server.http.auth import get_caller
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.operations import logs
 from callsheet.server.operations.tracing import Span, Tracing

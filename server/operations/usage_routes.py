@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Request
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ModelUse
-from callsheet.server.artefacts.turns import use_view
+from callsheet.server.artefacts.turn_view import use_view
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Invalid

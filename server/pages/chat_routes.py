@@ -12,10 +12,10 @@ from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolC
 from callsheet.server.artefacts.service import Caller, run, submit
 from callsheet.server.context import app_context
 from callsheet.server.http import events
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_RUN, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.pages import service

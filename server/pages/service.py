@@ -13,12 +13,14 @@ from callsheet.server.artefacts.service import (
     Caller,
     answer_in_words,
     answer_interrupt,
+    clean_message,
+    human_message,
     pending_questions,
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier, last_message, turn_use
+from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
+from callsheet.server.http.requests import identifier
 from callsheet.server.pages.chat_bodies import Decision, PageChatCreate
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.worker import Worker

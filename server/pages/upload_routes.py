@@ -10,9 +10,9 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views

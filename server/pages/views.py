@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.artefacts import views
-from callsheet.server.artefacts.turns import identifier
+from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.state.pages import edits, history
 from callsheet.state.pages.changes import diff

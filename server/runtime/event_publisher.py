@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.runtime.encoding import Event
-from callsheet.server.runtime.event_buffer import LocalEventBuffer
+from callsheet.server.runtime.event_bus import LocalEventBuffer
 from callsheet.server.runtime.repeated_events import RepeatedEvents
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall

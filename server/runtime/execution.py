@@ -21,7 +21,7 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import ProtocolTranslator, protocol_event
-from callsheet.server.runtime import user
+from callsheet.server.runtime import graph_factory
 from callsheet.server.runtime.encoding import Event, EventTranslator, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
@@ -30,7 +30,7 @@ from callsheet.server.runtime.repeated_events import RepeatedEvents
 from callsheet.state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
-from callsheet.storage.runs.announcements import Announcements, wait_for_signal
+from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
 from callsheet.storage.runs.leases import LEASE, Lease
 from callsheet.storage.runs.records import Action, Attempt, Outcome, Run
@@ -124,7 +124,7 @@ class RunExecution:
     def _own_graph(self) -> AbstractAsyncContextManager[Pregel[Any, Any]]:
         """Return the graph of this run, which a factory may make from its config and context."""
         config = self._config()
-        owner = config["configurable"].get(user.USER)
+        owner = config["configurable"].get(graph_factory.USER)
         return graph_of_run(self.graph, config, self.run.request["context"] or {}, owner)
 
     async def _work_under_lease(self) -> Outcome:
@@ -334,7 +334,7 @@ class RunExecution:
             "run_id": self.run.id,
             "graph_id": self.run.graph,
             "assistant_id": self.run.assistant,
-            **user.user_config(self.run.owner),
+            **graph_factory.user_config(self.run.owner),
             OWNER_KEY: self.run.owner,
             EPOCH_KEY: self.attempt.epoch,
             RUN_KEY: self.run.id,

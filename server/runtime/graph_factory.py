@@ -2,7 +2,8 @@
 
 A factory takes nothing, the run's config, the server's runtime, or both in any order; the runtime is known by
 its annotation or its name. One that takes nothing is called once. The graph of a run must have the nodes and
-edges of the one for reading, as LangGraph demands of its own server.
+edges of the one for reading, as LangGraph demands of its own server. The runtime has the run's user, as
+LangGraph's `BaseUser`.
 """
 
 import dataclasses
@@ -25,14 +26,50 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.runtime import ServerRuntime
 from pydantic import BaseModel
 
-from callsheet.server.runtime.user import User
+from callsheet.server.http.policy import implied_permissions
 from callsheet.state.errors import Invalid
+from callsheet.state.owners import LOCAL
 
+USER = "langgraph_auth_user"
+"""Key of `configurable`; LangGraph makes it `runtime.server_info.user`."""
 _FACTORY: Final = "_callsheet_factory"
 """Attribute of a graph that a factory shapes for each run."""
 _EXECUTION, _READ = (typing.get_origin(one) for one in typing.get_args(ServerRuntime.__value__))
 """The two classes that `ServerRuntime` stands for, which have no public names."""
 Argument = Literal["config", "runtime"]
+
+
+class User(dict[str, Any]):
+    """An owner as LangGraph's `BaseUser`: by attribute and by key."""
+
+    @property
+    def identity(self) -> str:
+        """The owner."""
+        return str(self["identity"])
+
+    @property
+    def display_name(self) -> str:
+        """The owner."""
+        return str(self["display_name"])
+
+    @property
+    def is_authenticated(self) -> bool:
+        """True: the server admits authenticated callers only."""
+        return bool(self["is_authenticated"])
+
+    @property
+    def permissions(self) -> list[str]:
+        """Least permissions of whoever starts a run; a schedule or a retry has no caller."""
+        return list(self["permissions"])
+
+
+def user_config(owner: str) -> dict[str, Any]:
+    """Return the keys of `configurable` for a run's owner; the local owner is no user."""
+    if owner == LOCAL:
+        return {USER: None, f"{USER}_id": "", "langgraph_auth_permissions": []}
+    may = list(implied_permissions("write"))
+    user = User(identity=owner, display_name=owner, is_authenticated=True, permissions=may)
+    return {USER: user, f"{USER}_id": owner, "langgraph_auth_permissions": may}
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ meanwhile, renews them in one blocking round trip, and cancels every task of an 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from callsheet.server.runtime.execution import RunExecution
 from callsheet.state.errors import CallsheetError
-from callsheet.storage.runs.leases import LEASE, renew_blocking
+from callsheet.storage.runs.leases import create_task, renew_blocking
 from callsheet.storage.runs.runs import Runs
 
 _CHECKS_PER_LEASE: Final = 20
@@ -25,7 +25,7 @@ def watch_leases(runs: Runs, executions: Collection[RunExecution]) -> Iterator[N
     """Watch the leases of these executions on the running event loop."""
     loop = asyncio.get_running_loop()
     factory = loop.get_task_factory()
-    loop.set_task_factory(partial(_create_task, factory or asyncio.Task))
+    loop.set_task_factory(partial(create_task, factory or asyncio.Task))
     timer = loop.call_later(0, lambda: None)
 
     def check() -> None:
@@ -51,17 +51,3 @@ def _stop_fenced(runs: Runs, executions: Collection[RunExecution]) -> None:
     for each in executions:
         if each.lease in lost:
             each.stop_fenced()
-
-
-def _create_task(
-    create: Callable[..., Any],
-    loop: asyncio.AbstractEventLoop,
-    work: Coroutine[Any, Any, Any],
-    **options: Any,
-) -> Any:
-    """Create a task and note it in the lease of the attempt that starts it."""
-    task = create(work, loop=loop, **options) if create is asyncio.Task else create(loop, work, **options)
-    context = options.get("context")
-    if lease := context.get(LEASE) if context is not None else LEASE.get():
-        lease.tasks.add(task)
-    return task

@@ -19,8 +19,7 @@ from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.admission import CrashLoopIsolation, RunSlots
 from callsheet.server.runtime.background import cancel_and_wait, run_periodically
 from callsheet.server.runtime.errors import deserialize_error
-from callsheet.server.runtime.event_buffer import LocalEventBuffer
-from callsheet.server.runtime.event_bus import EventBus
+from callsheet.server.runtime.event_bus import EventBus, LocalEventBuffer
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, RunExecution
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
@@ -30,8 +29,7 @@ from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.announcements import Announcements
-from callsheet.storage.runs.events import START_ID, Event
+from callsheet.storage.runs.events import START_ID, Announcements, Event
 from callsheet.storage.runs.records import (
     Action,
     Attempt,

@@ -17,7 +17,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.origins import HostOriginMiddleware
-from callsheet.server.http.route_table import RoutePolicyMiddleware, RouteTable
+from callsheet.server.http.policy import RoutePolicyMiddleware, RouteTable
 from callsheet.server.http.serving import bind_sockets, describe_storage, url_host
 from callsheet.server.operations import health_routes, logs, tracing
 from callsheet.server.operations.telemetry import Telemetry

@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from callsheet.server.artefacts.service import CHAT, ArtefactService, Caller, run_request
-from callsheet.server.artefacts.turn_view import turn_view
-from callsheet.server.artefacts.turns import clean_message, human_message, turn_use
+from callsheet.server.artefacts.service import (
+    CHAT,
+    ArtefactService,
+    Caller,
+    clean_message,
+    human_message,
+    run_request,
+)
+from callsheet.server.artefacts.turn_view import turn_use, turn_view
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.video.bodies import ExecutionCreate
 from callsheet.state.errors import Invalid

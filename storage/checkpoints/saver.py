@@ -34,7 +34,7 @@ from callsheet.storage.checkpoints.context import (
 from callsheet.storage.checkpoints.message_log import CACHED_BYTES, LogCache
 from callsheet.storage.checkpoints.reading import Listing, list_filter
 from callsheet.storage.checkpoints.transports import ExecuteBatch, Transports
-from callsheet.storage.checkpoints.write_scripts import Fence
+from callsheet.storage.checkpoints.writing import Fence
 from callsheet.storage.redis.keys import CHECKPOINT_PREFIX, run_keys
 
 T = TypeVar("T")

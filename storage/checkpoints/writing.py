@@ -1,26 +1,149 @@
 """Storing checkpoints and pending writes: the operations of every step of a run."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.types import ERROR
 
 from callsheet.state.errors import Fenced
-from callsheet.storage.checkpoints import write_scripts
 from callsheet.storage.checkpoints.codec import value_field
 from callsheet.storage.checkpoints.context import CheckpointRef, Operation, SaverContext
+from callsheet.storage.checkpoints.lua import THREAD
 from callsheet.storage.checkpoints.message_log import (
     UNKNOWN_LOG,
     ListDrafts,
+    LogWitness,
     ThreadLog,
     belongs_in_log,
     new_mark,
 )
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 
+STALE: Final = -1
+"""Reply when nothing was stored because a precondition no longer holds."""
+FENCED: Final = -2
+"""Reply when nothing was stored because a later attempt owns the thread."""
 _HANDLED_ERROR: Final = "__error_source_node__"
 """Channel in which LangGraph notes that another node handles a failed task's error."""
+
+_PUT: Final = Script(
+    THREAD
+    + r"""
+local epoch, field, record, ttl_ms, generation, position, mark = unpack(ARGV, 1, 7)
+local indexed, fresh, plain, lists = unpack(ARGV, 8, 11)
+if fenced(epoch) then return {'', -2} end
+-- The thread may have been deleted or rewritten, or the server may have lost its last writes: then log
+-- elements, or the index entry made with an earlier checkpoint, that the caller relies on are gone.
+if generation ~= '' and not log_matches(generation, position, mark) then return {'', -1} end
+if indexed ~= '' and redis.call('HEXISTS', records, indexed) == 0 then return {'', -1} end
+redis.call('HSETNX', records, GENERATION, fresh)
+local at = 12
+for _ = 1, plain do
+  redis.call('HSET', values, ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+local first = at + 2 * lists
+local start = redis.call('LLEN', log)
+push(ARGV, first, #ARGV)
+local function resolve(offset) return string.format('%.0f', start + offset) end
+for table_at = at, first - 2, 2 do
+  local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', resolve)
+  redis.call('HSET', values, ARGV[table_at], pieces)
+end
+redis.call('HSET', records, field, record)
+redis.call('ZADD', ids, 0, field)
+set_ttl(tonumber(ttl_ms))
+return {redis.call('HGET', records, GENERATION), start}
+"""
+)
+
+_PUT_WRITES: Final = Script(
+    THREAD
+    + r"""
+if fenced(ARGV[1]) then return -2 end
+for at = 3, #ARGV, 3 do
+  local key, replaces, payload = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local stored = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
+  if stored and replaces == '1' then redis.call('ZREM', writes, stored) end
+  if not stored or replaces == '1' then redis.call('ZADD', writes, 0, key .. payload) end
+end
+set_ttl(tonumber(ARGV[2]))
+return 1
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A checkpoint in its stored form."""
+
+    field: bytes
+    record: bytes
+    plain: Sequence[tuple[bytes, bytes]]
+    """Fields and serialised values."""
+    lists: Sequence[tuple[bytes, bytes]]
+    """Fields and piece tables; `@` counts within `elements`."""
+    elements: Sequence[bytes]
+    """The marked elements that the lists append to the log."""
+
+
+class PutPrecondition(NamedTuple):
+    """The state of the server that a put relies on."""
+
+    log: LogWitness
+    """The log its pieces refer to."""
+    indexed: bytes
+    """The checkpoint stored with the thread's index entry; empty if the put comes with a new entry."""
+
+
+class Fence(NamedTuple):
+    """The attempt at a run that writes."""
+
+    key: str
+    """Hash of the thread, whose field `epoch` is the newest attempt's."""
+    epoch: str
+
+
+def _put_call(
+    keys: Sequence[str],
+    stored: StoredCheckpoint,
+    ttl_ms: int,
+    expected: PutPrecondition,
+    fresh: bytes,
+    fence: Fence | None,
+) -> ScriptCall:
+    """Store a checkpoint. Replies with the log's generation and the position of the first new element.
+
+    The second reply is `STALE` or `FENCED` if nothing was stored. A new thread gets the generation `fresh`.
+    """
+    flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
+    counts = len(stored.plain), len(stored.lists)
+    args = (stored.field, stored.record, ttl_ms, *expected.log, expected.indexed, fresh, *counts)
+    return _with_fence(_PUT, keys, (*args, *flat, *stored.elements), fence)
+
+
+def _put_writes_call(
+    keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: Fence | None
+) -> ScriptCall:
+    """Store a task's writes, as `Codec.encode_writes` gives them. Replies `FENCED` if nothing was stored.
+
+    A write that is already stored stays, unless the new one replaces it.
+    """
+    flat: list[Argument] = [ttl_ms]
+    for key, replaces, payload in writes:
+        flat += (key, int(replaces), payload)
+    return _with_fence(_PUT_WRITES, keys, flat, fence)
+
+
+def _with_fence(
+    script: Script, keys: Sequence[str], args: Sequence[Argument], fence: Fence | None
+) -> ScriptCall:
+    if fence is None:
+        return ScriptCall(script, keys, ("", *args), durable=True)
+    return ScriptCall(script, (*keys, fence.key), (fence.epoch, *args), durable=True)
 
 
 def put(
@@ -29,7 +152,7 @@ def put(
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
-    fence: write_scripts.Fence | None,
+    fence: Fence | None,
 ) -> Operation[RunnableConfig]:
     """Store a checkpoint as the child of `parent` and return its config. Raises `Fenced`.
 
@@ -43,14 +166,14 @@ def put(
         stored = _stored_checkpoint(context, parent, checkpoint, metadata, new_versions, drafts)
         index_calls = context.index_calls(thread, log, run)
         field, indexed = stored.field, b"" if index_calls else log.index_entry.checkpoint
-        expected = write_scripts.PutPrecondition(log.witness, indexed)
-        call = write_scripts.put(policy.keys(thread), stored, policy.ttl_ms, expected, mark, fence)
+        expected = PutPrecondition(log.witness, indexed)
+        call = _put_call(policy.keys(thread), stored, policy.ttl_ms, expected, mark, fence)
         # The garbage collector visits whatever lives across the yield, and this is large.
         del stored
         *_, (generation, start) = yield [*index_calls, call]
-        if start == write_scripts.FENCED:
+        if start == FENCED:
             raise _fenced_error(thread)
-        if start != write_scripts.STALE:
+        if start != STALE:
             break
         log = ThreadLog(UNKNOWN_LOG)
     log = context.logs.put(thread, log if log.generation else ThreadLog(generation))
@@ -65,7 +188,7 @@ def put_writes(
     ref: CheckpointRef,
     writes: Sequence[tuple[str, Any]],
     task: tuple[str, str],
-    fence: write_scripts.Fence | None,
+    fence: Fence | None,
 ) -> Operation[None]:
     """Store the writes of the task `(path, id)`, pending at `ref`. Raises `Fenced`.
 
@@ -78,8 +201,8 @@ def put_writes(
     if writes:
         encoded = context.codec.encode_writes(ref.field, task, writes)
         policy = context.policy
-        (reply,) = yield [write_scripts.put_writes(policy.keys(ref.thread), encoded, policy.ttl_ms, fence)]
-        if reply == write_scripts.FENCED:
+        (reply,) = yield [_put_writes_call(policy.keys(ref.thread), encoded, policy.ttl_ms, fence)]
+        if reply == FENCED:
             raise _fenced_error(ref.thread)
 
 
@@ -102,7 +225,7 @@ def _stored_checkpoint(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
     drafts: ListDrafts,
-) -> write_scripts.StoredCheckpoint:
+) -> StoredCheckpoint:
     plain, lists = [], []
     namespace, values = parent.namespace, checkpoint["channel_values"]
     for channel, version in new_versions.items():
@@ -115,4 +238,4 @@ def _stored_checkpoint(
             plain.append((field, drafts.dump(value)))
     record = context.codec.encode_record(parent.checkpoint, checkpoint, metadata)
     ref = parent._replace(checkpoint=checkpoint["id"])
-    return write_scripts.StoredCheckpoint(ref.field, record, plain, lists, drafts.elements)
+    return StoredCheckpoint(ref.field, record, plain, lists, drafts.elements)

@@ -5,9 +5,9 @@ it goes on, another process may have the thread, so it asks Redis before anythin
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from callsheet.storage.checkpoints.transports import blocking_transport
@@ -49,6 +49,20 @@ class Lease:
 
 LEASE: Final[ContextVar[Lease | None]] = ContextVar("callsheet_lease", default=None)
 """Lease of the attempt whose code is running; None outside attempts."""
+
+
+def create_task(
+    create: Callable[..., Any],
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any],
+    **options: Any,
+) -> Any:
+    """Create a task and note it in the lease of the attempt that starts it."""
+    task = create(work, loop=loop, **options) if create is asyncio.Task else create(loop, work, **options)
+    context = options.get("context")
+    if lease := context.get(LEASE) if context is not None else LEASE.get():
+        lease.tasks.add(task)
+    return task
 
 
 def renew_blocking(runs: Runs, leases: Sequence[Lease]) -> list[Lease]:

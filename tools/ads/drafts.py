@@ -173,7 +173,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
 
 
 def _unknown_voice(voice_id: str, language: str) -> Invalid:
-    """Return the error for a voice that was not searched; it names some, so that a model can go on at once."""
+    """Return the error for an unknown voice; it names known ones, so that a model can go on at once."""
     offered = ", ".join(f"{one.id} ({one.gender})" for one in voices.search(language, count=_OFFERED))
     return Invalid(
         f"voice {voice_id!r} is not in the catalogue",

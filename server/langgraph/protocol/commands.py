@@ -9,15 +9,15 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
+from callsheet.server.langgraph.bodies import RunCommand, RunCreate, checkpoint_of
 from callsheet.server.langgraph.protocol import agent_tree
 from callsheet.server.langgraph.protocol.views import seq_of
 from callsheet.server.langgraph.resumes import INTERRUPT_ID
-from callsheet.server.langgraph.run_bodies import RunCommand, RunCreate, checkpoint_of
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.starting import start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused

@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from callsheet.server.context import app_context
+from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.events import Events, ServerEvent
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
-from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import views

@@ -12,9 +12,8 @@ from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
 from callsheet.server.http.json_replies import dumps
-from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, with_policy
+from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, decode_path_params, with_policy
 from callsheet.server.http.requests import parse_json
-from callsheet.server.http.route_table import decode_path_params
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply

@@ -1,4 +1,4 @@
-"""Streaming replies that end with their reader, and connections with limits for readers and headers.
+"""Connections with limits for readers and headers.
 
 A slow reader's connection is reset and not ended in order: an orderly end would look complete. The reader
 resumes after the id of the last event it received.
@@ -12,43 +12,10 @@ import sys
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if sys.platform != "win32":
     from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-
-
-class StreamingReply(StreamingResponse):
-    """A streamed reply that is cancelled once its reader has left.
-
-    Starlette's own starts a task group for each reply; this one starts one task.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the reply."""
-        if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
-            return
-        leaving: asyncio.Task[None] | None = None
-        try:
-            async with asyncio.timeout(None) as presence:
-                leaving = asyncio.create_task(self._watch_reader(receive, presence))
-                await self.stream_response(send)
-        except TimeoutError:
-            if not presence.expired():
-                raise
-        finally:
-            if leaving:
-                leaving.cancel()
-        if self.background:
-            await self.background()
-
-    async def _watch_reader(self, receive: Receive, limit: asyncio.Timeout) -> None:
-        """End the reply once the reader has left."""
-        await self.listen_for_disconnect(receive)
-        limit.reschedule(0)
 
 
 HEADERS_S: Final = 15.0

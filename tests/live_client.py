@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from callsheet.server.context import AppContext
+
 
 @dataclass(frozen=True)
 class Told:
@@ -113,10 +115,16 @@ class Live:
         self._app = app
 
     @property
+    def context(self) -> AppContext:
+        """The application's context, once it has answered a request."""
+        assert self._app
+        context: AppContext = self._app.state.context
+        return context
+
+    @property
     def redis(self) -> Any:
         """The application's connection to Redis, once it has answered a request."""
-        assert self._app
-        return self._app.state.context.storage.redis
+        return self.context.storage.redis
 
     @asynccontextmanager
     async def open(

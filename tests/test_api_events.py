@@ -256,7 +256,7 @@ async def test_an_id_that_is_none_of_the_request_starts_nothing(
         (f"{2**64}-1.0", {"json": GENERATED.body}, 400, "is not an event id"),
         (gone, {"json": GENERATED.body}, 404, "not stored"),
         (last, changed, 409, "another request"),
-        (last, {"json": {**GENERATE, "adId": "ad-2"}}, 404, "ad-2"),
+        (last, {"json": {**GENERATE, "adId": "ad-2"}}, 404, "does not name"),
     ]
     for given, options, status, words in cases:
         async with other.open("POST", GENERATED.path, given, **options) as (reply, _):

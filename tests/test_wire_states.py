@@ -18,6 +18,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
 from callsheet.server.http.json_replies import dumps
+from callsheet.server.langgraph.shapes import MessageEncoder
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads as thread_records
 from tests.wire_graphs import QUESTION
@@ -374,3 +375,6 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
     }
     half = json.loads(dumps(held | {"big": 2**70, "half": "\ud800"}))
     assert half == known | {"big": 2**70, "half": "\ud800"}, "what orjson does not take changes nothing else"
+    message = HumanMessage("\ud800", id="m", additional_kwargs={"big": 2**70})
+    [encoded, _] = json.loads(dumps([message, "\ud800"], MessageEncoder()))
+    assert (encoded["content"], encoded["additional_kwargs"]) == ("\ud800", {"big": 2**70})

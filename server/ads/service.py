@@ -75,16 +75,22 @@ async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: Caller) -> 
     if not values.get("messages"):
         await worker.runs.require_idle(thread.id)
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
-    if answer_run := answer_in_words(pending_interrupts(state), caller, thread, text):
+    what = {
+        "ask": "chat",
+        "message": text,
+        "language": body.language,
+        "market": body.market,
+        "duration": body.duration,
+    }
+    if answer_run := answer_in_words(pending_interrupts(state), caller, thread, text, what):
         return answer_run
     changes, notes = _changes(values, body)
-    settings = {"language": body.language, "market": body.market, "duration": body.duration}
     graph_input = {
         "ad_id": ADS.artefact_id(thread),
         **changes,
         "messages": [human_message("\n".join((text, *notes)))],
     }
-    return run_request(thread, caller, {"ask": "chat", "message": text, **settings}, input=graph_input)
+    return run_request(thread, caller, what, input=graph_input)
 
 
 async def _find_thread(storage: Storage, name: str, owner: str, conversation_id: str | None) -> Thread:

@@ -1,8 +1,10 @@
 """Streams of turns and conversations of every domain, resumed after any of their events (X10)."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -14,19 +16,20 @@ from callsheet.server.artefacts.conversation_stream import Frames, FrameTranslat
 from callsheet.server.artefacts.service import thread_of
 from callsheet.server.artefacts.turn_events import TurnTranslator
 from callsheet.server.context import AppContext, app_context
-from callsheet.server.http.auth import current_owner
-from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.auth import check_credential, current_owner
+from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.events import Events, ServerEvent, StreamingReply, event_stream_reply
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.requests import StrictRoute
-from callsheet.state.errors import Conflict, Missing
+from callsheet.state.errors import CallsheetError, Conflict, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import OPEN_STATUSES, Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
+_log = logging.getLogger(__name__)
 router = APIRouter(prefix="/api/conversations/{conversation_id}", route_class=StrictRoute, tags=["artefacts"])
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=None),
@@ -40,7 +43,8 @@ RESUMABLE: Final[dict[str, Any]] = {
             "required": False,
             "schema": {"type": "string", "maxLength": 80},
             "description": "Id of the last event of this request that was received; the stream goes on after "
-            "it, and nothing is started",
+            "it, and nothing is started. Where the request is not the same a second time (409), GET the "
+            "Content-Location of the reply with this header",
         }
     ]
 }
@@ -63,7 +67,9 @@ async def stream_conversation(
     ctx = app_context(request)
     thread = await threads.get(ctx.storage, conversation_id, current_owner(request))
     position = await conversation_stream.position_after(ctx, thread.id, last_event_id or since)
-    frames = conversation_stream.follow_conversation(ctx, thread, position, _translator(ctx, thread))
+    frames = conversation_stream.follow_conversation(
+        ctx, thread, position, _translator(ctx, thread), partial(check_credential, request)
+    )
     return event_stream_reply(_server_events(frames))
 
 
@@ -96,7 +102,13 @@ async def _turn_of(ctx: AppContext, thread: str, created: Created) -> Turn:
 
 
 async def _find_turn(ctx: AppContext, run_request: RunRequest, since: StreamPosition) -> Turn:
-    thread = await threads.get(ctx.storage, run_request.thread, run_request.owner)
+    thread = await threads.find(ctx.storage, run_request.thread, run_request.owner)
+    if thread is None:
+        raise Missing(
+            f"event {str(since)!r} belongs to a conversation that the request does not name",
+            remedy="name it in the request, or send its Idempotency-Key again; Content-Location of the first"
+            " reply has the path to follow with GET",
+        )
     event = await events.find(ctx.storage, thread.id, since.event)
     place = f"GET /api/conversations/{thread.id}/events goes on after it"
     if event is None or not event.run:
@@ -108,7 +120,7 @@ async def _find_turn(ctx: AppContext, run_request: RunRequest, since: StreamPosi
     # Another request would be lost: its caller would take the end of an earlier one for its own.
     if run.fingerprint != run_request.fingerprint or not run.fingerprint:
         raise Conflict(f"event {str(since)!r} belongs to another request", remedy=place)
-    start = await conversation_stream.start_of_turn(ctx, thread.id, run.id, event.id)
+    start = await conversation_stream.start_of_turn(ctx, thread.id, run.id, event.id) or events.START_ID
     return Turn(thread.id, run.id, start, open=run.status in OPEN_STATUSES)
 
 
@@ -118,6 +130,12 @@ def _translator(ctx: AppContext, thread: Thread) -> FrameTranslator:
 
 
 async def _server_events(frames: Frames) -> Events:
-    async with aclosing(frames):
-        async for frame in frames:
-            yield frame and ServerEvent(frame.name, dumps(frame.data), str(frame.position))
+    """Yield the frames as events; a failure while they are read is an `error` without an id, to resume at."""
+    try:
+        async with aclosing(frames):
+            async for frame in frames:
+                yield frame and ServerEvent(frame.name, dumps(frame.data), str(frame.position))
+    except CallsheetError as error:
+        status, body = error_body(error)
+        _log.warning("an event stream ended: %s", error)
+        yield ServerEvent("error", dumps(body | {"status": status}))

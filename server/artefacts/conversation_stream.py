@@ -5,10 +5,9 @@ get the same frames with the same ids.
 """
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from callsheet.server.context import AppContext
@@ -74,18 +73,29 @@ def parse_position(last: str) -> StreamPosition:
 
 
 async def position_after(ctx: AppContext, thread: str, last: str | None) -> StreamPosition:
-    """Return the position behind the frame with the id `last`; raise `Invalid` for a malformed id.
+    """Return the position behind the frame with the id `last`.
 
     `FROM_START` stands for the beginning, and None for that of the running turn, else for the newest event.
+    Raises `Invalid` for a malformed id, and `Missing` for an event that is not stored, since events after it
+    may be missing, too.
     """
     if last == FROM_START:
         return StreamPosition(START_ID)
     if last is not None:
-        return parse_position(last)
+        return await _stored_position(ctx, thread, parse_position(last))
     # Read before the active run, so that a turn that starts in between is included from its beginning.
     newest = await newest_position(ctx, thread)
     active = await ctx.worker.runs.active(thread)
     return StreamPosition(await start_of_turn(ctx, thread, active) or newest.event) if active else newest
+
+
+async def _stored_position(ctx: AppContext, thread: str, position: StreamPosition) -> StreamPosition:
+    if await events.find(ctx.storage, thread, position.event) is None:
+        raise Missing(
+            f"event {str(position)!r} is not stored in this conversation, or no longer",
+            remedy="read the conversation, then follow it without an id; 0 is the first event that is stored",
+        )
+    return position
 
 
 async def newest_position(ctx: AppContext, thread: str) -> StreamPosition:
@@ -111,18 +121,40 @@ async def start_of_turn(ctx: AppContext, thread: str, run: str, upto: str = "") 
                 break
             start = id_before(event.id) if ended else start
             last, ended = event.id, event.name == END
-    # A run that was just resumed may have no event of its new turn yet.
-    return last if ended and not upto and record.status in OPEN_STATUSES else start
+    # A run that was just resumed may have no event of its new turn yet. Its record is read again, since a run
+    # that ended meanwhile is open in the first reading.
+    if ended and not upto and await _is_open(ctx, thread, run):
+        return last
+    return start
+
+
+async def _is_open(ctx: AppContext, thread: str, run: str) -> bool:
+    try:
+        return (await ctx.worker.runs.get(thread, run)).status in OPEN_STATUSES
+    except Missing:
+        return False
 
 
 async def follow_conversation(
-    ctx: AppContext, thread: Thread, since: StreamPosition, translator: FrameTranslator
+    ctx: AppContext,
+    thread: Thread,
+    since: StreamPosition,
+    translator: FrameTranslator,
+    check: Callable[[], Awaitable[object]] | None = None,
 ) -> Frames:
-    """Yield the frames after `since` until the conversation is deleted; None after a silence."""
+    """Yield the frames after `since` until the conversation is deleted; None after a silence.
+
+    `check` is called after each silence and when a run starts; what it raises ends the frames.
+    """
     # The frames of a turn depend on its earlier events.
     earlier = await events.find(ctx.storage, thread.id, since.event)
     start = await start_of_turn(ctx, thread.id, earlier.run, earlier.id) if earlier else ""
-    is_readable = partial(threads.find, ctx.storage, thread.id, thread.owner)
+
+    async def is_readable() -> bool:
+        if check:
+            await check()
+        return await threads.find(ctx.storage, thread.id, thread.owner) is not None
+
     source = ctx.worker.events.follow(thread.id, start or since.event, is_readable)
     async with aclosing(_frames(ctx, source, since, translator)) as frames:
         async for frame in frames:
@@ -146,18 +178,26 @@ async def follow_turn(
 ) -> Frames:
     """Yield a turn's frames after `since`, to its end; None after a silence.
 
-    Once the reader asks for more than the last frame, it is known to have the reply.
+    Once the last frame has left, the request counts as answered.
     """
     ends: list[Event] = []
-    async with aclosing(_frames(ctx, _to_end(ctx, turn, ends.append), since, translator)) as frames:
+    seen = since
+    async with aclosing(_frames(ctx, _to_end(ctx, turn, since, ends.append), since, translator)) as frames:
         async for frame in frames:
             yield frame
-    if ends and ends[0].data in _SUCCESS:
+            seen = frame.position if frame else seen
+    if ends and ends[0].data in _SUCCESS and order_of(seen.event) >= order_of(ends[0].id):
         await ctx.worker.runs.mark_answered(turn.thread, turn.run)
 
 
-async def _to_end(ctx: AppContext, turn: Turn, on_end: Callable[[Event], None]) -> Events:
-    """Yield a turn's stored events, to its end; one that was trimmed is made from the run's record."""
+async def _to_end(
+    ctx: AppContext, turn: Turn, since: StreamPosition, on_end: Callable[[Event], None]
+) -> Events:
+    """Yield a turn's stored events, to its end.
+
+    An end that was trimmed is made from the run's record, behind `since`; without a record the conversation
+    was deleted, which interrupts the turn.
+    """
     bus = ctx.worker.events
     source: Events = (
         bus.follow_run(turn.thread, turn.run, turn.start)
@@ -171,11 +211,15 @@ async def _to_end(ctx: AppContext, turn: Turn, on_end: Callable[[Event], None]) 
                 yield event
                 return
             yield event
-    with suppress(Missing):
+    try:
         record = await ctx.worker.runs.get(turn.thread, turn.run)
-        end = Event(f"{record.updated_ms}-0", turn.run, END, record.status.encode())
-        on_end(end)
-        yield end
+        ended_ms, ending = record.updated_ms, record.status
+    except Missing:
+        ended_ms, ending = 0, "interrupted"
+    ms, counter = order_of(since.event)
+    end = Event(f"{ended_ms}-0" if ended_ms > ms else f"{ms}-{counter + 1}", turn.run, END, ending.encode())
+    on_end(end)
+    yield end
 
 
 def _frames(ctx: AppContext, source: Events, since: StreamPosition, translator: FrameTranslator) -> Frames:

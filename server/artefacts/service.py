@@ -133,6 +133,13 @@ async def find_thread(
     return existing if bound else replace(named, id=known)
 
 
+async def new_thread_id(storage: Storage, graph: str, owner: str, key: str | None) -> str:
+    """Return the id of a new conversation; always the same for one idempotency key of the owner."""
+    if checked_idempotency_key(key) is None:
+        return uuid.uuid4().hex
+    return await threads.derived_id(storage, owner, canonical_json(["conversation", graph, key]))
+
+
 async def _unused_id(storage: Storage, named: Thread) -> str:
     """Return the id for the thread of an artefact without one, if `named` is not the owner's.
 
@@ -273,14 +280,37 @@ async def run_and_ack(
 
 
 def answer_in_words(
-    pending: Sequence[Interrupt], caller: Caller, thread: Thread, text: str
+    pending: Sequence[Interrupt], caller: Caller, thread: Thread, text: str, body: Mapping[str, Any]
 ) -> RunRequest | None:
-    """Return the run that answers the pending question by a plain yes or no; None for any other message."""
+    """Return the run that answers the pending question by a plain yes or no; None for any other message.
+
+    `body` is the message's, as `run_request` gets it where nothing waits: so a message that is sent again is
+    the same request, though its question is gone.
+    """
     answer = consent(text)
     if answer is None or not pending:
         return None
     decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
-    return answer_interrupt(pending, caller, thread, {"decisions": [decision]})
+    request = answer_interrupt(pending, caller, thread, {"decisions": [decision]})
+    return replace(request, fingerprint=fingerprint(thread, caller, body))
+
+
+async def decision_run(
+    worker: Worker, thread: Thread, caller: Caller, answer: Any, question_id: str | None = None
+) -> RunRequest:
+    """Return the run that answers a pending question, by default the first.
+
+    A request that is sent again with its idempotency key is the recorded one, whatever waits now. Raises
+    `Conflict` if no such question is pending.
+    """
+    body = {"ask": "decision", "answer": answer, "question": question_id}
+    key = checked_idempotency_key(caller.idempotency_key)
+    if key is not None and await worker.runs.is_recorded(thread.id, key):
+        return run_request(thread, caller, body)
+    request = answer_interrupt(await pending_questions(worker, thread), caller, thread, answer, question_id)
+    if key is None:
+        return request
+    return replace(request, fingerprint=fingerprint(thread, caller, body))
 
 
 def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:

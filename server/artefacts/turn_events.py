@@ -53,7 +53,8 @@ class TurnTranslator:
 
     def _drafts(self, step: Mapping[str, Any]) -> dict[str, str]:
         """Return the version that a completed step made, by stream."""
-        version_id = step.get("preview", {}).get("versionId")
+        preview = step.get("preview")
+        version_id: Any = preview.get("versionId") if isinstance(preview, dict) else None
         tool = str(step.get("tool"))
         if step.get("status") != "completed" or not version_id or tool not in self._tools:
             return {}

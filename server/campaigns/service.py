@@ -1,11 +1,17 @@
 """Questions about campaigns as runs, and their replies (E5-E9)."""
 
-import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from callsheet.server.artefacts.service import CHAT, Caller, clean_message, human_message, run_request
+from callsheet.server.artefacts.service import (
+    CHAT,
+    Caller,
+    clean_message,
+    human_message,
+    new_thread_id,
+    run_request,
+)
 from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_use, usage
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.http.requests import identifier
@@ -29,7 +35,7 @@ async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> 
     `Conflict` for another workflow's.
     """
     text = clean_message(body.message)
-    thread = await find_thread(storage, caller.owner, body.conversationId)
+    thread = await find_thread(storage, caller.owner, body.conversationId, caller.idempotency_key)
     base: dict[str, Any] = {}
     if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
         newest = await (await library(storage, caller.owner)).newest()
@@ -49,10 +55,12 @@ async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> 
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
 
-async def find_thread(storage: Storage, owner: str, conversation_id: str | None) -> Thread:
-    """Return the owner's conversation, or a new one without an id."""
+async def find_thread(
+    storage: Storage, owner: str, conversation_id: str | None, key: str | None = None
+) -> Thread:
+    """Return the owner's conversation; without an id a new one, whose id follows from the idempotency key."""
     if conversation_id is None:
-        return Thread(uuid.uuid4().hex, owner, GRAPH, "")
+        return Thread(await new_thread_id(storage, GRAPH, owner, key), owner, GRAPH, "")
     thread = await threads.get(storage, identifier(conversation_id, "conversationId"), owner)
     if thread.graph != GRAPH:
         raise Conflict(

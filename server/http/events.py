@@ -97,5 +97,7 @@ async def _lines(events: Events, form: EventFormat) -> AsyncGenerator[bytes, Non
 
 
 def wants_event_stream(request: HTTPConnection) -> bool:
-    """Return True if the caller accepts server-sent events."""
-    return MEDIA_TYPE in request.headers.get("accept", "")
+    """Return True if the caller accepts server-sent events, or resumes a stream of them."""
+    return MEDIA_TYPE in request.headers.get("accept", "").lower() or bool(
+        request.headers.get("last-event-id")
+    )

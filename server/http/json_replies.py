@@ -109,7 +109,7 @@ def _plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, unknown) for item in value]
     try:
-        # Types that orjson encodes itself, such as times and UUIDs.
-        return orjson.loads(orjson.dumps(value, option=_OPTIONS))
+        # Types that orjson encodes itself: times, UUIDs, and fragments, which may have what it refuses.
+        return json.loads(orjson.dumps(value, option=_OPTIONS))
     except orjson.JSONEncodeError:
         return _plain(unknown(value), unknown)

@@ -51,14 +51,15 @@ async def create_turn(
     """Send a message to a session, or choose facts; without a session, create one (B24, B25, B-R2).
 
     With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
-    `step`, `drafts`, then `result` or `error`. `Last-Event-ID` resumes the stream of an equal request; name
-    the session.
+    `step`, `drafts`, then `result` or `error`. `Last-Event-ID` resumes the stream of an equal request that
+    names the session, or that has the first one's `Idempotency-Key`.
     """
     ctx, owner = app_context(request), current_owner(request)
-    session = await service.find_or_create_session(ctx.storage, owner, header or body.sessionId or query)
-    if session.new and body.is_answer and (body.requires_question or header or body.sessionId or query):
+    named = header or body.sessionId or query
+    session = await service.find_or_create_session(ctx.storage, owner, named, idempotency_key)
+    if session.new and body.is_answer and (body.requires_question or named):
         # A new session has no question to answer (B-R5).
-        await service.find_session(ctx.storage, owner, header or body.sessionId or query)
+        await service.find_session(ctx.storage, owner, named)
     caller = Caller(owner, idempotency_key, body.context())
     return await run_or_stream(request, session, await service.turn_run(ctx.worker, session, body, caller))
 

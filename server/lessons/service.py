@@ -22,8 +22,10 @@ from callsheet.server.artefacts.service import (
     Caller,
     answer_interrupt,
     clean_message,
+    decision_run,
     fingerprint,
     human_message,
+    new_thread_id,
     pending_questions,
     run_request,
 )
@@ -59,14 +61,18 @@ class SessionRef(NamedTuple):
     """True if this request creates it (B28)."""
 
 
-async def find_or_create_session(storage: Storage, owner: str, session_id: str | None) -> SessionRef:
+async def find_or_create_session(
+    storage: Storage, owner: str, session_id: str | None, key: str | None = None
+) -> SessionRef:
     """Return the owner's session of this id; a new one for an unused id or None (B36, B37).
+
+    The id of a new one follows from `key`, an idempotency key, so that the request can be sent again.
 
     Raises `Missing` for another owner's, which must not look like a new one (B-R5), and `Conflict` for a
     thread of another workflow.
     """
     if not session_id:
-        return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
+        return SessionRef(_session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
     thread = _session_thread(identifier(session_id, LESSONS.id_name), owner)
     existing, meta, in_use = await asyncio.gather(
         threads.find(storage, session_id, owner),
@@ -76,7 +82,7 @@ async def find_or_create_session(storage: Storage, owner: str, session_id: str |
     if existing is None:
         if in_use:
             raise threads.missing_thread(session_id)
-        return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
+        return SessionRef(_session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
     if existing.graph not in {"", GRAPH}:
         raise Conflict(
             f"conversation {session_id!r} runs {existing.graph!r}, not {GRAPH!r}",
@@ -107,8 +113,7 @@ async def turn_run(worker: Worker, session: SessionRef, body: LessonTurnCreate, 
     """
     thread, message, options = session.thread, body.text, body.session_options
     if body.requires_question:
-        pending = await pending_questions(worker, thread)
-        return answer_interrupt(pending, caller, thread, body.given_answer)
+        return await decision_run(worker, thread, caller, body.given_answer)
     if body.selectedFacts is None:
         text = clean_message(message, MAX_PASTED)
         graph_input = {**options, "messages": [human_message(text)]}

@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from callsheet.server.artefacts import service as artefact_service
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
     Caller,
     answer_in_words,
-    answer_interrupt,
     clean_message,
     human_message,
     pending_questions,
@@ -45,14 +45,14 @@ async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: C
     if selected is not None:
         identifier(selected, "selectedElementId")
     pending = [] if consent(text) is None else await pending_questions(worker, thread)
-    if answer_run := answer_in_words(pending, caller, thread, text):
+    what = {"ask": "chat", "message": text, "selected": selected}
+    if answer_run := answer_in_words(pending, caller, thread, text, what):
         return answer_run
     graph_input = {
         "page_id": PAGES.artefact_id(thread),
         "selected_element_id": selected,
         "messages": [human_message(text)],
     }
-    what = {"ask": "chat", "message": text, "selected": selected}
     return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
 
 
@@ -63,8 +63,7 @@ async def decision_run(worker: Worker, page_id: str, body: Decision, caller: Cal
     """
     thread = await PAGES.require_thread(worker.storage, page_id, caller.owner)
     answer = {"decisions": [decision.model_dump(exclude_none=True) for decision in body.decisions]}
-    pending = await pending_questions(worker, thread)
-    return answer_interrupt(pending, caller, thread, answer, body.questionId)
+    return await artefact_service.decision_run(worker, thread, caller, answer, body.questionId)
 
 
 def reply_builder(storage: Storage) -> BuildReply:

@@ -115,7 +115,7 @@ class RunExecution:
         except (Fenced, Drained, StorageDown):
             # Not the run's fault: it continues, here or in another process.
             raise
-        except Exception as error:  # noqa: BLE001 -- one of the three places that may: the run must end
+        except Exception as error:  # noqa: BLE001 -- one of the places that may: the run must end
             if limit.expired():
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
                 return self._failure(late, "timeout")

@@ -424,7 +424,7 @@ def progress_of(event: Event) -> dict[str, Any] | None:
         return None
     data = json.loads(event.data)
     if event.name == "custom":
-        return dict(data)
+        return data if isinstance(data, dict) else None
     chunk = data[0]
     words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
     if not words or not isinstance(words, str):

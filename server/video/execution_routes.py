@@ -16,7 +16,7 @@ from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
-from callsheet.server.langgraph.run_streams import checked_event_id
+from callsheet.server.langgraph.run_streams import BEGINNING, checked_event_id
 from callsheet.server.video import executions, service, undoing, views
 from callsheet.server.video.bodies import ExecutionCreate, PlanDecision, StepCreate, StepPatch, UndoCreate
 from callsheet.server.video.executions import ExecutionRef, Started
@@ -116,9 +116,10 @@ async def follow_execution(
 ) -> Response:
     """Follow an execution: `execution-plan`, `step-update`, `scene-update`, `execution-complete`.
 
-    `Last-Event-ID` goes on after an event.
+    `Last-Event-ID` goes on after an event; `-1` is the beginning. Close the stream at `execution-complete`:
+    browsers open one that has ended again.
     """
-    after = checked_event_id(last_event_id) if last_event_id else None
+    after = checked_event_id(last_event_id) if last_event_id not in {None, BEGINNING} else None
     await ref.executions.get(ref.id)
     heartbeat_s = ref.ctx.settings.heartbeat_s
     return event_stream_reply(progress_events(ref.executions, ref.id, after, heartbeat_s))

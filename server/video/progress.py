@@ -13,6 +13,7 @@ from callsheet.server.http import events
 from callsheet.server.http.events import ServerEvent
 from callsheet.server.http.json_replies import dumps
 from callsheet.state.errors import Missing
+from callsheet.state.video.live import is_over
 from callsheet.state.video.progress import COMPLETE, STEP, Event
 from callsheet.storage.runs.events import START_ID
 from callsheet.storage.video.executions import Executions, closing_events
@@ -51,6 +52,8 @@ async def _collections(
     """Yield new events, at most twice a second, to the end; an empty list after each silence."""
     loop = asyncio.get_running_loop()
     quiet_s = loop.time()
+    # A reader who has the end already gets nothing; nothing follows it.
+    was_over = is_over(await executions.get(execution_id))
     while True:
         if fresh := await _read_all(executions, execution_id, cursor):
             yield fresh
@@ -58,6 +61,8 @@ async def _collections(
                 return
             cursor, quiet_s = fresh[-1][0], loop.time()
             await asyncio.sleep(INTERVAL_S - _POLL_S)
+        elif was_over:
+            return
         elif loop.time() - quiet_s >= heartbeat_s:
             quiet_s = loop.time()
             yield []

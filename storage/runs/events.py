@@ -85,8 +85,12 @@ class EventCursor:
 
 
 def is_event_id(text: str) -> bool:
-    """Return whether a text has the form of an event id; Redis refuses any other one as a position."""
-    return bool(_ID.fullmatch(text)) and max(order_of(text)) <= _MAX_COUNTER
+    """Return whether a text is an event id that Redis takes as a position: it refuses the greatest one."""
+    return (
+        bool(_ID.fullmatch(text))
+        and max(order_of(text)) <= _MAX_COUNTER
+        and min(order_of(text)) < _MAX_COUNTER
+    )
 
 
 def order_of(event_id: str) -> tuple[int, int]:

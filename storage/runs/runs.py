@@ -80,6 +80,10 @@ class Runs:
         attempt = _attempt((thread, run), began_s + self.lease_s, *answer[3:]) if answer[3:] else None
         return Created(verdict, run, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
 
+    async def is_recorded(self, thread: str, key: str) -> bool:
+        """Return whether a request with this idempotency key was recorded on the thread in the last day."""
+        return bool(await execute(self.redis, "EXISTS", keys.idempotency(thread, key)))
+
     async def admit(self, thread: str, run: str) -> bool:
         """Queue a run that has become due; return whether it may start at once."""
         verdict: bytes = await self._call(scripts.ADMIT, thread, run)

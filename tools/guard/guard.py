@@ -123,7 +123,7 @@ async def _outcome(attempt: Attempt) -> Outcome:
         raise
     except CallsheetError as error:
         return outcome_of_error(error)
-    except Exception:  # noqa: BLE001 -- one of the three allowed places: every call must get an answer
+    except Exception:  # noqa: BLE001 -- one of the allowed places: every call must get an answer
         where = (attempt.tool.name, attempt.scope.thread, attempt.step["id"])
         _log.exception("tool %s failed on thread %s, call %s", *where)
         return failed_outcome("execution_error", UNEXPECTED, retryable=True)

@@ -11,7 +11,7 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from callsheet.providers.routing import Route
-from callsheet.state.answers import kept_answer, sum_of_usage, verdict
+from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.workflow import Usage
 
 MAX_ANSWERS: Final = 3
@@ -22,6 +22,10 @@ _CONTINUE: Final = (
 _SHORTER: Final = (
     "Your last answer was cut off at the length limit before its tool calls were complete, and nothing was "
     "carried out. Call again, with shorter arguments or fewer calls at once."
+)
+_WRITTEN: Final = (
+    "You wrote a tool call as text, so nothing was carried out. Call the tool now, with nothing beside the "
+    "call; or answer the person without it."
 )
 _NUDGE: Final = "You sent nothing. Answer the person, or call a tool."
 _STILL_CUT: Final = "(The model's answer was cut off at its length limit.)"
@@ -76,11 +80,16 @@ async def ask_through_gate(
                 request = [*sent, HumanMessage(_SHORTER)]
             case "empty" if len(answers) == 1:
                 request = [*sent, HumanMessage(_NUDGE)]
-            case "whole" if missing and len(answers) == 1 and (wish := missing(answer)):
+            case "whole" if missing and len(answers) == 1 and (wish := _wish(answer, tools, missing)):
                 request = [*sent, AIMessage(answer.text), HumanMessage(wish)]
             case _:
                 break
     return GatedAnswer(route, _final(answers, text), Usage(**sum_of_usage(answers)))  # type: ignore[typeddict-item]
+
+
+def _wish(answer: AIMessage, tools: Collection[str], missing: Callable[[AIMessage], str]) -> str:
+    """Return what a whole answer still lacks, as a request to the model; empty for nothing."""
+    return _WRITTEN if has_written_call(answer, tools) else missing(answer)
 
 
 def _final(answers: Sequence[AIMessage], text: str) -> AIMessage:

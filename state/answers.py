@@ -4,15 +4,16 @@ A kept answer has tool calls with legal names and with ids that are unique in th
 that continues the conversation reads them.
 """
 
-import json
 import re
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall
 
 from callsheet.state.conversation import calls_of
+from callsheet.state.written_calls import calls_in_text, mentions_call
 
 Verdict = Literal["whole", "cut text", "cut calls", "refused", "filtered", "empty"]
 MAX_ID: Final = 40
@@ -21,10 +22,6 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME: Final = 64
 _CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
-_CALL_TAG: Final = re.compile(r"<tool_call>([^<]*)(?:</tool_call>)?")
-_FENCE: Final = re.compile(r"```[\w-]*\n([^`]*)```")
-_NAME_KEYS: Final = ("name", "tool", "function")
-_ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 
 
 def verdict(answer: AIMessage) -> Verdict:
@@ -42,16 +39,19 @@ def verdict(answer: AIMessage) -> Verdict:
 def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
     """Return an answer with legal names and unique ids of its calls.
 
-    A vendor's id is kept if it is legal and new in the thread. An answer that is nothing but a call of a
-    known tool, written as text, becomes that call.
+    A vendor's id is kept if it is legal and new in the thread. An answer that is nothing but calls of known
+    tools, written as text, becomes those calls.
     """
-    written = [] if calls_of(answer) else list(_calls_in_text(answer.text, tools))
+    written = [] if calls_of(answer) else calls_in_text(answer.text, partial(_known, tools))
     taken = {str(call["id"]) for message in earlier for call in calls_of(message)}
     calls = [
         ToolCall(
             name=_name(call["name"], tools), args=call["args"], id=_id(call["id"], taken), type="tool_call"
         )
-        for call in (*answer.tool_calls, *written)
+        for call in (
+            *answer.tool_calls,
+            *(ToolCall(name=one.name, args=one.args, id=None) for one in written),
+        )
     ]
     broken = [
         InvalidToolCall(
@@ -65,6 +65,11 @@ def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collec
     ]
     content: Any = "" if written else answer.content
     return answer.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": broken})
+
+
+def has_written_call(answer: AIMessage, tools: Collection[str]) -> bool:
+    """Return whether an answer without calls has one in its text, beside other words."""
+    return not calls_of(answer) and mentions_call(answer.text, partial(_known, tools))
 
 
 def sum_of_usage(answers: Sequence[AIMessage]) -> dict[str, int]:
@@ -85,8 +90,12 @@ def legal_name(name: str) -> str:
 
 def _name(name: str, tools: Collection[str]) -> str:
     """Return the known tool of this spelling, such as `functions.search` for `search`; else a legal name."""
+    return _known(tools, name) or legal_name(name)
+
+
+def _known(tools: Collection[str], name: str) -> str | None:
     candidates = (name, name.rpartition(".")[2], name.strip())
-    return next((one for one in candidates if one in tools), legal_name(name))
+    return next((one for one in candidates if one in tools), None)
 
 
 def _id(given: str | None, taken: set[str]) -> str:
@@ -94,30 +103,3 @@ def _id(given: str | None, taken: set[str]) -> str:
     name = known if _ID.fullmatch(known) and known not in taken else f"call_{uuid.uuid4().hex[:24]}"
     taken.add(name)
     return name
-
-
-def _calls_in_text(text: str, tools: Collection[str]) -> Iterator[ToolCall]:
-    """Yield the calls of a text that consists of calls alone."""
-    tagged = _CALL_TAG.findall(text)
-    if tagged and not _CALL_TAG.sub("", text).strip():
-        parts = tagged
-    else:
-        fences = _FENCE.findall(text)
-        parts = fences if fences and not _FENCE.sub("", text).strip() else [text]
-    read = [_written_call(part, tools) for part in parts]
-    yield from (call for call in read if call) if all(read) else ()
-
-
-def _written_call(text: str, tools: Collection[str]) -> ToolCall | None:
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(data, Mapping):
-        return None
-    name = next((data[key] for key in _NAME_KEYS if isinstance(data.get(key), str)), "")
-    args = next((data[key] for key in _ARGUMENT_KEYS if isinstance(data.get(key), Mapping)), None)
-    known = _name(name, tools)
-    if known not in tools or args is None:
-        return None
-    return ToolCall(name=known, args={**args}, id=None, type="tool_call")

@@ -6,7 +6,7 @@ be answered normally (A70-A76, C42, X12).
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -87,6 +87,19 @@ async def test_calls_that_stay_cut_off_do_nothing_and_the_person_is_told(
     assert (told["drafts"], told["toolCalls"]) == ({}, [])
     assert "nothing was carried out" in told["message"]
     assert "No draft was made" in told["message"]
+    await goes_on(http, double)
+
+
+async def test_a_call_written_beside_words_is_asked_for_once(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    """C42: a text may speak of a call; only the model knows whether it wants one."""
+    name, arguments = MUSIC[1:]
+    words = f"First the music:\n\n{name} {arguments}"
+    double.script(Say(words), Say(calls=[MUSIC]), DONE)
+    told = await generated(http)
+    assert (told["drafts"], told["message"]) == ({"music": "v1"}, "Ready to review.")
+    assert "as text" in double.requests[1].messages[-1]["content"]
     await goes_on(http, double)
 
 
@@ -245,10 +258,46 @@ def test_a_history_of_any_kind_is_sent_in_a_valid_form() -> None:
     assert stored[1].tool_calls[0]["id"] == "k" * 60, "what is stored stays as it is"  # type: ignore[union-attr]
 
 
+LOOK: Final = ("look", {"x": 1})
+ONE: Final = '{"name": "look", "arguments": {"x": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (ONE, [LOOK]),
+        (f"<tool_call>\n{ONE}\n</tool_call>\n<tool_call>\n{ONE}", [LOOK, LOOK]),
+        (f"```json\n{ONE}\n```", [LOOK]),
+        (f"<tools>\n    {ONE}\n</tools>\n\n<tools>\n{ONE}\n</tools>", [LOOK, LOOK]),
+        (f"[{ONE},\n{ONE}]", [LOOK, LOOK]),
+        (f"{ONE}\n{ONE}", [LOOK, LOOK]),
+        # The template of Qwen 2.5 Coder shows doubled braces, which models close once or twice.
+        (f"{{{ONE}\n{{{ONE}}}", [LOOK, LOOK]),
+        (
+            '### look\n```json\n{"x": 1}\n```\n\n### change\n```json\n{"to": "a\nb"}\n```',
+            [LOOK, ("change", {"to": "a\nb"})],
+        ),
+        ('look {"x": 1}\nchange({"to": "b"})', [LOOK, ("change", {"to": "b"})]),
+        ('1. **look**: {"x": 1}\n2. `functions.look` {"x": 1}', [LOOK, LOOK]),
+        ('look {"arguments": {"x": 1}, "name": "functions.look"}', [LOOK]),
+    ],
+)
+def test_calls_written_as_text_are_calls(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
+    """C42: what local models write whose server knows no form of theirs."""
+    kept = kept_answer(AIMessage(text), [], {"look", "change"})
+    assert [(one["name"], one["args"]) for one in kept.tool_calls] == calls
+    assert kept.text == ""
+    assert len({one["id"] for one in kept.tool_calls}) == len(calls)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         'Use {"name": "look", "arguments": {}} for that.',
+        'look {"x": 1} is what I would call.',
+        'look: I think {"x": 1} is right.',
+        "{" * 3_000,
+        "[" * 3_000,
         '{"name": "other", "arguments": {}}',
         '{"name": "look"}',
         "[1]",

@@ -50,7 +50,7 @@ def calls_in_text(text: str, known: Callable[[str], str | None]) -> list[Written
 
 def mentions_call(text: str, known: Callable[[str], str | None]) -> bool:
     """Return whether a text has a call beside other words."""
-    starts = (found.start() for found in re.finditer(r"^(?=[^{\n]{0,80}\{)|\{", text, re.MULTILINE))
+    starts = (match.start() for match in re.finditer(r"^(?=[^{\n]{0,80}\{)|\{", text, re.MULTILINE))
     return any(_read_call(text, start, known) for start, _ in zip(starts, range(_MAX_TRIES), strict=False))
 
 

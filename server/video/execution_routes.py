@@ -1,7 +1,6 @@
 """Executions over REST: start, follow, change while they run (D34-D45, D-R15, D-R16)."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -188,8 +187,8 @@ async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Decide about a plan that waits for approval: approve, edit or reject it."""
-    answer = partial(executions.answer_plan, ref, Caller(current_owner(request)))
-    return views.execution_view(await answer(body.decisions))
+    caller = Caller(current_owner(request))
+    return views.execution_view(await executions.answer_plan(ref, caller, body.decisions))
 
 
 def _reply(started: Started) -> dict[str, Any]:

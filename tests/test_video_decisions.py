@@ -1,4 +1,4 @@
-"""What people decide about executions: cancel, pause, approve (D-R5, D-R8, D-R15)."""
+"""What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -227,3 +227,36 @@ async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: Video):
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{name}/decision", json=approval)
     assert (await video.ended(name))["success"]
+
+
+async def test_a_locked_scene_stays_in_the_project(video: Video):
+    """D-R15: it is neither deleted nor restored, by a plan or by undoing one; the order is not the scene."""
+    lock = "/api/projects/launch/locks"
+    await video.call("PUT", f"{lock}/scene-1")
+    done = await video.ended(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-1"]}))
+    assert (done["status"], "locked" in done["plan"]["steps"][0]["error"]) == ("failed", True)
+    added = await video.start("y", {"tool": "addScene", "prompt": "new"})
+    await video.ended(added)
+    await video.call("PUT", f"{lock}/scene-5")
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    assert "locked" in (await video.ended(undone["executionId"]))["plan"]["steps"][0]["error"]
+    await video.ended(await video.start("z", {"tool": "deleteScene", "scenes": ["scene-2"]}))
+    await video.call("PUT", f"{lock}/scene-2")
+    done = await video.ended(await video.start("z", {"tool": "restoreScene", "scenes": ["scene-2"]}))
+    assert "locked" in done["plan"]["steps"][0]["error"]
+    order = ["scene-5", "scene-4", "scene-3", "scene-1"]
+    done = await video.ended(await video.start("w", {"tool": "reorderScenes", "order": order}))
+    assert done["success"], done
+    assert [one["id"] for one in await video.scenes()] == order
+    await video.call("DELETE", f"{lock}/scene-1")
+    assert (await video.ended(await video.start("v", {"tool": "deleteScene", "scenes": ["scene-1"]})))[
+        "success"
+    ]
+
+
+async def test_undo_needs_no_body(video: Video):
+    """D50: as redo."""
+    await video.ended(await video.start("x", edit("scene-1")))
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.ended(undone["executionId"]))["kind"] == "undo"
+    assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"

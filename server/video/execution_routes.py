@@ -81,8 +81,9 @@ async def start_execution(
 
 @project_router.post("/undo", responses=_STARTED)
 @with_policy(API_WRITE)
-async def undo_execution(project_id: str, body: UndoCreate, request: Request) -> dict[str, Any]:
+async def undo_execution(project_id: str, request: Request, body: UndoCreate | None = None) -> dict[str, Any]:
     """Undo the newest execution, another one, or some of its steps; every version stays."""
+    body = body or UndoCreate()
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
     caller = Caller(owner, context=body.context())

@@ -114,6 +114,24 @@ async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: Vid
     assert (await video.revisions())["scene-1"] <= 7
 
 
+async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video: Video):
+    """D-R15: it does not fail because the run that asks, or the one that approves, has not ended."""
+    for number in range(4):
+        name = await video.start(f"x{number}", DELETION, approve=True)
+        await video.call("POST", f"/api/executions/{name}/cancel")
+        await video.idle()
+        assert (await video.execution(name))["status"] == "cancelled"
+    name = await asked(video, DELETION)
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
+    shown = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert shown["status"] == "cancelled"
+    await video.idle()
+    assert set((await video.execution(name))["counts"]) <= {"cancelled", "completed"}
+    following = await video.ended(await video.start("go on", edit("scene-4")))
+    assert following["success"]
+
+
 async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: Video):
     """D-R15: an execution's cancellation answers no question about another one."""
     first = await asked(video, edit("scene-1"))

@@ -1,7 +1,7 @@
 """Executions over REST: start, watch, change while they run, do again, undo (D-R15, D-R16, D41-D43, D50)."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -182,7 +182,7 @@ async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
     pending = await pending_questions(ref.ctx.worker, ref.thread)
     if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
         run = answer_interrupt([question], caller, ref.thread, {"resume": True})
-        await submit(ref.ctx.worker, run)
+        await queue_run(ref.ctx, run)
     return record
 
 
@@ -192,7 +192,9 @@ async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
     if pending := await _open_questions(ref):
         paused = _is_about(pending[0].value, ref.id)
         answer: Any = {"resume": False} if paused else _rejection()
-        await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
+        # Where another answer was faster, its run finds the cancelled record.
+        with suppress(Conflict):
+            await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
     return record
 
 

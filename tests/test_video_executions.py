@@ -330,7 +330,8 @@ async def test_an_approved_plan_is_what_runs(video: Video):
     assert set((await video.revisions()).values()) == {1}
     await video.call("PATCH", f"/api/executions/{name}/steps/s1", 409, json={"params": {"prompt": "x"}})
     approved = (await video.execution(name))["approvedPlan"]
-    await video.call("POST", f"/api/executions/{name}/decision", json={})
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
     done = await video.ended(name)
     assert (done["success"], done["approvedPlan"]) == (True, approved)
     again = (await video.started("y", edit("scene-3"), approve=True))["executionId"]

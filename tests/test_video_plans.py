@@ -245,6 +245,10 @@ def test_a_later_attempt_takes_an_execution_over():
         "a fork starts from the beginning"
     )
     assert live.begin({**held, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    cancelled = live.cancel(held, 8)
+    taken = live.begin(cancelled, "other", 3, 9)
+    assert (taken["status"], taken["steps"]) == ("cancelled", cancelled["steps"]), "a no is no fork"
+    assert live.startable(live.begin(live.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
     assert live.end(held, 9) == held
 
 

@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from callsheet import storage
-from callsheet.nodes.approval import approval_node
+from callsheet.nodes.approval import approval_node, needs_approval
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.consent import consent
@@ -44,15 +44,19 @@ def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
         opened = await storage.current()
         executions = Executions(opened, scope.artefact, scope.owner)
         seconds = await settings.durations(opened, scope.owner)
-        parallel = run_context(runtime).get("parallel", PARALLEL)
-        record = await executions.create(new_execution(plan, scope, state, seconds, parallel))
+        context = run_context(runtime)
+        new = new_execution(plan, scope, state, seconds, context.get("parallel", PARALLEL))
+        new["asks"] = not state.get("decided") and needs_approval(workflow, state, context)
+        record = await executions.create(new)
         runtime.stream_writer({"type": "plan", "executionId": record["id"]})
         if record["status"] == "paused":
-            return await _hold(executions, record)
+            await _hold(executions, record)
         if record["status"] != "planned" or state.get("decided"):
+            # The executor ends the turn of a cancelled one: it starts nothing, and answers the model's call.
             return {}
         answer: dict[str, Any] = await ask(state, runtime=runtime)
-        await executions.update(record["id"], partial(_answer, answer.get("plan", plan)))
+        if "plan" in answer:
+            await executions.update(record["id"], partial(_answer, answer["plan"]))
         return answer
 
     return approval
@@ -92,33 +96,51 @@ def digest(plan: Plan) -> str:
 
 
 def _answer(plan: Plan | None, record: Execution, now_ms: int) -> Execution:
-    """Return the record after the person's answer; None is a rejected plan."""
+    """Return the record after the person's answer; None is a rejected plan. What is cancelled stays so."""
+    if live.is_over(record):
+        return record
     if plan is None:
         return live.cancel(record, now_ms)
-    return {**record, "approved": digest(plan), "steps": live.live_steps(plan["steps"])}
+    return {**record, "asks": False, "approved": digest(plan), "steps": live.live_steps(plan["steps"])}
 
 
-async def _hold(executions: Executions, record: Execution) -> dict[str, Any]:
-    """Wait for a person; the execution goes on unless the answer is a no."""
-    open_steps = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
-    answer = interrupt(
-        {
-            "type": "paused",
-            "executionId": record["id"],
-            "message": f"The execution is paused; {len(open_steps)} steps are pending. Go on?",
-            "steps": open_steps,
-            "response_schema": {"type": "object", "properties": {"resume": {"type": "boolean"}}},
-            "examples": [{"resume": True}, {"resume": False}],
-        }
+async def _hold(executions: Executions, record: Execution) -> None:
+    """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
+    change = live.resume if _wants_to_go_on(record) else live.cancel
+    await executions.update(
+        record["id"], lambda held, now_ms: held if live.is_over(held) else change(held, now_ms)
     )
-    await executions.update(record["id"], live.resume if _is_yes(answer) else live.cancel)
-    return {}
 
 
-def _is_yes(answer: Any) -> bool:
+def _wants_to_go_on(record: Execution) -> bool:
+    """Return the person's answer; one that is no plain yes or no is refused, and the question asked again."""
+    problem = ""
+    while True:
+        answer = interrupt(_pause_question(record, problem))
+        if (agreed := _agreement(answer)) is not None:
+            return agreed
+        problem = f'the answer {str(answer)[:200]!r} is no yes and no no: send {{"resume": true}}, or false'
+
+
+def _pause_question(record: Execution, problem: str) -> dict[str, Any]:
+    open_steps = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
+    text = f"The execution is paused; {len(open_steps)} steps are pending. Go on?"
+    return {
+        "type": "paused",
+        "executionId": record["id"],
+        "message": f"{problem}\n\n{text}" if problem else text,
+        "steps": open_steps,
+        "problem": problem,
+        "response_schema": {"type": "object", "properties": {"resume": {"type": "boolean"}}},
+        "examples": [{"resume": True}, {"resume": False}],
+    }
+
+
+def _agreement(answer: Any) -> bool | None:
+    """Return True for a yes, False for a no, and None for anything else."""
     if isinstance(answer, Mapping):
-        decisions = answer.get("decisions")
-        if isinstance(decisions, list) and decisions and isinstance(decisions[0], Mapping):
-            return decisions[0].get("type") == "approve"
-        return answer.get("resume") is True
-    return answer is True or bool(consent(str(answer)))
+        decisions = answer.get("decisions", [])
+        if isinstance(decisions, list) and len(decisions) == 1 and isinstance(decisions[0], Mapping):
+            return {"approve": True, "reject": False}.get(str(decisions[0].get("type")))
+        answer = answer.get("resume")
+    return answer if isinstance(answer, bool) else consent(str(answer))

@@ -85,7 +85,7 @@ class ScenePlanning(Planning):
             return Planned(None, [*messages, closing], {"replans": 0})
         planned = Plan(id=uuid.uuid4().hex, steps=steps, call=str(calls[0]["id"]))
         planned["about"] = {"reasoning": submitted.reasoning, "feedback": submitted.feedback}
-        return Planned(planned, others, {"replans": 0, "execution": planned["id"]})
+        return Planned(planned, others, {"replans": 0, "execution": planned["id"], "again": None})
 
     async def outcome_of_open_call(self, state: VideoState, scope: Scope, call_id: str) -> Outcome | None:
         """Cancel the execution that an earlier run left open, and return what it did."""

@@ -57,7 +57,7 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
             output = stopped_output(plan["steps"][0])
             record, stopped = await execution.stop(output), {"stopped": account.turn}
         if not live.is_over(record):
-            return {"results": live.results(record)}
+            return {"results": live.results(record), "again": None}
         await _measure(opened, scope, record)
         return _merge(workflow, state, record) | stopped
 

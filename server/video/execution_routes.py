@@ -1,7 +1,6 @@
 """Executions over REST: start, follow, change while they run (D34-D45, D-R15, D-R16)."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -82,8 +81,9 @@ async def start_execution(
 
 @project_router.post("/undo", responses=_STARTED)
 @with_policy(API_WRITE)
-async def undo_execution(project_id: str, body: UndoCreate, request: Request) -> dict[str, Any]:
+async def undo_execution(project_id: str, request: Request, body: UndoCreate | None = None) -> dict[str, Any]:
     """Undo the newest execution, another one, or some of its steps; every version stays."""
+    body = body or UndoCreate()
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
     caller = Caller(owner, context=body.context())
@@ -188,8 +188,8 @@ async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Decide about a plan that waits for approval: approve, edit or reject it."""
-    answer = partial(executions.answer_plan, ref, Caller(current_owner(request)))
-    return views.execution_view(await answer(body.decisions))
+    caller = Caller(current_owner(request))
+    return views.execution_view(await executions.answer_plan(ref, caller, body.decisions))
 
 
 def _reply(started: Started) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Executions over REST: start, watch, change while they run, do again, undo (D-R15, D-R16, D41-D43, D50)."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+from langgraph.types import Interrupt
 
 from callsheet.nodes.video.planning import read_outline
 from callsheet.server.artefacts.service import (
@@ -15,8 +17,10 @@ from callsheet.server.artefacts.service import (
     thread_of,
 )
 from callsheet.server.context import AppContext
+from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.worker import progress_of
 from callsheet.server.video import service
+from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Plan
@@ -178,18 +182,19 @@ async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
     pending = await pending_questions(ref.ctx.worker, ref.thread)
     if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
         run = answer_interrupt([question], caller, ref.thread, {"resume": True})
-        await submit(ref.ctx.worker, run)
+        await queue_run(ref.ctx, run)
     return record
 
 
 async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
     """Start nothing more; steps that run end, and what is done stays (D-R15)."""
     record = await change(ref, live.cancel)
-    pending = await pending_questions(ref.ctx.worker, ref.thread)
-    if pending:
+    if pending := await _open_questions(ref):
         paused = _is_about(pending[0].value, ref.id)
         answer: Any = {"resume": False} if paused else _rejection()
-        await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
+        # Where another answer was faster, its run finds the cancelled record.
+        with suppress(Conflict):
+            await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
     return record
 
 
@@ -201,12 +206,44 @@ def _is_about(question: Any, execution_id: str) -> bool:
     return isinstance(question, Mapping) and question.get("executionId") == execution_id
 
 
-async def answer_plan(ref: ExecutionRef, caller: Caller, decisions: Sequence[Mapping[str, Any]]) -> Execution:
-    """Approve, edit or reject a plan that waits for approval."""
-    answer = {"decisions": [dict(one) for one in decisions]}
-    pending = await pending_questions(ref.ctx.worker, ref.thread)
+async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
+    """Return the questions that wait for an answer, without those about another plan of the project."""
+    state = await ref.ctx.worker.state(ref.thread)
+    current = state.values.get("plan")
+    return [] if current and current["id"] != ref.id else pending_interrupts(state)
+
+
+async def answer_plan(ref: ExecutionRef, caller: Caller, decisions: Sequence[StepDecision]) -> Execution:
+    """Approve, edit or reject a plan that waits for approval.
+
+    Raises `Invalid` for decisions that do not fit the question, which then still waits.
+    """
+    pending = await _open_questions(ref)
+    if pending:
+        _check_decisions(pending[0].value, decisions)
+    answer = {"decisions": [one.model_dump(exclude_none=True) for one in decisions]}
     await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
     return await ref.executions.get(ref.id)
+
+
+def _check_decisions(question: Mapping[str, Any], decisions: Sequence[StepDecision]) -> None:
+    tools = [one["name"] for one in question.get("action_requests", ())]
+    edits = [one.edited_action for one in decisions]
+    if not tools and (len(edits) > 1 or any(edits)):
+        raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
+    if len(edits) not in {1, len(tools)}:
+        raise Invalid(
+            f"{len(edits)} decisions were sent for {len(tools)} actions",
+            remedy="send one for each, or one for all",
+        )
+    if len(edits) < len(tools) and any(edits):
+        raise Invalid(f"one edit was sent for {len(tools)} actions", remedy="send one decision for each")
+    for tool, edit in zip(tools, edits, strict=False):
+        if edit and edit.name not in {None, tool}:
+            raise Invalid(
+                f"the edit of {tool!r} names the tool {edit.name!r}",
+                remedy="change the args only, or reject and say what you want instead",
+            )
 
 
 async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:

@@ -158,7 +158,10 @@ async def export_project(ref: _Project) -> dict[str, Any]:
 @router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
 @with_policy(API_WRITE)
 async def lock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
-    """Lock a scene against every change; `order` locks which scenes there are and where."""
+    """Lock a scene against every change, its deletion too; it may still be moved.
+
+    `order` locks which scenes there are and where.
+    """
     return await projects.lock(ref, scene_id)
 
 

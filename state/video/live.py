@@ -66,6 +66,8 @@ class Execution(TypedDict):
     reasoning: str
     feedback: str
     status: ExecutionStatus
+    asks: NotRequired[bool]
+    """True until a person has decided about the plan; absent, it is not known."""
     approved: str
     """Digest of the plan as it was approved."""
     task: str
@@ -107,11 +109,14 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     """Return the record as a task takes it over; raise `Fenced` if a later attempt has it.
 
     A step of a dead attempt of the same task stays in progress, so that its receipt is looked up. For another
-    task it is pending again. A task that finds the execution over is a fork, and starts from the beginning.
+    task it is pending again. A task that finds the execution completed or failed is a fork, and starts from
+    the beginning. A cancelled one stays cancelled: only a retry or a repetition of its steps starts it again.
     """
     if record["task"] == task:
         require_newest(record, task, epoch)
         return _with(record, epoch=epoch)
+    if record["status"] == "cancelled":
+        return _with(record, task=task, epoch=epoch)
     steps = record["steps"]
     if record["status"] in ENDED:
         steps = live_steps([one["step"] for one in steps])
@@ -240,10 +245,12 @@ def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
 
 
 def pause(record: Execution, now_ms: int) -> Execution:
-    """Return the record of an execution that starts no further step."""
+    """Return the record of an execution that starts no further step; one that has not begun starts none."""
     if record["status"] == "paused":
         return record
-    if record["status"] != "running":
+    if record["status"] == "planned" and record.get("asks", True):
+        raise _too_late(record, "waits for approval", "answer the question; a rejection changes nothing")
+    if record["status"] not in {"planned", "running"}:
         raise _too_late(record, f"is {record['status']}", "only a running execution can be paused")
     return _with_change(_with(record, status="paused"), "paused", "", now_ms)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from callsheet.state.errors import Conflict, Missing
+from callsheet.state.errors import Conflict, Forbidden, Missing
 from callsheet.state.video import project
 from callsheet.state.video.outline import FPS
 from callsheet.state.video.patch import differences
@@ -78,13 +78,21 @@ async def write_order(
     change: Callable[[Order], Order],
     result: dict[str, Any],
     drafts: Sequence[Draft] = (),
+    *,
+    scene_id: str = "",
 ) -> dict[str, Any]:
     """Write the changed order, together with versions of scenes, and return the step's result.
 
-    Other steps may change the order at the same time; then the change is applied to the newer one.
+    Other steps may change the order at the same time; then the change is applied to the newer one. Raises
+    `Forbidden` if the scene that comes or goes is locked.
     """
     for attempt in range(1, _TRIES + 1):
         head = await call.artefact.stream_head(ORDER)
+        if scene_id in head.locked:
+            raise Forbidden(
+                f"{scene_id!r} of {call.artefact.kind} {call.artefact.id!r} is locked by its owner",
+                remedy="leave it as it is, or ask the person to unlock it",
+            )
         order = change(project.order_of(head.newest.data if head.newest else None))
         new = Draft(ORDER, order.model_dump(mode="json"), None, head)
         try:

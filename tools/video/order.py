@@ -16,14 +16,18 @@ from callsheet.tools.video.scenes import MODEL_TIMEOUT, patch_scene
 async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
     """Take a scene out of the video; it can be restored."""
     result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is deleted and can be restored"}
-    return await content.write_order(call, lambda order: project.without_scene(order, args.sceneId), result)
+    return await content.write_order(
+        call, lambda order: project.without_scene(order, args.sceneId), result, scene_id=args.sceneId
+    )
 
 
 @tool(schema=OneScene, display="Restoring a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
 async def restoreScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- as the others
     """Bring a deleted scene back to its place."""
     result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is back"}
-    return await content.write_order(call, lambda order: project.with_restored(order, args.sceneId), result)
+    return await content.write_order(
+        call, lambda order: project.with_restored(order, args.sceneId), result, scene_id=args.sceneId
+    )
 
 
 @tool(schema=ReorderScenes, display="Changing the order", writes=(ORDER,), internal=True)

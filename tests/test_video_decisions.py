@@ -1,0 +1,280 @@
+"""What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import served
+from tests.video_double import Director, Video, edit, status_is
+
+UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
+DELETION = {"tool": "deleteScene", "scenes": ["scene-1", "scene-2"]}
+
+
+@pytest.fixture
+def director(monkeypatch: pytest.MonkeyPatch) -> Iterator[Director]:
+    with Director() as one:
+        for name, value in one.environ.items():
+            monkeypatch.setenv(name, value)
+        yield one
+        one.release()
+
+
+@pytest.fixture
+async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(valkey_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def video(http: httpx.AsyncClient, director: Director) -> Video:
+    one = Video(http, director)
+    await one.create()
+    return one
+
+
+async def require_cancelled(video: Video, name: str, revisions: dict[str, int]) -> None:
+    """The execution stays cancelled and changed no more, and the next message is carried out."""
+    await video.idle()
+    assert (await video.execution(name))["status"] == "cancelled"
+    assert await video.revisions() == revisions
+    assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "idle"
+    following = await video.ended(await video.start("go on", edit("scene-4")))
+    assert following["success"]
+    assert (await video.execution(name))["status"] == "cancelled"
+    assert await video.revisions() == {**revisions, "scene-4": revisions["scene-4"] + 1}
+
+
+async def asked(video: Video, *steps: dict[str, Any]) -> str:
+    """Start a plan that waits for approval, and return its id."""
+    name = await video.start("x", *steps, approve=True)
+    await video.idle()
+    return name
+
+
+async def paused(video: Video) -> str:
+    """Start two edits, and pause between them."""
+    video.director.hold("first")
+    name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
+    await video.until(name, status_is("s1", "in-progress"))
+    await video.call("POST", f"/api/executions/{name}/pause")
+    video.director.release()
+    await video.until(name, status_is("s1", "completed"))
+    await video.idle()
+    return name
+
+
+async def question(video: Video) -> dict[str, Any]:
+    """The value of the question that waits."""
+    thread = (await video.http.get(f"/threads/{video.thread}")).json()
+    [[one]] = thread["interrupts"].values()
+    return dict(one["value"])
+
+
+async def answer(video: Video, value: Any) -> None:
+    """Answer the question as a LangGraph client does."""
+    body = {"assistant_id": "scene_edit", "command": {"resume": value}}
+    reply = await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
+    assert reply.status_code == 200, reply.text
+    await video.idle()
+
+
+async def test_a_plan_cancelled_before_its_approval_is_not_carried_out(video: Video):
+    """D-R15."""
+    name = await asked(video, DELETION)
+    shown = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
+    await require_cancelled(video, name, UNTOUCHED)
+    state = (await video.http.get(f"/threads/{video.thread}/state")).json()["values"]
+    results = [one["content"] for one in state["messages"] if one["type"] == "tool"]
+    assert len(results) == 2
+    assert '"cancelled"' in results[0]
+
+
+async def test_a_paused_plan_that_is_cancelled_does_no_more(video: Video):
+    """D-R15: what was done before is kept."""
+    name = await paused(video)
+    await video.call("POST", f"/api/executions/{name}/cancel")
+    await require_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
+    assert "second" not in video.director.prompts
+
+
+async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: Video):
+    """D-R15: a step that has begun ends, and nothing else begins."""
+    for number in range(6):
+        name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"), edit("scene-1"))
+        await video.call("POST", f"/api/executions/{name}/cancel")
+        await video.idle()
+        shown = await video.execution(name)
+        assert shown["status"] == "cancelled"
+        assert set(shown["counts"]) <= {"cancelled", "completed"}
+        assert shown["counts"]["cancelled"] >= 2
+    assert (await video.revisions())["scene-1"] <= 7
+
+
+async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video: Video):
+    """D-R15: it does not fail because the run that asks, or the one that approves, has not ended."""
+    for number in range(4):
+        name = await video.start(f"x{number}", DELETION, approve=True)
+        await video.call("POST", f"/api/executions/{name}/cancel")
+        await video.idle()
+        assert (await video.execution(name))["status"] == "cancelled"
+    name = await asked(video, DELETION)
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
+    shown = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert shown["status"] == "cancelled"
+    await video.idle()
+    assert set((await video.execution(name))["counts"]) <= {"cancelled", "completed"}
+    following = await video.ended(await video.start("go on", edit("scene-4")))
+    assert following["success"]
+
+
+async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: Video):
+    """D-R15: an execution's cancellation answers no question about another one."""
+    first = await asked(video, edit("scene-1"))
+    await video.call("POST", f"/api/executions/{first}/cancel")
+    await video.idle()
+    second = await asked(video, edit("scene-2"))
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{first}/cancel")
+    await video.call("POST", f"/api/executions/{first}/decision", 409, json=approval)
+    await video.idle()
+    assert (await video.execution(second))["status"] == "planned"
+    await video.call("POST", f"/api/executions/{second}/decision", json=approval)
+    assert (await video.ended(second))["success"]
+
+
+async def test_steps_of_a_cancelled_plan_are_retried(video: Video):
+    """D50: a retry starts a cancelled execution again, also across a pause."""
+    video.director.patch = lambda prompt: {"name": prompt}
+    name = await asked(video, edit("scene-1", prompt="first"), edit("scene-2", prompt="second"))
+    await video.call("POST", f"/api/executions/{name}/cancel")
+    await video.idle()
+    video.director.hold("first")
+    await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
+    await video.until(name, status_is("s1", "in-progress"))
+    await video.call("POST", f"/api/executions/{name}/steps/s2/retry")
+    await video.until(name, status_is("s2", "completed"))
+    step = edit("scene-1", prompt="third", after=["s1"])
+    await video.call("POST", f"/api/executions/{name}/steps", json={"step": step})
+    await video.call("POST", f"/api/executions/{name}/pause")
+    video.director.release()
+    await video.until(name, status_is("s1", "completed"))
+    await video.idle()
+    assert (await video.execution(name))["status"] == "paused"
+    await video.call("POST", f"/api/executions/{name}/resume")
+    done = await video.ended(name)
+    assert (done["success"], done["counts"]) == (True, {"completed": 3})
+    assert await video.revisions() == {**UNTOUCHED, "scene-1": 3, "scene-2": 2}
+
+
+async def test_an_execution_is_paused_before_its_first_step(video: Video):
+    """D-R5: the start's reply is early enough; a plan that waits for approval has nothing to pause."""
+    for number in range(6):
+        name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"))
+        shown = await video.call("POST", f"/api/executions/{name}/pause")
+        assert shown["status"] == "paused"
+        await video.until(name, lambda one: "in-progress" not in one["counts"])
+        await video.idle()
+        assert (await question(video))["executionId"] == name
+        await video.call("POST", f"/api/executions/{name}/resume")
+        assert (await video.ended(name))["success"]
+    name = await asked(video, edit("scene-1"))
+    refused = await video.call("POST", f"/api/executions/{name}/pause", 409)
+    assert "waits for approval" in refused["error"]
+
+
+EDIT = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1", "prompt": "new"}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "decisions"),
+        ({"decision": "reject"}, "decision"),
+        ({"decisions": [{"type": "approve"}], "plan": "x"}, "plan"),
+        ({"decisions": []}, "decisions"),
+        ({"decisions": [{"type": "foo"}]}, "'approve', 'reject' or 'edit'"),
+        ({"decisions": [{"type": "edit"}]}, "an edit needs edited_action"),
+        ({"decisions": [{"type": "edit", "edited_action": {"prompt": "x"}}]}, "args"),
+        ({"decisions": [{"type": "approve", "message": "but not 2"}]}, "has no message"),
+        ({"decisions": [{"type": "approve", "edited_action": {"args": {"x": 1}}}]}, "has no edited_action"),
+        ({"decisions": [{"type": "approve"}] * 3}, "3 decisions were sent for 2 actions"),
+        ({"decisions": [EDIT]}, "one edit was sent for 2 actions"),
+        (
+            {"decisions": [{**EDIT, "edited_action": {"name": "deleteScene", "args": {"x": 1}}}] * 2},
+            "names the tool 'deleteScene'",
+        ),
+    ],
+)
+async def test_a_decision_that_is_none_approves_nothing(video: Video, body: dict[str, Any], words: str):
+    """D-R15: it is refused with what is wrong, and the question still waits."""
+    name = await asked(video, edit("scene-1"), edit("scene-2"))
+    before = await question(video)
+    reply = await video.http.post(f"/api/executions/{name}/decision", json=body)
+    assert reply.status_code in {400, 422}, reply.text
+    assert words in reply.text
+    assert await question(video) == before
+    assert await video.revisions() == UNTOUCHED
+    decisions = [{"type": "edit", "editedAction": EDIT["edited_action"]}, {"type": "approve"}]
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": decisions})
+    assert (await video.ended(name))["success"]
+    assert sorted(video.director.prompts) == ["change it", "new"]
+
+
+async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: Video):
+    """D-R8: anything else is refused, and the question asked again with the reason."""
+    name = await paused(video)
+    assert (await question(video))["problem"] == ""
+    for wrong in ({"decisions": [{"type": "foo"}]}, "perhaps", {"resume": "later"}):
+        await answer(video, wrong)
+        shown = await question(video)
+        assert "is no yes and no no" in shown["problem"]
+        assert shown["message"].startswith(shown["problem"])
+        assert (await video.execution(name))["status"] == "paused"
+    refused = await video.call("POST", f"/api/executions/{name}/decision", 400, json={"decisions": [EDIT]})
+    assert "resumed or cancelled" in refused["error"]
+    await answer(video, {"resume": False})
+    await require_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
+    name = await video.start("x", edit("scene-2"), edit("scene-2"))
+    await video.call("POST", f"/api/executions/{name}/pause")
+    await video.idle()
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
+    assert (await video.ended(name))["success"]
+
+
+async def test_a_locked_scene_stays_in_the_project(video: Video):
+    """D-R15: it is neither deleted nor restored, by a plan or by undoing one; the order is not the scene."""
+    lock = "/api/projects/launch/locks"
+    await video.call("PUT", f"{lock}/scene-1")
+    done = await video.ended(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-1"]}))
+    assert (done["status"], "locked" in done["plan"]["steps"][0]["error"]) == ("failed", True)
+    added = await video.start("y", {"tool": "addScene", "prompt": "new"})
+    await video.ended(added)
+    await video.call("PUT", f"{lock}/scene-5")
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    assert "locked" in (await video.ended(undone["executionId"]))["plan"]["steps"][0]["error"]
+    await video.ended(await video.start("z", {"tool": "deleteScene", "scenes": ["scene-2"]}))
+    await video.call("PUT", f"{lock}/scene-2")
+    done = await video.ended(await video.start("z", {"tool": "restoreScene", "scenes": ["scene-2"]}))
+    assert "locked" in done["plan"]["steps"][0]["error"]
+    order = ["scene-5", "scene-4", "scene-3", "scene-1"]
+    done = await video.ended(await video.start("w", {"tool": "reorderScenes", "order": order}))
+    assert done["success"], done
+    assert [one["id"] for one in await video.scenes()] == order
+    await video.call("DELETE", f"{lock}/scene-1")
+    assert (await video.ended(await video.start("v", {"tool": "deleteScene", "scenes": ["scene-1"]})))[
+        "success"
+    ]
+
+
+async def test_undo_needs_no_body(video: Video):
+    """D50: as redo."""
+    await video.ended(await video.start("x", edit("scene-1")))
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.ended(undone["executionId"]))["kind"] == "undo"
+    assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"

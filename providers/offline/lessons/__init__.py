@@ -11,6 +11,7 @@ from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.lessons.materials import STORED
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
+from callsheet.state.lessons.outline import CHOICE_PENDING
 from callsheet.state.lessons.student import TEENS, TO_TWELVE
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
@@ -56,6 +57,7 @@ _HELP: Final = (
     " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
     " Then I can find other facts (“more about the leaves”) and change the narration (“make it 90 seconds”)."
 )
+_HOW_TO_CHOOSE: Final = "choose by number, such as “1 and 3”, or say “all”; "
 _AROUND_MATERIAL: Final = [
     form for form in FORMS if form.name.startswith(("student.", "source.", "narration.length"))
 ]
@@ -86,7 +88,7 @@ def answer(conversation: Conversation) -> Answer:
         return Answer("\n\n".join(results))
     requests, material = _read(turn.text)
     if not requests and not material:
-        return Answer(decline(turn.text))
+        return Answer(decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""))
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):
         steps = _read_material(requests, material)

@@ -2,8 +2,8 @@
 
 The first rule that applies wins: the caller's provider; the language; premium or complex work; the
 economical provider, if the caller gave a budget or complexity at all; the default. A provider without
-a key is replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless
-the caller named it.
+a key is replaced by the next in `PROVIDERS` that can answer, also one that the caller named: then the reason
+names the variable to set. So is one that failed a moment ago, unless the caller named it.
 """
 
 from collections.abc import Collection, Mapping
@@ -76,8 +76,9 @@ def route(
     if substitute is None and preferred in vendors:
         return Route(preferred, reason)
     substitute = substitute or next(iter(vendors), None)
-    if substitute is None:
+    if substitute is None and not name:
         return Route(OFFLINE, "no key is set (such as OPENAI_API_KEY), so the offline model answers")
+    substitute = substitute or OFFLINE
     provider = providers[preferred]
     problem = failed.get(preferred) or f"{provider.title} is not available (it needs {provider.key})"
     return Route(substitute, f"{reason}, but {problem}, so {providers[substitute].title} answers")

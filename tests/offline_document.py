@@ -47,7 +47,11 @@ says so."""
 _LESSON = """\
 A message can also be lesson material of at least three sentences, with requests about the student
 or the length before or after it. The model proposes facts, which are quotations of the material. A
-person chooses, and the narration is made of their sentences."""
+person chooses, and the narration is made of their sentences.
+
+A choice is numbers (`2`, `1 and 3`, `1, 2, 3`, `#1 #2`), `all`, or a plain `Yes!`, and nothing else; the
+forms below remain possible, so "more about the leaves" finds other facts. Ranges such as "1-3" and numbers
+in words are declined."""
 _PAGE = """\
 An element is named by its text in quotation marks, by its label, by its type and position ("the
 second card", "the heading in the hero"), or as "it" and "this". The first form fills in the starter

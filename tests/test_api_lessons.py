@@ -286,11 +286,25 @@ async def test_the_student_is_noted_by_hand(teacher: Teacher) -> None:
     assert told["reading_level"] == "3.5"
     assert all("own hands" in one["visual_guidance"] for one in told["segments"])
     assert "trains" in json.dumps(told)
-    for bad in ({}, {"childAge": ""}, {"learningStyle": "x" * 201}, {"shoeSize": "38"}):
+    assert (await patched(teacher, childAge=10))["childAge"] == "10"
+    for bad in ({}, {"childAge": ""}, {"childAge": -1}, {"learningStyle": "x" * 201}, {"shoeSize": "38"}):
         assert (await teacher.http.patch(SESSION, json=bad, headers=teacher.named)).status_code == 400
+    for age in (True, [7]):
+        reply = await teacher.http.patch(SESSION, json={"childAge": age}, headers=teacher.named)
+        assert reply.status_code == 422
 
 
-async def patched(teacher: Teacher, **news: str) -> dict[str, Any]:
+async def test_a_truth_value_is_no_number_of_a_fact(teacher: Teacher) -> None:
+    """B33, B52: true is not fact 1."""
+    await teacher.says(TEXT)
+    for wrong in (True, 1.5, None):
+        reply = await teacher.post(TOOLS, messages=[], selectedFacts=[wrong])
+        assert reply.status_code == 422, wrong
+        assert "selectedFacts" in reply.text
+    assert (await teacher.chooses(1))["status"] == "script_generated"
+
+
+async def patched(teacher: Teacher, **news: Any) -> dict[str, Any]:
     return ok(await teacher.http.patch(SESSION, json=news, headers=teacher.named))
 
 

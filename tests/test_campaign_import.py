@@ -74,6 +74,7 @@ def test_a_spreadsheets_export_is_read():
         "2026-10-31",
         "2026/10/31",
         "10/31/2026",
+        "31/10/2026",
         "31.10.2026",
         "31 October 2026",
         "31 Oct 2026",
@@ -89,6 +90,27 @@ def test_a_day_is_read_in_usual_forms(text: str):
 
 
 @pytest.mark.parametrize(
+    ("texts", "days"),
+    [
+        (["05/01/2026", "13/01/2026 8:15"], ["2026-01-05", "2026-01-13"]),
+        (["05/01/2026", "01/13/2026"], ["2026-05-01", "2026-01-13"]),
+        (["05/01/2026", "01.02.2026"], [None, "2026-02-01"]),
+        (["05/01/2026", "2026-01-13", "05/05/2026"], [None, "2026-01-13", "2026-05-05"]),
+        (["13/01/2026", "01/13/2026", "05/01/2026"], ["2026-01-13", "2026-01-13", None]),
+        (["05/01/2026", "31/31/2026", "13/13/2026"], [None, None, None]),
+        (["30/02/2026", "05/01/2026"], [None, "2026-01-05"]),
+    ],
+    ids=["day first", "month first", "dotted", "unknown", "contradictory", "impossible", "no such day"],
+)
+def test_the_file_decides_whether_the_day_or_the_month_is_first(texts: list[str], days: list[str | None]):
+    """E28, E29: nothing is guessed."""
+    lines = [json.dumps(MINIMAL | {"id": str(n), "Date": text}) for n, text in enumerate(texts)]
+    lines = [line.replace('"capture_date": "2026-10-31", ', "") for line in lines]
+    rows = read("\n".join(lines), "jsonl")
+    assert [str(row.capture_date) if isinstance(row, Campaign) else None for row in rows] == days
+
+
+@pytest.mark.parametrize(
     ("fields", "parts"),
     [
         ({"channel": "radio"}, ["channel is 'radio'", "'email'"]),
@@ -99,7 +121,8 @@ def test_a_day_is_read_in_usual_forms(text: str):
         ({"id": None}, ["id is missing"]),
         ({"id": {"a": 1}}, ["id is {'a': 1}"]),
         ({"id": True}, ["id is True"]),
-        ({"capture_date": "31/10/2026"}, ["capture_date is '31/10/2026'", "2026-10-31"]),
+        ({"capture_date": "05/01/2026"}, ["'05/01/2026'", "2026-01-05 or 2026-05-01", "YYYY-MM-DD"]),
+        ({"capture_date": "31/31/2026"}, ["capture_date is '31/31/2026'", "2026-10-31"]),
         ({"capture_date": "2026-10-31 or so"}, ["capture_date is", "2026-10-31"]),
         ({"capture_date": []}, ["capture_date is missing"]),
         ({"volume": "many"}, ["volume is 'many'", "12000"]),

@@ -248,10 +248,24 @@ async def test_a_library_of_ones_own_is_imported_changed_exported_and_deleted(ht
     lines = "\n".join(json.dumps({**one, "id": f"b-{n}"}) for n in range(40)) + "\n{broken\n"
     report = (await http.post("/api/campaigns/import?fileName=x.jsonl", content=lines)).json()
     assert (report["imported"], report["refusedCount"]) == (40, 1)
+    assert (await http.delete("/api/campaigns/c-0001")).status_code == 404, (
+        "the sample library is not searched"
+    )
     assert (await http.delete("/api/campaigns/b-1")).json() == {"deleted": 1}
     assert (await http.delete("/api/campaigns/b-1")).status_code == 404
     assert (await http.delete("/api/campaigns")).json() == {"deleted": 41}
     assert (await http.get("/api/campaigns")).json()["total"] == 360
+
+
+async def test_a_campaign_of_the_sample_library_is_not_deleted(http: httpx.AsyncClient):
+    """X13: it is there, so the refusal says whose it is and what helps."""
+    assert (await http.get("/api/campaigns/c-0001")).status_code == 200
+    refused = await http.delete("/api/campaigns/c-0001")
+    assert refused.status_code == 409
+    assert "sample library" in refused.json()["error"]
+    assert "import" in refused.json()["remedy"]
+    assert (await http.get("/api/campaigns/c-0001")).status_code == 200
+    assert (await http.delete("/api/campaigns/none")).status_code == 404
 
 
 async def test_a_search_is_saved_and_repeated(http: httpx.AsyncClient):

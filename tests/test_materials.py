@@ -131,7 +131,22 @@ def test_materials_that_are_too_long_together_are_refused() -> None:
         joined_source([half, half])
 
 
-async def test_a_pasted_chapter_is_taken_over_rest(teacher: Teacher) -> None:
-    """B24."""
-    told = await teacher.says(TEXT + " The moon shines. " * 3_000)
+@pytest.mark.parametrize("characters", [4_500, 90_001, 200_000])
+async def test_a_pasted_chapter_is_taken_over_rest(teacher: Teacher, characters: int) -> None:
+    """B24: the offline model names the stored text, too, and the requests around it are no facts."""
+    around = ("My student is 8 and loves chess.\n\n", "\n\nMake it two minutes.")
+    filler = " The moon shines on the sea." * 9_000
+    pasted = (TEXT + filler)[: characters - len("".join(around)) - 1] + "."
+    told = await teacher.says(pasted.join(around))
+    assert told["toolCalls"][-1]["arguments"] == {"source_ids": ["source-1"], "target_duration": 120}
     assert told["facts"]
+    assert "no other facts" in (await teacher.says("more about chess"))["message"]
+
+
+async def test_a_model_is_never_shown_a_long_text_whole(opened: Storage, lesson_model: LessonModel) -> None:
+    """B24, B42: however long the message may be."""
+    chat = Chat(opened, OPENAI)
+    lesson_model.script(find(source_ids=["source-1"]))
+    text = (TEXT + " The moon shines on the sea." * 9_000)[:200_000]
+    assert asked(await chat.says(text))["facts"]
+    assert len(lesson_model.requests[0].messages[-1]["content"]) < 2_500

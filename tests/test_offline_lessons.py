@@ -12,6 +12,7 @@ from callsheet.tools import REGISTRY
 from callsheet.tools.registry import definitions
 from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
+from tests.offline_document import FILE
 
 TOOLS = REGISTRY.of("lesson")
 TEXT = (
@@ -176,3 +177,27 @@ async def test_a_lesson_of_a_first_session_is_narrated(opened):
     text = " ".join(part.narration for part in made.segments)
     assert "A firebreak is a gap made by pulling down buildings" in text
     assert ("football" in text, made.reading_level, made.warnings) == (True, "4.5", ())
+
+
+@pytest.mark.parametrize("words", ["1-3", "only 2", "the first two", "one and three"])
+async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choose(opened, words):
+    """B53: nothing is chosen, and the question stays."""
+    chat = Chat(opened)
+    question = asked(await chat.says(material("great_fire").text))
+    assert "choose by number" not in reply_to(HumanMessage(words)).text, "nothing waits for a choice"
+    state = await chat.answers(words)
+    assert "choose by number, such as “1 and 3”, or say “all”" in state["messages"][-1].text
+    assert asked(state)["facts"] == question["facts"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"), [("2", 1), ("1 and 3", 2), ("1, 2, 3", 3), ("#1 #2", 2), ("all", 0), ("Yes!", 0)]
+)
+async def test_the_forms_of_a_choice_in_the_document_choose(opened, words, count):
+    """B53: docs/offline.md lists them."""
+    assert f"`{words}`" in FILE.read_text(encoding="utf-8")
+    chat = Chat(opened)
+    question = asked(await chat.says(material("great_fire").text))
+    await chat.answers(words)
+    chosen = (await chat.data("confirmed"))["facts"]
+    assert len(chosen) == (count or len(question["facts"]))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from callsheet.providers import PROVIDERS
 from tests.served import description
 
 VERBS: Final = frozenset(
@@ -44,3 +45,9 @@ def test_summaries_name_an_action_and_its_object() -> None:
 def test_summaries_are_written_by_hand() -> None:
     """FastAPI makes one of the function's name where there is no docstring: `Create Run On Thread`."""
     assert not [name for name, summary in summaries() if len(summary.split()) > 2 and summary.istitle()]
+
+
+def test_the_field_that_chooses_a_provider_names_them_all() -> None:
+    """A50."""
+    text = description()["components"]["schemas"]["CampaignChat"]["properties"]["provider"]["description"]
+    assert text.partition(";")[0].split(", ") == [*PROVIDERS]

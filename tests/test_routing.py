@@ -94,6 +94,29 @@ def test_a_stand_in_is_announced_with_what_is_missing():
     )
 
 
+@pytest.mark.parametrize(
+    ("wanted", "among", "reason"),
+    [
+        (
+            "openai",
+            {OFFLINE},
+            "OpenAI is not available (it needs OPENAI_API_KEY), so the offline model answers",
+        ),
+        (
+            "kimi/kimi-k2.6",
+            {OFFLINE},
+            "Kimi is not available (it needs MOONSHOT_API_KEY), so the offline model",
+        ),
+        ("qwen", {"kimi", OFFLINE}, "Qwen is not available (it needs DASHSCOPE_API_KEY), so Kimi answers"),
+    ],
+)
+def test_a_stand_in_for_a_named_provider_is_announced_as_such(wanted, among, reason):
+    """A-R1: the next stands in, also for a provider that the caller named; the reason says so."""
+    answer = route(Request(provider=wanted), among)
+    assert answer.reason.startswith("the caller asked for ")
+    assert reason in answer.reason
+
+
 def test_without_any_key_the_offline_model_answers_and_says_what_to_set():
     """X11, A-R1."""
     answer = route(Request(language="english"), NOBODY)

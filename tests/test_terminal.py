@@ -103,7 +103,7 @@ def test_every_track_effect_and_the_music_stand_with_their_times() -> None:
     spans = timed(voices(1, ENGLISH), MUSIC, EFFECTS)
     voice = spans["voices"][0]
     assert f"{voice['start']:.1f} – {voice['end']:.1f} s Alloy {ENGLISH}" in told
-    assert "Music v1 0.0 – 30.0 s loudly warm acoustic guitar" in told
+    assert "Music v1 0.0 – 30.0 s provider loudly warm acoustic guitar" in told
     assert "0.0 – 2.0 s at the start shop door bell" in told
     assert f"{voice['end']:.1f} – {voice['end'] + 2.5:.1f} s after voice 1 coffee machine" in told
     assert "with the first voice a street wakes up" in told

@@ -83,6 +83,8 @@ async def test_a_schedule_is_made_shown_found_changed_and_taken_away(client: Lan
     again: Any = await client.crons.update(cron, enabled=True, end_time=datetime(2100, 1, 1, tzinfo=UTC))
     assert again["next_run_date"] is not None
     assert again["end_time"] == "2100-01-01T00:00:00.000000+00:00"
+    with pytest.raises(UnprocessableEntityError, match="has passed"):
+        await client.crons.update(cron, end_time=datetime(2020, 1, 1, tzinfo=UTC))
     assert (await client.crons.update(cron, end_time=None))["end_time"] is None
     await client.crons.delete(cron)
     with pytest.raises(NotFoundError):
@@ -112,6 +114,7 @@ async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
         {"schedule": "0,58 * * * *"},
         {"schedule": HOURLY, "timezone": "Mars/Olympus"},
         {"schedule": HOURLY, "webhook": "file:///etc/passwd"},
+        {"schedule": HOURLY, "end_time": datetime(2020, 1, 1, tzinfo=UTC)},
     ],
 )
 async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any) -> None:

@@ -72,7 +72,7 @@ class LessonPlanning(Planning):
         known = dict(state.get("materials", {}))
         newest = history[-1]
         long = isinstance(newest, HumanMessage) and len(newest.text) > materials.LONG_MESSAGE
-        if long and newest.id not in known and not is_offline(scope.model):
+        if long and newest.id not in known:
             known[str(newest.id)] = await _store(newest.text, scope)
         shown = [without_repetition(materials.by_reference(one, known)) for one in history]
         return shown, {"materials": known} if known else {}

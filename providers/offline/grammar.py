@@ -89,15 +89,15 @@ def number(word: str) -> float:
     return -1 if lowered == "last" else float(lowered)
 
 
-def decline(text: str) -> str:
-    """Return the sentence that declines a request outside the grammar."""
+def decline(text: str, advice: str = "") -> str:
+    """Return the sentence that declines a request outside the grammar, with advice for where it stands."""
     request = " ".join(text.split())
     if len(request) > _MAX_QUOTED_CHARS:
         request = f"{request[:_MAX_QUOTED_CHARS].rstrip()}…"
     return (
         f"I am the offline demo model and did not understand “{request}”, so I changed nothing: "
-        "docs/offline.md lists the English requests I know, and with OPENAI_API_KEY or a local model at "
-        "OPENAI_BASE_URL a real model answers instead."
+        f"{advice}docs/offline.md lists the English requests I know, and with OPENAI_API_KEY or a local "
+        "model at OPENAI_BASE_URL a real model answers instead."
     )
 
 

@@ -83,7 +83,8 @@ def _spans(change: VersionChange) -> Sequence[Mapping[str, Any]]:
 
 def _name_and_text(stream: str, item: Mapping[str, Any]) -> tuple[str, str]:
     if stream == "music":
-        return without_control_chars(item["musicProvider"]), without_control_chars(item["musicPrompt"])
+        provider = f"provider {without_control_chars(item['musicProvider'])}"
+        return provider, without_control_chars(item["musicPrompt"])
     if stream == "voices":
         return _speaker(item), without_control_chars(item["text"])
     placement = item["placement"]

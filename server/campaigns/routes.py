@@ -141,9 +141,12 @@ async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) 
 @with_policy(API_WRITE)
 async def delete_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     """Delete a campaign of the owner's own library."""
-    index = await libraries.own_library(app_context(request).storage, current_owner(request))
+    storage, owner = app_context(request).storage, current_owner(request)
+    index = await libraries.own_library(storage, owner)
     if not await index.delete([identifier(campaign_id, "campaign id")]):
-        raise service.missing_campaign(campaign_id)
+        # The library that is searched is the sample library for an owner without campaigns.
+        searched = await libraries.library(storage, owner)
+        raise service.undeletable_campaign(campaign_id, in_sample=bool(await searched.get([campaign_id])))
     return {"deleted": 1}
 
 

@@ -17,7 +17,7 @@ from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
-from callsheet.state.errors import Conflict, Missing
+from callsheet.state.errors import Conflict, Missing, Refused
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
@@ -105,3 +105,13 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
 def missing_campaign(name: str) -> Missing:
     """Return the error for a campaign that does not exist."""
     return Missing(f"there is no campaign {name!r}", remedy="list them with GET /api/campaigns")
+
+
+def undeletable_campaign(name: str, *, in_sample: bool) -> Refused:
+    """Return the error for a campaign that is not in the owner's own library."""
+    if not in_sample:
+        return missing_campaign(name)
+    return Conflict(
+        f"campaign {name!r} is part of the sample library, and its campaigns cannot be deleted",
+        remedy="import your own campaigns with POST /api/campaigns/import; they replace the sample library",
+    )

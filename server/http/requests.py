@@ -14,6 +14,7 @@ from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
+from callsheet.providers import PROVIDERS
 from callsheet.server.http.policy import decode_path_params
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
@@ -73,7 +74,7 @@ class ModelChoice(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     provider: str | None = Field(
-        None, max_length=80, description="openai or offline; chosen by language when left out"
+        None, max_length=80, description=f"{', '.join(PROVIDERS)}; chosen by language when left out"
     )
     model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
 

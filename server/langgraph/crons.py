@@ -335,10 +335,17 @@ async def _view(ctx: AppContext, cron: Cron) -> JsonObject:
 
 
 def _end_ms(end_time: datetime | None) -> int | None:
+    """Return the time in milliseconds since the epoch; raise `Invalid` if it has passed."""
     if end_time is None:
         return None
     aware = end_time if end_time.tzinfo else end_time.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)
+    end_ms = int(aware.timestamp() * 1000)
+    if end_ms <= _now_ms():
+        raise Invalid(
+            f"end_time {aware.isoformat()} has passed, so no run would start",
+            remedy="send a later time, or leave it out; an existing cron is stopped with enabled: false",
+        )
+    return end_ms
 
 
 def _now_ms() -> int:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
 
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.server.pages.chat_bodies import ActionDecision
@@ -17,6 +18,17 @@ _Session = Annotated[
     str | None,
     Field(max_length=255, description="The session; X-Session-Id overrides it, and it overrides the query"),
 ]
+
+
+def _refuse_flag(value: Any) -> Any:
+    # To Python true is 1.
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+_Integer = Annotated[int, BeforeValidator(_refuse_flag)]
+_Age = Annotated[_Integer, Field(ge=0, le=120)] | Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class UIMessage(BaseModel):
@@ -56,7 +68,7 @@ class LessonTurnCreate(ModelChoice):
     """A message, or a choice of facts (B24)."""
 
     messages: list[UIMessage] = Field([], max_length=1_000)
-    selectedFacts: list[SelectedFact | str | int] | None = Field(
+    selectedFacts: list[SelectedFact | str | _Integer] | None = Field(
         None,
         max_length=MAX_FACTS,
         description="Facts to narrate, each as an object, id or number; they answer a pending choice",
@@ -136,7 +148,9 @@ class SessionUpdate(_Strict):
     status: Literal["narration_verified", "video_queued", "completed", "failed"] | None = Field(
         None, description="A status that no version implies (B44)"
     )
-    childAge: str | None = Field(None, min_length=1, max_length=100, description="7, ten, 12 years old")
+    childAge: _Age | None = Field(
+        None, description='Years as a number, or in words: 7, "ten", "12 years old"'
+    )
     childInterest: str | None = Field(None, min_length=1, max_length=300, description="One or several")
     learningStyle: str | None = Field(
         None, min_length=1, max_length=200, description="How they learn best: with pictures, by doing (B64)"
@@ -144,7 +158,8 @@ class SessionUpdate(_Strict):
 
     def student_update(self) -> tuple[str | None, str | None, str | None]:
         """Return age, interest and learning style; raise `Invalid` if the body changes nothing."""
-        fields = (self.childAge, self.childInterest, self.learningStyle)
+        age = None if self.childAge is None else str(self.childAge)
+        fields = (age, self.childInterest, self.learningStyle)
         if self.status is None and not any(fields):
             raise Invalid("the body changes nothing", remedy="send status, childAge or another field")
         return fields

@@ -9,19 +9,21 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.dates import Order, order_of, read_day
 from callsheet.state.campaigns.reading import match_value
 from callsheet.state.errors import Invalid
 from callsheet.state.uploads import MAX_IMPORT
 
 Kind = Literal["csv", "json", "jsonl"]
 MAX_ROWS: Final = 200_000
+_DAY: Final = "capture_date"
 _LISTS: Final = frozenset({"incentives", "key_value_props", "imagery_demographics", "image_s3_urls"})
 _NUMBERS: Final = frozenset({"volume", "spend"})
 _ENUMS: Final = {
@@ -42,19 +44,9 @@ _ALIASES: Final = {
 }
 _FIELDS: Final = {name.replace("_", ""): name for name in Campaign.model_fields} | _ALIASES
 _SEPARATOR: Final = re.compile(r"[;|]")
-_DATE_FORMS: Final = (
-    "%Y-%m-%d",
-    "%m/%d/%Y",
-    "%d.%m.%Y",
-    "%Y/%m/%d",
-    "%d %B %Y",
-    "%d %b %Y",
-    "%B %d, %Y",
-    "%b %d, %Y",
-)
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _REMEDIES: Final = {
-    "capture_date": "write it as 2026-10-31",
+    _DAY: "write it as 2026-10-31",
     "volume": "write it as 12000",
     "spend": "write it as 12000.50",
 }
@@ -77,11 +69,13 @@ def read_campaigns(content: bytes, kind: Kind) -> Iterator[Campaign | RefusedRow
     Raises `Invalid` for a file that cannot be read at all.
     """
     text = _decode(content)
+    rows = list(islice(_rows(text, kind), MAX_ROWS + 1))
+    if len(rows) > MAX_ROWS:
+        raise Invalid(f"the file has more than {MAX_ROWS} rows", remedy="divide it")
+    order = order_of(_days(row for _, row in rows))
     seen: dict[str, int] = {}
-    for count, (line, row) in enumerate(_rows(text, kind), 1):
-        if count > MAX_ROWS:
-            raise Invalid(f"the file has more than {MAX_ROWS} rows", remedy="divide it")
-        campaign = _campaign(line, row)
+    for line, row in rows:
+        campaign = _campaign(line, row, order)
         if isinstance(campaign, Campaign) and campaign.id in seen:
             yield RefusedRow(
                 line, f"id {campaign.id!r} was in line {seen[campaign.id]} already; ids are unique"
@@ -169,13 +163,23 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     return iter(enumerate(rows, 1))
 
 
-def _campaign(line: int, row: Any) -> Campaign | RefusedRow:
+def _days(rows: Iterable[Any]) -> Iterator[str]:
+    """Yield the texts in the column of days."""
+    for row in rows:
+        for column, value in row.items() if isinstance(row, Mapping) else ():
+            if isinstance(value, str) and _field(column) == _DAY:
+                yield value
+
+
+def _campaign(line: int, row: Any, order: Order | None) -> Campaign | RefusedRow:
     if isinstance(row, Invalid):
         return RefusedRow(line, row.message)
     if not isinstance(row, Mapping):
         return RefusedRow(line, "the row is no object with fields")
     try:
-        return Campaign.model_validate(_fields(row))
+        return Campaign.model_validate(_fields(row, order))
+    except Invalid as error:
+        return RefusedRow(line, f"{error.message}; {error.remedy}")
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         name = str(first["loc"][0])
@@ -185,14 +189,15 @@ def _campaign(line: int, row: Any) -> Campaign | RefusedRow:
         return RefusedRow(line, f"{name} is {first['input']!r:.80}: {first['msg']}{remedy}")
 
 
-def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(row: Mapping[str, Any], order: Order | None) -> dict[str, Any]:
     """Return the row by field names, without empty values; unknown columns are left out."""
     fields: dict[str, Any] = {}
     for column, value in row.items():
         name = _field(column)
         stripped = value.strip() if isinstance(value, str) else value
         if name and stripped not in (None, "", []):
-            fields[name] = _value(name, stripped)
+            is_day = name == _DAY and isinstance(stripped, str)
+            fields[name] = _day(stripped, order) if is_day else _value(name, stripped)
     return fields
 
 
@@ -211,9 +216,15 @@ def _value(name: str, value: Any) -> Any:
         return _enum(_ENUMS[name], value)
     if name in _NUMBERS and isinstance(value, str):
         return _number(value)
-    if name == "capture_date" and isinstance(value, str):
-        return _date(value)
     return str(value) if name == "id" and type(value) is int else value
+
+
+def _day(text: str, order: Order | None) -> Any:
+    """Return the day of a text; a text that is no day is left to validation."""
+    try:
+        return read_day(text, order) or text
+    except Invalid as error:
+        raise Invalid(f"{_DAY} is {text!r:.80}: {error.message}", remedy=error.remedy) from error
 
 
 def _list(value: Any) -> Any:
@@ -243,19 +254,6 @@ def _number(text: str) -> str:
     """Return a number without its currency and its thousands' commas; a decimal comma stays."""
     plain = text.removeprefix("$").strip()
     return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
-
-
-def _date(text: str) -> Any:
-    """Return a day in one of the usual forms; a time after it is left out."""
-    day, _, time = text.replace("T", " ", 1 if text[:1].isdigit() else 0).rpartition(" ")
-    if ":" in time:
-        text = day
-    for form in _DATE_FORMS:
-        try:
-            return datetime.strptime(text, form).date()  # noqa: DTZ007 -- a day has no zone
-        except ValueError:
-            continue
-    return text
 
 
 def to_csv(campaigns: Iterable[Campaign]) -> str:

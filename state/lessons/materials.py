@@ -1,5 +1,6 @@
 """Materials of a lesson by reference: a model is shown a long text's beginning and its id (B24, B42)."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -7,6 +8,11 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 LONG_MESSAGE: Final = 4_000
 """Characters beyond which a message is stored as a material."""
+STORED: Final = re.compile(
+    r"\n\[… \d+ characters in all\. The whole message is stored as (source-\d+): name it in source_ids, "
+    r"and do not copy it\. It ends with:\]\n"
+)
+"""The note in a message that is shown by reference; its group is the id."""
 _BEGINNING: Final = 1_200
 _END: Final = 400
 

@@ -9,6 +9,7 @@ from callsheet.state.versions import Version, created_by_model
 
 _BEGINNING: Final = 160
 """Characters of a text that are shown."""
+CHOICE_PENDING: Final = "Open question: the person is asked which facts the lesson tells."
 MAX_MATERIALS: Final = 20
 """Earlier materials that are shown."""
 _MORE: Final = "facts"
@@ -26,7 +27,7 @@ def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -
         *_narration(newest.get("narration")),
     ]
     if choosing:
-        lines.append(Line("Open question: the person is asked which facts the lesson tells."))
+        lines.append(Line(CHOICE_PENDING))
     if reviewing:
         lines.append(Line("Open question: the person is asked whether the narration is right."))
     return fit(lines)

@@ -9,7 +9,9 @@ from callsheet.providers.offline.conversation import Answer, Call, Conversation,
 from callsheet.providers.offline.grammar import MAX_CHARS, Form, Match, decline, match, number
 from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
+from callsheet.state.lessons.materials import STORED
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
+from callsheet.state.lessons.outline import CHOICE_PENDING
 from callsheet.state.lessons.student import TEENS, TO_TWELVE
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
@@ -55,6 +57,7 @@ _HELP: Final = (
     " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
     " Then I can find other facts (“more about the leaves”) and change the narration (“make it 90 seconds”)."
 )
+_HOW_TO_CHOOSE: Final = "choose by number, such as “1 and 3”, or say “all”; "
 _AROUND_MATERIAL: Final = [
     form for form in FORMS if form.name.startswith(("student.", "source.", "narration.length"))
 ]
@@ -78,14 +81,14 @@ def answer(conversation: Conversation) -> Answer:
         # A sheet that is sent back is as good as these rules can make it.
         corrected = len(conversation.turns) > 1
         empty = {"topic": "", "learningObjective": "", "facts": []}
-        return _call("FactSheet", empty if corrected else sheet(json.loads(turn.text)))
+        return _call("FactSheet", empty if corrected else _sheet(json.loads(turn.text)))
     if "NarrationScript" in conversation.tools:
         return _call("NarrationScript", script(json.loads(turn.text)))
     if results := [_report(call) for call in turn.calls if call.result is not None]:
         return Answer("\n\n".join(results))
     requests, material = _read(turn.text)
     if not requests and not material:
-        return Answer(decline(turn.text))
+        return Answer(decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""))
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):
         steps = _read_material(requests, material)
@@ -97,6 +100,12 @@ def answer(conversation: Conversation) -> Answer:
     return Answer("" if calls else "\n\n".join(dict.fromkeys(step.text for step in steps)), calls)
 
 
+def _sheet(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a material; one that is a stored message may have requests around it."""
+    _, material = _read_around(str(request["material"]))
+    return sheet({**request, "material": material or request["material"]})
+
+
 def _read(text: str) -> tuple[list[Match], str]:
     """Return the requests of a message and its material; neither if a part is not understood."""
     if "\n" not in text.strip() and (requests := match(text, FORMS)):
@@ -105,14 +114,20 @@ def _read(text: str) -> tuple[list[Match], str]:
     by_sentence = [match(text[start:end], FORMS) for start, end in pieces]
     if all(by_sentence):
         return [request for each in by_sentence for request in each], ""
-    around: list[Match] = []
-    for at in (0, -1):
-        while requests := match(text[slice(*pieces[at])], _AROUND_MATERIAL):
-            around += requests
-            del pieces[at]
-    material = text[pieces[0][0] : pieces[-1][1]]
+    around, material = _read_around(text)
     announced = any(request.form == "source.text" for request in around)
     return (around, material) if announced or _is_material(material) else ([], "")
+
+
+def _read_around(text: str) -> tuple[list[Match], str]:
+    """Return the requests before and after the material of a message, and the material."""
+    pieces = spans(text)
+    around: list[Match] = []
+    for at in (0, -1):
+        while pieces and (requests := match(text[slice(*pieces[at])], _AROUND_MATERIAL)):
+            around += requests
+            del pieces[at]
+    return around, text[pieces[0][0] : pieces[-1][1]] if pieces else ""
 
 
 def _is_material(text: str) -> bool:
@@ -122,10 +137,15 @@ def _is_material(text: str) -> bool:
 
 
 def _read_material(requests: Sequence[Match], material: str) -> list[Answer]:
-    """Return the calls that read pasted material, or "" for the uploaded one, and note the student."""
+    """Return the calls that read pasted material, or "" for the uploaded one, and note the student.
+
+    A long message is stored, and shown with the id of its material.
+    """
     lengths = [{"target_duration": _seconds(each)} for each in requests if each.form == "narration.length"]
     students = [_student(each) for each in requests if each.form.startswith("student.")]
-    return [*students, _call("extractFactsTool", {"content": material, **(lengths[0] if lengths else {})})]
+    stored = STORED.search(material)
+    args: dict[str, Any] = {"source_ids": [stored[1]]} if stored else {"content": material}
+    return [*students, _call("extractFactsTool", args | (lengths[0] if lengths else {}))]
 
 
 def _step(request: Match, conversation: Conversation) -> Answer:

@@ -109,6 +109,10 @@ async def test_a_deletion_is_asked_about_and_answered(url: str, http: httpx.Asyn
         assert (action["name"], action["args"]) == ("delete_element", {"elementId": "section-2"})
         assert action["description"] == "Deleting from the page: the section “Features” (section-2)"
         answer = {"type": "approvalResponse", "conversationId": page, "questionId": told[-2]["id"]}
+        for wrong in ([{"type": "approve"}] * 2, [{"type": "edit"}]):
+            await chat.send({**answer, "decisions": wrong})
+            refused = (await chat.until(over)).pop()
+            assert (refused["errorType"], "runId" in refused) == ("validation_error", False)
         await chat.send({**answer, "decisions": [{"type": "approve"}]})
         done = (await chat.until(over))[len(told) :]
         assert types(done) == ["approvalResponse", *CALL, "aiResponseChunk"]

@@ -1,8 +1,8 @@
 """Request bodies of the chat about a page, over REST and the web socket."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from callsheet.server.http.requests import ModelChoice
 
@@ -12,9 +12,24 @@ _Id = Annotated[str, Field(min_length=1, max_length=255)]
 class ActionDecision(BaseModel):
     """A person's decision about an action."""
 
+    model_config = ConfigDict(extra="forbid")
+
     type: Literal["approve", "reject", "edit"]
     message: str | None = Field(None, max_length=2_000, description="Reason of a rejection")
-    edited_action: dict[str, Any] | None = Field(None, description="{name, args} with other args")
+    edited_action: dict[str, Any] | None = Field(
+        None,
+        validation_alias=AliasChoices("edited_action", "editedAction"),
+        description="{name, args} with other args; of an edit only",
+    )
+
+    @model_validator(mode="after")
+    def _require_whole_edit(self) -> Self:
+        action = self.edited_action
+        if self.type == "edit" and not isinstance((action or {}).get("args"), dict):
+            raise ValueError("an edit needs edited_action with args, such as {name, args}")
+        if self.type != "edit" and action is not None:
+            raise ValueError(f"edited_action belongs to the type edit, and the type is {self.type}")
+        return self
 
 
 class _Message(ModelChoice):

@@ -185,7 +185,7 @@ def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
     """Return a message without NUL and outer spaces; raise `Invalid` if it is empty or too long."""
     cleaned = text.replace("\x00", "").strip()
     if not cleaned:
-        raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
+        raise Invalid("the message is empty", remedy="say in words what should be different")
     if len(cleaned) > limit:
         raise Invalid(
             f"the message has {len(cleaned)} characters, and the limit is {limit}",

@@ -1,8 +1,10 @@
 """Request bodies of the chat about a page, over REST and the web socket."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.server.http.requests import ModelChoice
 
@@ -64,7 +66,7 @@ class UserMessage(_Message):
     content: str
     pageId: str | None = Field(None, max_length=255)
     messageId: str | None = Field(None, max_length=255)
-    """The same id within a day is the same message."""
+    """In the message's frame; the same id within a day is the same message."""
 
     def to_chat(self) -> PageChatCreate:
         """Return the message as the body of the same request over REST."""
@@ -102,7 +104,13 @@ class Cancel(BaseModel):
 
 
 IncomingMessage = UserMessage | ApprovalResponse | Join | Leave | Cancel
-INCOMING: Final[TypeAdapter[IncomingMessage]] = TypeAdapter(
-    Annotated[IncomingMessage, Field(discriminator="type")]
+INCOMING: Final[Mapping[str, type[IncomingMessage]]] = MappingProxyType(
+    {
+        "userMessage": UserMessage,
+        "approvalResponse": ApprovalResponse,
+        "join": Join,
+        "leave": Leave,
+        "cancel": Cancel,
+    }
 )
-"""Every message that a client may send over the web socket."""
+"""Every message that a client may send over the web socket, by its type."""

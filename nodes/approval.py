@@ -26,6 +26,7 @@ from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.registry import Tool
+from callsheet.tools.schemas import model_schema
 
 
 def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
@@ -38,9 +39,10 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
-        shown = approval_request(readable, await _describe_steps(workflow, state, runtime, readable))
+        about = await _describe_steps(workflow, state, runtime, readable)
+        shown = approval_request(readable, about, workflow.allowed_tools(state))
         await _record_question(workflow.scope(state, runtime), steps)
-        decided = list(zip(steps, _ask(steps, shown), strict=True))
+        decided = list(zip(steps, _ask(shown), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -65,10 +67,12 @@ def needs_approval(workflow: WorkflowSpec, state: Workflow, context: Context) ->
     return bool(_steps_to_approve(workflow.allowed_tools(state), state.get("plan"), every=every))
 
 
-def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
+def approval_request(
+    steps: Sequence[Step], about: Sequence[str], tools: Mapping[str, Tool]
+) -> dict[str, Any]:
     """Return the interrupt's value, in the shape that stock agent interfaces render.
 
-    `about` describes the target of each step; empty for none.
+    `about` describes the target of each step; empty for none. An edit has the arguments of `args_schema`.
     """
     return {
         "action_requests": [
@@ -80,7 +84,11 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
             for step, name in zip(steps, about, strict=True)
         ],
         "review_configs": [
-            {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
+            {
+                "action_name": name,
+                "allowed_decisions": ["approve", "edit", "reject"],
+                "args_schema": model_schema(tools[name].schema),
+            }
             for name in dict.fromkeys(step["tool"] for step in steps)
         ],
         "response_schema": PLAN_SCHEMA,
@@ -151,7 +159,7 @@ def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bo
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
-def _ask(steps: Sequence[Step], shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _ask(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the person's decision about each step; after an invalid answer, ask again with the reason.
 
     LangGraph repeats earlier answers in order when the node runs again, so they must lead to the same
@@ -160,7 +168,7 @@ def _ask(steps: Sequence[Step], shown: Mapping[str, Any]) -> list[Mapping[str, A
     question = shown
     while True:
         try:
-            return plan_decisions(interrupt(question), [step["tool"] for step in steps])
+            return plan_decisions(interrupt(question), question)
         except Invalid as error:
             question = _with_problem(shown, refusal_text(error))
 

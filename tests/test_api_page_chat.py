@@ -127,6 +127,17 @@ async def test_an_edit_is_carried_out_with_its_arguments(http: httpx.AsyncClient
     assert (section in left, "section-2" in left) == (False, True)
 
 
+async def test_an_edit_with_an_argument_that_the_action_has_not_is_refused(http: httpx.AsyncClient) -> None:
+    """C-R1: who narrows a deletion with an argument that would be ignored does not want the whole one."""
+    await said(http, "clear the page")
+    body = {"decisions": [{"type": "edit", "editedAction": OTHER}], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=body)
+    assert reply.status_code == 400, reply.text
+    assert "argument 'elementId', which the tool has not" in reply.json()["error"]
+    assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    assert (await said(http, "no"))["question"] is None
+
+
 async def test_a_client_of_langgraph_is_asked_again_after_an_invalid_answer(http: httpx.AsyncClient) -> None:
     """C-R1: over the wire a run ends with the question and what was wrong; REST answers it then."""
     await said(http, "delete the features section")

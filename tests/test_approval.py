@@ -14,9 +14,10 @@ async def test_a_person_may_be_asked_before_anything_is_written(graph, model, op
     state = await graph.ainvoke(given(), config(), context=chosen)
     [asked] = state["__interrupt__"]
     assert asked.value["action_requests"][0]["name"] == "create_music_draft"
-    assert asked.value["review_configs"] == [
-        {"action_name": "create_music_draft", "allowed_decisions": ["approve", "edit", "reject"]}
-    ]
+    [review] = asked.value["review_configs"]
+    assert review["action_name"] == "create_music_draft"
+    assert review["allowed_decisions"] == ["approve", "edit", "reject"]
+    assert "prompt" in review["args_schema"]["properties"]
     assert asked.value["response_schema"]["required"] == ["decisions"]
     assert not (await stream(opened, "music")).versions
     model.script(SAY_DONE)
@@ -79,6 +80,7 @@ EDITED = {"name": "create_music_draft", "args": {"adId": "kopi", "prompt": "solo
             "no edited_action with args",
         ),
         ({"decisions": [{"type": "approve", "editedAction": EDITED}]}, "has an edited_action"),
+        ({"decisions": [{"type": "edit", "edited_action": {"args": {"mood": "x"}}}]}, "argument 'mood'"),
         (7, "holds no decisions"),
     ],
 )

@@ -25,7 +25,7 @@ class ActionDecision(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _require_whole_edit(self) -> Self:
+    def _check_edit(self) -> Self:
         action = self.edited_action
         if self.type == "edit" and not isinstance((action or {}).get("args"), dict):
             raise ValueError("an edit needs edited_action with args, such as {name, args}")

@@ -72,7 +72,7 @@ class _Chat(SocketSession):
                 request = await chat.chat_run(self._ctx, self._owner, message)
                 created = await self._start_run(request)
                 if created.run != request.id:
-                    await self._send(_repeated(message, created))
+                    await self._send(_repeated_frame(message, created))
             case ApprovalResponse():
                 await self._start_run(await chat.decision_run(self._ctx, self._owner, message))
             case Cancel():
@@ -145,7 +145,7 @@ def _parse(value: Any) -> IncomingMessage:
         raise Invalid(f"{kind}: {fault}", remedy="see docs/chat.md for its fields") from None
 
 
-def _repeated(message: UserMessage, created: Created) -> dict[str, Any]:
+def _repeated_frame(message: UserMessage, created: Created) -> dict[str, Any]:
     """Return the frame for a message whose id is known already."""
     return {
         "type": "repeated",

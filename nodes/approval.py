@@ -6,15 +6,16 @@ it: a client that sets the plan, or the next node, approves nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from callsheet import storage
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.question import refusal_text
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.consent import consent
+from callsheet.state.approvals import PLAN_SCHEMA, plan_decisions
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
@@ -25,29 +26,7 @@ from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.registry import Tool
-
-RESPONSE_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"enum": ["approve", "edit", "reject"]},
-                    "edited_action": {
-                        "type": "object",
-                        "properties": {"name": {"type": "string"}, "args": {"type": "object"}},
-                    },
-                    "message": {"type": "string"},
-                },
-            },
-        }
-    },
-}
-"""JSON Schema of an answer: one decision per action request, in order, or one for all."""
+from callsheet.tools.schemas import model_schema
 
 
 def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
@@ -60,9 +39,10 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
-        shown = approval_request(readable, await _describe_steps(workflow, state, runtime, readable))
+        about = await _describe_steps(workflow, state, runtime, readable)
+        shown = approval_request(readable, about, workflow.allowed_tools(state))
         await _record_question(workflow.scope(state, runtime), steps)
-        decided = list(zip(steps, _decisions(interrupt(shown), len(steps)), strict=True))
+        decided = list(zip(steps, _ask(shown), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -87,10 +67,12 @@ def needs_approval(workflow: WorkflowSpec, state: Workflow, context: Context) ->
     return bool(_steps_to_approve(workflow.allowed_tools(state), state.get("plan"), every=every))
 
 
-def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
+def approval_request(
+    steps: Sequence[Step], about: Sequence[str], tools: Mapping[str, Tool]
+) -> dict[str, Any]:
     """Return the interrupt's value, in the shape that stock agent interfaces render.
 
-    `about` describes the target of each step; empty for none.
+    `about` describes the target of each step; empty for none. An edit has the arguments of `args_schema`.
     """
     return {
         "action_requests": [
@@ -102,14 +84,19 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
             for step, name in zip(steps, about, strict=True)
         ],
         "review_configs": [
-            {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
+            {
+                "action_name": name,
+                "allowed_decisions": ["approve", "edit", "reject"],
+                "args_schema": model_schema(tools[name].schema),
+            }
             for name in dict.fromkeys(step["tool"] for step in steps)
         ],
-        "response_schema": RESPONSE_SCHEMA,
+        "response_schema": PLAN_SCHEMA,
         "examples": [
             {"decisions": [{"type": "approve"} for _ in steps]},
             {"decisions": [{"type": "reject", "message": "leave it as it is"}]},
         ],
+        "problem": "",
     }
 
 
@@ -172,44 +159,34 @@ def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bo
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
-def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
-    """Return one decision per step; a single one, or a bare word, applies to all."""
-    if isinstance(answer, str | bool):
-        answer = {"decisions": [_decision_of_text(answer)]}
-    listed = answer.get("decisions") if isinstance(answer, Mapping) else None
-    if not isinstance(listed, list) or not all(
-        isinstance(item, Mapping) and item.get("type") in {"approve", "edit", "reject"} for item in listed
-    ):
-        raise Invalid(
-            f"the answer {str(answer)[:200]!r} holds no decisions",
-            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
-        )
-    if len(listed) not in {1, count}:
-        raise Invalid(
-            f"{len(listed)} decisions were sent for {count} actions",
-            remedy="send one for each, or one for all",
-        )
-    return listed if len(listed) == count else listed * count
+def _ask(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the person's decision about each step; after an invalid answer, ask again with the reason.
+
+    LangGraph repeats earlier answers in order when the node runs again, so they must lead to the same
+    questions.
+    """
+    question = shown
+    while True:
+        try:
+            return plan_decisions(interrupt(question), question)
+        except Invalid as error:
+            question = _with_problem(shown, refusal_text(error))
 
 
-def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
-    if answer is True or consent(str(answer)):
-        return {"type": "approve"}
-    refused = answer is False or consent(str(answer)) is False
-    return {"type": "reject", "message": ""} if refused else {"type": "reject", "words": answer}
+def _with_problem(shown: Mapping[str, Any], problem: str) -> dict[str, Any]:
+    """Return the interrupt's value with the reason why the last answer was refused."""
+    first, *others = shown["action_requests"]
+    first = {**first, "description": f"{problem}\n\n{first['description']}"}
+    return {**shown, "action_requests": [first, *others], "problem": problem}
 
 
 def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
-    action = choice.get("edited_action")
-    if choice["type"] != "edit" or not isinstance(action, Mapping):
+    """Return the step with the edited arguments, which replace those that the model wrote as text, too."""
+    if choice["type"] != "edit":
         return step
-    args = action.get("args")
-    if action.get("name", step["tool"]) != step["tool"] or not isinstance(args, dict):
-        raise Invalid(
-            f"the edit of {step['tool']!r} names another tool or has no args",
-            remedy="change the args only",
-        )
-    return {**step, "params": args}
+    edited: Step = {**step, "params": choice["args"]}
+    edited.pop("raw", None)
+    return edited
 
 
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[StepResult]:

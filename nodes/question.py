@@ -112,12 +112,17 @@ async def answer_session(workflow: WorkflowSpec, state: Workflow, runtime: Runti
 
 def refusal_update(error: Refused) -> dict[str, Any]:
     """Return the update for a refused answer: the reason, and the question once more."""
-    problem = f"{error.message}: {error.remedy}" if error.remedy else error.message
+    problem = refusal_text(error)
     return {
         "messages": [AIMessage(problem[:1].upper() + problem[1:] + ".", id=f"{uuid.uuid4()}{REFUSAL}")],
         "plan": None,
         "problem": problem,
     }
+
+
+def refusal_text(error: Refused) -> str:
+    """Return the reason why an answer was refused, and what to do, for the next question."""
+    return f"{error.message}: {error.remedy}" if error.remedy else error.message
 
 
 def decision_plan(workflow: WorkflowSpec, name: str, words: str, calls: Calls) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""A person's decision about one proposed action, as LangChain's cards or Agent Inbox's cards send it.
+"""A person's decisions about proposed actions.
 
-LangChain uses `approve`, `edit`, `reject` and `respond`; Agent Inbox uses `accept`, `edit`, `ignore` and
-`response`, in a list of one.
+About one action they come as LangChain's cards or Agent Inbox's cards send them: LangChain uses `approve`,
+`edit`, `reject` and `respond`; Agent Inbox uses `accept`, `edit`, `ignore` and `response`, in a list of one.
+About the steps of a plan they are `approve`, `edit` and `reject`, one for each step or one for all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 
 Kind = Literal["approve", "edit", "reject", "respond"]
@@ -34,6 +36,30 @@ SCHEMA: Final[dict[str, Any]] = {
     "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": _DECISION}},
 }
 """JSON Schema of the answer."""
+PLAN_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["decisions"],
+    "properties": {
+        "decisions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"enum": ["approve", "edit", "reject"]},
+                    "edited_action": {
+                        "type": "object",
+                        "properties": {"name": {"type": "string"}, "args": {"type": "object"}},
+                    },
+                    "message": {"type": "string"},
+                },
+            },
+        }
+    },
+}
+"""JSON Schema of the answer about a plan: one decision per action request, in order, or one for all."""
+_EDIT_NAMES: Final = ("edited_action", "editedAction")
+_EDIT_REMEDY: Final = 'send {"type": "edit", "edited_action": {"name": …, "args": {…}}} with all its args'
 
 
 @dataclass(frozen=True)
@@ -82,3 +108,84 @@ def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
         f"the decision {str(decision)[:200]!r} is not one of the expected kinds",
         remedy='send {"decisions": [{"type": "approve"}]}, or with edit, reject or respond as the type',
     )
+
+
+def check_answer(question: Any, answer: Any) -> None:
+    """Raise `Invalid` if the question is about a plan, and the answer holds no valid decisions about it."""
+    if isinstance(question, Mapping) and question.get("response_schema") == PLAN_SCHEMA:
+        plan_decisions(answer, question)
+
+
+def plan_decisions(answer: Any, question: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return one decision per action of the question about a plan; a single one, or a bare word, is for all.
+
+    A decision of type `edit` has the `args` of its `edited_action`; words that are no plain yes or no are a
+    rejection with `words`. Raises `Invalid` for anything else.
+    """
+    if isinstance(answer, str | bool):
+        answer = {"decisions": [_decision_of_text(answer)]}
+    listed = answer.get("decisions") if isinstance(answer, Mapping) else None
+    if not isinstance(listed, list) or not all(
+        isinstance(item, Mapping) and item.get("type") in ("approve", "edit", "reject") for item in listed
+    ):
+        raise Invalid(
+            f"the answer {str(answer)[:200]!r} holds no decisions",
+            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
+        )
+    actions: Sequence[Mapping[str, Any]] = question["action_requests"]
+    count = len(actions)
+    if len(listed) not in {1, count}:
+        raise Invalid(
+            f"{len(listed)} decisions were sent for {count} action{'s' * (count != 1)}",
+            remedy="send one for each, or one for all" if count != 1 else "send one decision",
+        )
+    given = listed if len(listed) == count else listed * count
+    schemas = {one["action_name"]: one.get("args_schema", {}) for one in question["review_configs"]}
+    return [
+        _plan_decision(decision, action, schemas[action["name"]])
+        for decision, action in zip(given, actions, strict=True)
+    ]
+
+
+def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
+    if answer is True or consent(str(answer)):
+        return {"type": "approve"}
+    refused = answer is False or consent(str(answer)) is False
+    return {"type": "reject", "message": ""} if refused else {"type": "reject", "words": answer}
+
+
+def _plan_decision(
+    decision: Mapping[str, Any], shown: Mapping[str, Any], schema: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the decision about an action as it was shown, an edit with its `args`."""
+    tool = shown["name"]
+    edits = [decision[name] for name in _EDIT_NAMES if decision.get(name) is not None]
+    if decision["type"] == "edit":
+        return {"type": "edit", "args": _edited_args(edits, shown, schema)}
+    if edits:
+        raise Invalid(
+            f"the decision {decision['type']!r} about {tool!r} has an edited_action",
+            remedy="leave it out, or send the type edit",
+        )
+    return decision
+
+
+def _edited_args(edits: Sequence[Any], shown: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an edit; raise `Invalid` for another tool and for unknown arguments."""
+    tool, edit = shown["name"], edits[0] if len(edits) == 1 else None
+    args = edit.get("args") if isinstance(edit, Mapping) else None
+    if not isinstance(edit, Mapping) or not isinstance(args, Mapping):
+        raise Invalid(f"the edit of {tool!r} has no edited_action with args", remedy=_EDIT_REMEDY)
+    if edit.get("name", tool) != tool:
+        raise Invalid(
+            f"the edit of {tool!r} names the tool {str(edit['name'])[:80]!r}",
+            remedy="change the args only, or reject and say what you want instead",
+        )
+    # A tool drops arguments that it does not know: the call would be another one than the person meant.
+    known = {**schema.get("properties", {}), **shown["args"]}
+    if unknown := [name for name in args if name not in known]:
+        raise Invalid(
+            f"the edit of {tool!r} has the argument {str(unknown[0])[:80]!r}, which the tool has not",
+            remedy=f"use {', '.join(known)}" if known else "send no args, or reject",
+        )
+    return dict(args)

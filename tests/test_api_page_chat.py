@@ -80,6 +80,78 @@ async def test_a_question_waits_for_its_answer_and_takes_one(http: httpx.AsyncCl
     assert not page["root"].get("children")
 
 
+OTHER = {"name": "clear_page", "args": {"elementId": "card-1"}}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "status", "words"),
+    [
+        ([{"type": "edit", "edited_action": {"name": "clear_page"}}], 400, "edited_action with args"),
+        ([{"type": "edit", "edited_action": {"args": None}}], 400, "edited_action with args"),
+        ([{"type": "edit", "edited_action": None}], 400, "edited_action with args"),
+        ([{"type": "edit"}], 400, "edited_action with args"),
+        ([{"type": "approve", "editedAction": OTHER}], 400, "belongs to the type edit"),
+        ([{"type": "approve", "editedActions": OTHER}], 400, "not a field"),
+        ([{"type": "edit", "editedAction": {**OTHER, "name": "undo"}}], 400, "names the tool 'undo'"),
+        ([{"type": "approve"}, {"type": "reject"}], 400, "2 decisions were sent for 1 action"),
+    ],
+)
+async def test_an_invalid_decision_is_refused_and_the_question_stays(
+    http: httpx.AsyncClient, decisions: object, status: int, words: str
+) -> None:
+    """C-R1: nothing is deleted by it, and the next valid decision counts."""
+    question = (await said(http, "delete the features section"))["question"]
+    body = {"decisions": decisions, **OFFLINE}
+    for _ in range(2):
+        reply = await http.post("/api/pages/shop/decisions", json=body, headers={"Idempotency-Key": "k"})
+        assert (reply.status_code, words in reply.json()["error"]) == (status, True), reply.text
+    assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    state = (await http.get("/threads/shop")).json()
+    assert state["status"] == "interrupted"
+    assert question is not None
+    right = {"decisions": [{"type": "approve"}], "questionId": question["id"], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=right, headers={"Idempotency-Key": "k"})
+    assert (reply.status_code, reply.json()["drafts"]) == (200, {"page": "v1"})
+
+
+@pytest.mark.parametrize("name", ["edited_action", "editedAction"])
+async def test_an_edit_is_carried_out_with_its_arguments(http: httpx.AsyncClient, name: str) -> None:
+    """C-R1: in the spelling of this API and in that of LangGraph's clients."""
+    await said(http, "delete the features section")
+    section = (await http.get("/api/pages/shop")).json()["page"]["root"]["children"][0]["id"]
+    action = {"name": "delete_element", "args": {"elementId": section}}
+    body = {"decisions": [{"type": "edit", name: action}], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=body)
+    assert reply.status_code == 200, reply.text
+    left = [one["id"] for one in (await http.get("/api/pages/shop")).json()["page"]["root"]["children"]]
+    assert (section in left, "section-2" in left) == (False, True)
+
+
+async def test_an_edit_with_an_argument_that_the_action_has_not_is_refused(http: httpx.AsyncClient) -> None:
+    """C-R1: who narrows a deletion with an argument that would be ignored does not want the whole one."""
+    await said(http, "clear the page")
+    body = {"decisions": [{"type": "edit", "editedAction": OTHER}], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=body)
+    assert reply.status_code == 400, reply.text
+    assert "argument 'elementId', which the tool has not" in reply.json()["error"]
+    assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    assert (await said(http, "no"))["question"] is None
+
+
+async def test_a_client_of_langgraph_is_asked_again_after_an_invalid_answer(http: httpx.AsyncClient) -> None:
+    """C-R1: over the wire a run ends with the question and what was wrong; REST answers it then."""
+    await said(http, "delete the features section")
+    run = {"assistant_id": "page_builder", "context": OFFLINE}
+    wrong = {"decisions": [{"type": "approve"}, {"type": "reject"}]}
+    ended = await http.post("/threads/shop/runs/wait", json={**run, "command": {"resume": wrong}})
+    [question] = ended.json()["__interrupt__"]
+    assert "2 decisions were sent for 1 action:" in question["value"]["problem"]
+    assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    right = {"decisions": [{"type": "approve"}], "questionId": question["id"], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=right)
+    assert (reply.status_code, reply.json()["drafts"]) == (200, {"page": "v1"})
+
+
 async def test_instead_of_an_answer_something_else_can_be_said(http: httpx.AsyncClient) -> None:
     """The question is gone then, and what it was about stays."""
     await said(http, "delete the features section")

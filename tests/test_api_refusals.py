@@ -119,6 +119,26 @@ async def test_a_body_that_is_no_json_is_told_what_to_send_and_has_no_fields(
     assert "details" not in body
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{"adId": ', "at character 9"),
+        (b"brief=hello", "at character 0"),
+        (b'{"adId": "\xff"}', "at character 10"),
+        (b'{"adId": "a", "adId": "b"}', ""),
+        (b'{"adId": NaN}', ""),
+        (b'{"adId": "\\ud800"}', ""),
+    ],
+)
+async def test_a_body_that_is_no_json_is_told_where_only_if_that_is_known(
+    client: httpx.AsyncClient, content: bytes, place: str
+) -> None:
+    """X13."""
+    body = refused(await client.post("/api/ai/generate", content=content), 400, "the body is not JSON")
+    assert body["error"].endswith(place)
+    assert ("at character" in body["error"]) == bool(place)
+
+
 async def test_a_body_over_the_limit_is_refused_even_when_its_length_is_not_told(
     client: httpx.AsyncClient,
 ) -> None:

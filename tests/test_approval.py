@@ -3,7 +3,6 @@
 import pytest
 from langgraph.types import Command
 
-from callsheet.state.errors import Invalid
 from tests.ad_double import SAY_DONE, config, drafts, given, stream, tool_messages
 from tests.chat_double import Say
 
@@ -15,9 +14,10 @@ async def test_a_person_may_be_asked_before_anything_is_written(graph, model, op
     state = await graph.ainvoke(given(), config(), context=chosen)
     [asked] = state["__interrupt__"]
     assert asked.value["action_requests"][0]["name"] == "create_music_draft"
-    assert asked.value["review_configs"] == [
-        {"action_name": "create_music_draft", "allowed_decisions": ["approve", "edit", "reject"]}
-    ]
+    [review] = asked.value["review_configs"]
+    assert review["action_name"] == "create_music_draft"
+    assert review["allowed_decisions"] == ["approve", "edit", "reject"]
+    assert "prompt" in review["args_schema"]["properties"]
     assert asked.value["response_schema"]["required"] == ["decisions"]
     assert not (await stream(opened, "music")).versions
     model.script(SAY_DONE)
@@ -61,21 +61,59 @@ async def test_a_plain_word_approves(graph, model, opened, word):
     assert state["drafts"] == {"music": "v1"}
 
 
+EDITED = {"name": "create_music_draft", "args": {"adId": "kopi", "prompt": "solo cello"}}
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "problem"),
     [
-        {"decisions": []},
-        {"decisions": [{"type": "maybe"}]},
-        {"decisions": [{"type": "approve"}] * 3},
-        {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {}}}]},
-        7,
+        ({"decisions": []}, "0 decisions were sent for 1 action: send one decision"),
+        ({"decisions": [{"type": "maybe"}]}, "holds no decisions"),
+        ({"decisions": [{"type": ["edit"]}]}, "holds no decisions"),
+        ({"decisions": [{"type": "approve"}] * 3}, "3 decisions were sent for 1 action:"),
+        ({"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {}}}]}, "'other'"),
+        ({"decisions": [{"type": "edit"}]}, "no edited_action with args"),
+        ({"decisions": [{"type": "edit", "edited_action": None}]}, "no edited_action with args"),
+        ({"decisions": [{"type": "edit", "edited_action": {"args": "x"}}]}, "no edited_action with args"),
+        (
+            {"decisions": [{"type": "edit", "edited_action": EDITED, "editedAction": EDITED}]},
+            "no edited_action with args",
+        ),
+        ({"decisions": [{"type": "approve", "editedAction": EDITED}]}, "has an edited_action"),
+        ({"decisions": [{"type": "edit", "edited_action": {"args": {"mood": "x"}}}]}, "argument 'mood'"),
+        (7, "holds no decisions"),
     ],
 )
-async def test_a_malformed_decision_is_refused_and_the_question_stays(graph, model, opened, answer):
+async def test_an_invalid_answer_is_refused_and_the_question_asked_again(
+    graph, model, opened, answer, problem
+):
+    """C-R1: nothing is carried out, the question says why, and the next valid answer counts."""
     chosen = {"provider": "openai", "approve_plan": True}
-    model.script(Say(calls=drafts("หนึ่ง")[1:2]))
-    await graph.ainvoke(given(), config(), context=chosen)
-    with pytest.raises(Invalid):
-        await graph.ainvoke(Command(resume=answer), config(), context=chosen)
-    assert (await graph.aget_state(config())).next == ("approval",)
-    assert not (await stream(opened, "music")).versions
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
+    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    ids = {asked.id}
+    for _ in range(2):
+        state = await graph.ainvoke(Command(resume=answer), config(), context=chosen)
+        [again] = state["__interrupt__"]
+        ids.add(again.id)
+        assert problem in again.value["problem"]
+        assert problem in again.value["action_requests"][0]["description"]
+        assert again.value["action_requests"][0]["args"] == asked.value["action_requests"][0]["args"]
+        assert not (await stream(opened, "music")).versions
+    assert len(ids) == 3
+    state = await graph.ainvoke(
+        Command(resume={"decisions": [{"type": "edit", "editedAction": EDITED}]}), config(), context=chosen
+    )
+    assert "__interrupt__" not in state
+    assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "solo cello"
+
+
+async def test_an_edit_replaces_arguments_that_had_to_be_repaired(graph, model, opened):
+    """C-R1: the call that is carried out is the edited one, not the text that the model wrote."""
+    chosen = {"provider": "openai", "approve_plan": True}
+    model.script(Say(calls=[("c2", "create_music_draft", "{adId: 'kopi', prompt: 'piano',}")]), SAY_DONE)
+    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    assert asked.value["action_requests"][0]["args"] == {"adId": "kopi", "prompt": "piano"}
+    answer = {"decisions": [{"type": "edit", "edited_action": EDITED}]}
+    await graph.ainvoke(Command(resume=answer), config(), context=chosen)
+    assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "solo cello"

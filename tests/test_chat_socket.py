@@ -109,6 +109,10 @@ async def test_a_deletion_is_asked_about_and_answered(url: str, http: httpx.Asyn
         assert (action["name"], action["args"]) == ("delete_element", {"elementId": "section-2"})
         assert action["description"] == "Deleting from the page: the section “Features” (section-2)"
         answer = {"type": "approvalResponse", "conversationId": page, "questionId": told[-2]["id"]}
+        for wrong in ([{"type": "approve"}] * 2, [{"type": "edit"}]):
+            await chat.send({**answer, "decisions": wrong})
+            refused = (await chat.until(over)).pop()
+            assert (refused["errorType"], "runId" in refused) == ("validation_error", False)
         await chat.send({**answer, "decisions": [{"type": "approve"}]})
         done = (await chat.until(over))[len(told) :]
         assert types(done) == ["approvalResponse", *CALL, "aiResponseChunk"]
@@ -171,15 +175,70 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
     async with client(url) as chat:
         told = await chat.say(page, "make this orange", selectedElementId="section-2", messageId="m1")
         assert told[-1]["isLastChunk"]
+        assert (told[0]["type"], told[0]["messageId"]) == ("userMessage", "m1")
         begun = len(chat.told)
         message = {"type": "userMessage", "conversationId": page, "content": "make this orange"}
         await chat.send(
             {**message, "provider": "offline", "selectedElementId": "section-2", "messageId": "m1"}
         )
+        await chat.until(lambda frame: frame["type"] == "repeated")
+        repeated = {"type": "repeated", "conversationId": page, "messageId": "m1", "runId": told[0]["runId"]}
+        assert chat.told[-1] == repeated
         await chat.say(page, "what can you do?")
-        assert types(chat.told[begun:]) == ["userMessage", "aiResponseChunk"]
+        assert types(chat.told[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
+        await chat.say(page, "something else", messageId="m1")
+        assert "used" in chat.told[-1]["error"]
     found = (await http.get(f"/api/pages/{page}")).json()
     assert found["versionId"] == "v1"
+
+
+async def test_a_message_of_two_clients_may_have_one_id_in_two_conversations(url: str) -> None:
+    """C13: the id is the client's, and an answer in words has it too."""
+    async with client(url) as one, client(url) as other:
+        pages = [(one, anew()), (other, anew())]
+        for chat, page in pages:
+            told = await chat.say(page, "delete the features section", messageId="m1")
+            assert told[0]["messageId"] == "m1"
+            told = await chat.say(page, "yes", messageId="m2")
+            assert (told[0]["type"], told[0]["messageId"]) == ("approvalResponse", "m2")
+
+
+async def test_a_message_for_another_page_is_refused_in_a_conversation(
+    url: str, http: httpx.AsyncClient
+) -> None:
+    """C-R9."""
+    page = anew()
+    async with client(url) as chat:
+        await chat.say(page, "Make the headline teal", pageId=page)
+        [error] = await chat.say(page, "Make the headline red", pageId="cafe")
+        assert error["errorType"] == "validation_error"
+        assert f"about the page '{page}', not 'cafe'" in error["error"]
+        assert (await http.get(f"/api/pages/{page}")).json()["versionId"] == "v1"
+        assert (await http.get("/api/pages/cafe")).status_code == 404
+        assert (await chat.say(page, "Make the headline red"))[-1]["isLastChunk"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "remedy"),
+    [
+        ({"type": "foo"}, "the type 'foo' is not known", "approvalResponse, join, leave, cancel"),
+        ({"type": ["join"]}, "is not known", "userMessage"),
+        ({}, "the message has no type", "userMessage"),
+        ({"type": "userMessage"}, "userMessage: 'content' is missing", "docs/chat.md"),
+        ({"type": "userMessage", "content": " "}, "the message is empty", "say in words"),
+        ({"type": "userMessage", "content": "x", "messageId": ""}, "messageId ''", "another messageId"),
+    ],
+)
+async def test_an_error_names_the_rule_and_the_conversation(
+    url: str, wrong: Frame, words: str, remedy: str
+) -> None:
+    """C18, C39: no words of a library, and no field that this message does not have."""
+    async with client(url) as chat:
+        await chat.send({"conversationId": "shop", **wrong})
+        [error] = await chat.until(over)
+    assert error["conversationId"] == "shop"
+    assert (words in error["error"], remedy in error["suggestion"]) == (True, True), error
+    assert not any(word in json.dumps(error) for word in ("Input", "tag", '"message"'))
 
 
 async def test_a_conversation_that_is_taken_away_is_told_of_no_more_until_it_begins_anew(

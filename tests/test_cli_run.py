@@ -152,6 +152,17 @@ def test_a_question_is_answered_by_the_next_command(command: Command) -> None:
     assert (again["thread"], again["question"]["action_requests"][0]["args"]) == (thread, {"dishes": "Soup"})
 
 
+def test_an_invalid_answer_is_refused_and_the_question_asked_again(command: Command) -> None:
+    """C-R1."""
+    thread = run(command, "menu_writer", "Soup, bread")["thread"]
+    answer = json.dumps({"decisions": [{"type": "edit", "edited_action": {"name": "write_menu"}}]})
+    asked = run(command, "menu_writer", "--thread", thread, "--answer", answer)
+    assert "no edited_action with args" in asked["question"]["problem"]
+    assert not asked["values"].get("created")
+    done = command("run", "menu_writer", "--thread", thread, "--answer", "yes")
+    assert done.out.splitlines()[:2] == ["The menu is written.", "Made dishes v1"]
+
+
 @pytest.mark.parametrize(
     ("typed", "message"), [("yes\n", "The menu is written."), ("n\n", "The menu stays as it is.")]
 )

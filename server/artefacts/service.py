@@ -20,6 +20,7 @@ from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import brief
+from callsheet.state.approvals import check_answer
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Invalid, Missing
@@ -184,7 +185,7 @@ def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
     """Return a message without NUL and outer spaces; raise `Invalid` if it is empty or too long."""
     cleaned = text.replace("\x00", "").strip()
     if not cleaned:
-        raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
+        raise Invalid("the message is empty", remedy="say in words what should be different")
     if len(cleaned) > limit:
         raise Invalid(
             f"the message has {len(cleaned)} characters, and the limit is {limit}",
@@ -300,8 +301,8 @@ async def decision_run(
 ) -> RunRequest:
     """Return the run that answers a pending question, by default the first.
 
-    A request that is sent again with its idempotency key is the recorded one, whatever waits now. Raises
-    `Conflict` if no such question is pending.
+    A request that is sent again with its idempotency key is the recorded one, whatever waits now. Raises as
+    `answer_interrupt`.
     """
     body = {"ask": "decision", "answer": answer, "question": question_id}
     key = checked_idempotency_key(caller.idempotency_key)
@@ -323,7 +324,7 @@ def answer_interrupt(
 ) -> RunRequest:
     """Return the run that answers a pending question, by default the first; it is bound to that question.
 
-    Raises `Conflict` if no such question is pending.
+    Raises `Conflict` if no such question is pending, and `Invalid` for invalid decisions about a plan.
     """
     values = {interrupt.id: interrupt.value for interrupt in pending}
     answered_id = question_id or next(iter(values), "")
@@ -334,6 +335,7 @@ def answer_interrupt(
             else "nothing waits for an answer",
             remedy="read the conversation; say in a message what you want instead",
         )
+    check_answer(values[answered_id], answer)
     body = {"ask": "decision", "answer": answer, "question": answered_id}
     answers = {answered_id: answer}
     questions = {answered_id: sha256_of(values[answered_id])}

@@ -253,7 +253,9 @@ def _is_type(fault: Mapping[str, Any]) -> bool:
 def _fault_message(fault: Mapping[str, Any]) -> str:
     place, kind = repr(_field_path(fault["loc"])), str(fault["type"])
     if kind == _NO_JSON:
-        return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
+        position = fault["loc"][-1]
+        place_in_text = f" at character {position}" if position >= 0 else ""
+        return f"the body is not JSON: {fault['ctx']['error']}{place_in_text}"
     if kind == "missing":
         return f"{place} is missing"
     if kind == "extra_forbidden":

@@ -23,6 +23,8 @@ MAX_DEPTH: Final = 100
 """Levels of nesting."""
 MAX_ID: Final = 255
 """Length of an id or an idempotency key, in characters."""
+NOWHERE: Final = -1
+"""Position of a fault in JSON that has none."""
 
 
 def _require_number(value: Any) -> Any:
@@ -108,7 +110,10 @@ class _StrictRequest(Request):
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON body; raise `json.JSONDecodeError` with the violated rule."""
+    """Return the value of a JSON body; raise `json.JSONDecodeError` with the violated rule.
+
+    Its position is `NOWHERE` where none is known.
+    """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -176,7 +181,7 @@ def _encodable(text: str) -> None:
         _refuse("it has half of a surrogate pair, which is no character")
 
 
-def _refuse(rule: str, position: int = 0) -> NoReturn:
+def _refuse(rule: str, position: int = NOWHERE) -> NoReturn:
     raise json.JSONDecodeError(rule, "", position) from None
 
 

@@ -5,19 +5,34 @@ from dataclasses import replace
 from callsheet.server.artefacts import service as artefacts
 from callsheet.server.artefacts.service import Caller
 from callsheet.server.context import AppContext
+from callsheet.server.http.requests import identifier
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import ApprovalResponse, UserMessage
-from callsheet.state.errors import Conflict, Missing
+from callsheet.server.pages.chat_events import CLIENT_ID
+from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 
 async def chat_run(ctx: AppContext, owner: str, message: UserMessage) -> RunRequest:
-    """Return the run for a message; raise `Conflict` in another workflow's conversation."""
-    page_id = await _page(ctx, owner, message.conversationId) or message.pageId or message.conversationId
+    """Return the run for a message, which keeps the client's id of it for the frames.
+
+    Raises `Conflict` in another workflow's conversation, and `Invalid` in another page's.
+    """
+    if message.messageId is not None:
+        identifier(message.messageId, "messageId")
+    stored = await _page(ctx, owner, message.conversationId)
+    if stored and message.pageId not in {None, stored}:
+        raise Invalid(
+            f"conversation {message.conversationId!r} is about the page {stored!r}, not {message.pageId!r}",
+            remedy="leave pageId out, or send the message in another conversation",
+        )
+    page_id = stored or message.pageId or message.conversationId
     caller = Caller(owner, message.messageId, message.context())
-    return await service.chat_run(ctx.worker, page_id, message.to_chat(), caller)
+    request = await service.chat_run(ctx.worker, page_id, message.to_chat(), caller)
+    named = {CLIENT_ID: message.messageId} if message.messageId else {}
+    return replace(request, request={**request.request, **named})
 
 
 async def decision_run(ctx: AppContext, owner: str, message: ApprovalResponse) -> RunRequest:

@@ -1,8 +1,10 @@
 """Request bodies of the chat about a page, over REST and the web socket."""
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.server.http.requests import ModelChoice
 
@@ -12,9 +14,24 @@ _Id = Annotated[str, Field(min_length=1, max_length=255)]
 class ActionDecision(BaseModel):
     """A person's decision about an action."""
 
+    model_config = ConfigDict(extra="forbid")
+
     type: Literal["approve", "reject", "edit"]
     message: str | None = Field(None, max_length=2_000, description="Reason of a rejection")
-    edited_action: dict[str, Any] | None = Field(None, description="{name, args} with other args")
+    edited_action: dict[str, Any] | None = Field(
+        None,
+        validation_alias=AliasChoices("edited_action", "editedAction"),
+        description="{name, args} with other args; of an edit only",
+    )
+
+    @model_validator(mode="after")
+    def _check_edit(self) -> Self:
+        action = self.edited_action
+        if self.type == "edit" and not isinstance((action or {}).get("args"), dict):
+            raise ValueError("an edit needs edited_action with args, such as {name, args}")
+        if self.type != "edit" and action is not None:
+            raise ValueError(f"edited_action belongs to the type edit, and the type is {self.type}")
+        return self
 
 
 class _Message(ModelChoice):
@@ -49,7 +66,7 @@ class UserMessage(_Message):
     content: str
     pageId: str | None = Field(None, max_length=255)
     messageId: str | None = Field(None, max_length=255)
-    """The same id within a day is the same message."""
+    """In the message's frame; the same id within a day is the same message."""
 
     def to_chat(self) -> PageChatCreate:
         """Return the message as the body of the same request over REST."""
@@ -87,7 +104,13 @@ class Cancel(BaseModel):
 
 
 IncomingMessage = UserMessage | ApprovalResponse | Join | Leave | Cancel
-INCOMING: Final[TypeAdapter[IncomingMessage]] = TypeAdapter(
-    Annotated[IncomingMessage, Field(discriminator="type")]
+INCOMING: Final[Mapping[str, type[IncomingMessage]]] = MappingProxyType(
+    {
+        "userMessage": UserMessage,
+        "approvalResponse": ApprovalResponse,
+        "join": Join,
+        "leave": Leave,
+        "cancel": Cancel,
+    }
 )
-"""Every message that a client may send over the web socket."""
+"""Every message that a client may send over the web socket, by its type."""

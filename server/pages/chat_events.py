@@ -21,6 +21,8 @@ from callsheet.storage.runs.records import Run
 
 Frame = dict[str, Any]
 """One message to a client, without its event id."""
+CLIENT_ID: Final = "message_id"
+"""Field of a run's request: the client's id of the message, which need not be unique in the thread."""
 _ENDED: Final = frozenset({"completed", "error", "blocked", "cancelled"})
 _STATUS: Final = {"timeout_error": "timeout"}
 """Status of a failed call by its error's type; `failed` for the others (C29)."""
@@ -84,16 +86,22 @@ class ConversationView:
         run = await self._run(event.run)
         if run is None:
             return []
+        client_id = run.request.get(CLIENT_ID)
         if run.request.get("answers"):
             [answer, *_] = run.request["answers"].values()
             decisions = (
                 answer.get("decisions", []) if isinstance(answer, Mapping) else [{"type": str(answer)}]
             )
-            return [{"type": "approvalResponse", "decisions": decisions}]
+            named = {"messageId": client_id} if client_id else {}
+            return [{"type": "approvalResponse", "decisions": decisions, **named}]
         messages = (run.request.get("input") or {}).get("messages") or ()
         newest = [message for message in messages if isinstance(message, Mapping)][-1:]
         return [
-            {"type": "userMessage", "messageId": message.get("id"), "content": message.get("content", "")}
+            {
+                "type": "userMessage",
+                "messageId": client_id or message.get("id"),
+                "content": message.get("content", ""),
+            }
             for message in newest
         ]
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.artefacts.service import thread_of
+from callsheet.server.http.errors import error_body
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
@@ -32,7 +33,7 @@ from callsheet.server.pages.chat_bodies import (
 )
 from callsheet.server.pages.chat_events import ConversationView
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
-from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.outcome import outcome_of_error
@@ -55,8 +56,9 @@ class _Chat(SocketSession):
         """Execute a client's message; reply to an invalid one with an `error`."""
         conversation = ""
         try:
-            message = _parse(text)
-            conversation = message.conversationId
+            value = _read(text)
+            conversation = _conversation_of(value)
+            message = _parse(value)
             await self.admit()
             await self._dispatch(message)
         except CallsheetError as error:
@@ -67,7 +69,10 @@ class _Chat(SocketSession):
     async def _dispatch(self, message: IncomingMessage) -> None:
         match message:
             case UserMessage():
-                await self._start_run(await chat.chat_run(self._ctx, self._owner, message))
+                request = await chat.chat_run(self._ctx, self._owner, message)
+                created = await self._start_run(request)
+                if created.run != request.id:
+                    await self._send(_repeated_frame(message, created))
             case ApprovalResponse():
                 await self._start_run(await chat.decision_run(self._ctx, self._owner, message))
             case Cancel():
@@ -77,14 +82,15 @@ class _Chat(SocketSession):
             case Leave():
                 await self.unsubscribe(message.conversationId)
 
-    async def _start_run(self, request: RunRequest) -> None:
-        """Start a run and follow its conversation."""
+    async def _start_run(self, request: RunRequest) -> Created:
+        """Start a run, unless the request is a repeated one, and follow its conversation."""
         thread = request.thread
         self._require_capacity(thread)
         since = await conversation_stream.newest_position(self._ctx, thread)
-        await chat.submit(self._ctx, request)
+        created = await chat.submit(self._ctx, request)
         if not self.is_subscribed(thread):
             self.subscribe(thread, self._forward(thread_of(request), since))
+        return created
 
     async def _join(self, message: Join) -> None:
         thread = await chat.find_conversation(self._ctx, self._owner, message.conversationId)
@@ -111,15 +117,42 @@ class _Chat(SocketSession):
         await self.send(dumps(frame))
 
 
-def _parse(text: bytes) -> IncomingMessage:
+def _read(text: bytes) -> Any:
     try:
-        return INCOMING.validate_python(parse_json(text))
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise Invalid(f"a message is JSON: {error.msg}", remedy="send an object with a type") from None
+
+
+def _conversation_of(value: Any) -> str:
+    """Return the conversation's id in a message; empty if it has none."""
+    name = value.get("conversationId") if isinstance(value, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _parse(value: Any) -> IncomingMessage:
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    body = INCOMING.get(kind) if isinstance(kind, str) else None
+    if body is None:
+        raise Invalid(
+            "the message has no type" if kind is None else f"the type {str(kind)[:40]!r} is not known",
+            remedy=f"send an object whose type is one of {', '.join(INCOMING)}",
+        )
+    try:
+        return body.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        location = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"{location or 'the message'}: {first['msg']}", remedy="see docs/chat.md") from None
+        fault = error_body(error)[1]["error"]
+        raise Invalid(f"{kind}: {fault}", remedy="see docs/chat.md for its fields") from None
+
+
+def _repeated_frame(message: UserMessage, created: Created) -> dict[str, Any]:
+    """Return the frame for a message whose id is known already."""
+    return {
+        "type": "repeated",
+        "conversationId": message.conversationId,
+        "messageId": message.messageId,
+        "runId": created.run,
+    }
 
 
 def _error(error: CallsheetError, conversation: str) -> dict[str, Any]:

@@ -43,9 +43,17 @@ def edit_version(newest: Version | None, before: Page, after: Page) -> PageData:
     return PageData(page=after.data(), changes=changes, back=newest.id if newest else BEGINNING)
 
 
-def undo_target(newest: Version | None) -> str:
-    """Return the id of the version that undo restores; raises `Invalid` if there is nothing to undo."""
+def undo_target(newest: Version | None, undone: int = 0) -> str:
+    """Return the id of the version that undo restores, after `undone` changes that the same undo takes back.
+
+    Raises `Invalid` if there is nothing more to undo.
+    """
     back = newest.data["back"] if newest else None
+    if back is None and undone:
+        raise Invalid(
+            f"only {undone} change{'s' * (undone != 1)} can be undone",
+            remedy=f"undo {undone}, or fewer",
+        )
     if back is None:
         raise Invalid(
             "there is nothing to undo: the page is in its first state", remedy="make a change first"

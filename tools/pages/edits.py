@@ -116,8 +116,8 @@ async def undo(args: Undo, call: Call) -> dict[str, Any]:
     for _ in range(MAX_TRIES):
         head, before = await _current_page(call)
         restored = head.newest
-        for _ in range(args.steps):
-            restored = await _previous_version(call, restored)
+        for undone in range(args.steps):
+            restored = await _previous_version(call, restored, undone)
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
         edits.check_locks(before, history.page_of(restored), head.locked)
@@ -239,8 +239,8 @@ def _too_busy(call: Call) -> Busy:
     )
 
 
-async def _previous_version(call: Call, version: Version | None) -> Version | None:
-    back = history.undo_target(version)
+async def _previous_version(call: Call, version: Version | None, undone: int) -> Version | None:
+    back = history.undo_target(version, undone)
     return None if back == BEGINNING else await call.artefact.version(STREAM, back)
 
 

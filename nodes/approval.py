@@ -22,6 +22,7 @@ from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprin
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
@@ -38,9 +39,10 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         steps = await _steps_in_question(workflow, state, runtime, every=every)
         if plan is None or not steps:
             return {}
-        readable = [_with_repaired_arguments(step) for step in steps]
+        tools = workflow.allowed_tools(state)
+        readable = [_as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
-        shown = approval_request(readable, about, workflow.allowed_tools(state))
+        shown = approval_request(readable, about, tools)
         await _record_question(workflow.scope(state, runtime), steps)
         decided = list(zip(steps, _ask(shown), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
@@ -143,14 +145,16 @@ async def _describe_steps(
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 
-def _with_repaired_arguments(step: Step) -> Step:
-    """Return a step with its arguments repaired, if the model wrote almost-JSON."""
-    if "raw" not in step:
-        return step
+def _as_executed(step: Step, tool: Tool) -> Step:
+    """Return a step with the arguments that its tool will get: repaired, and without unknown ones.
+
+    A person who sees an argument that the tool drops would approve a wider call than the one shown.
+    """
     try:
-        return {**step, "params": repair_arguments(step["raw"])}
+        given = repair_arguments(step["raw"]) if "raw" in step else step["params"]
     except Invalid:
         return step
+    return {**step, "params": read_arguments(tool.schema, given)[0]}
 
 
 def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bool) -> list[Step]:

@@ -139,6 +139,8 @@ def plan_decisions(answer: Any, question: Mapping[str, Any]) -> list[Mapping[str
             f"{len(listed)} decisions were sent for {count} action{'s' * (count != 1)}",
             remedy="send one for each, or one for all" if count != 1 else "send one decision",
         )
+    if len(listed) < count and listed[0]["type"] == "edit":
+        raise Invalid(f"one edit was sent for {count} actions", remedy="send one decision for each")
     given = listed if len(listed) == count else listed * count
     schemas = {one["action_name"]: one.get("args_schema", {}) for one in question["review_configs"]}
     return [

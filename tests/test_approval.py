@@ -3,7 +3,7 @@
 import pytest
 from langgraph.types import Command
 
-from tests.ad_double import SAY_DONE, config, drafts, given, stream, tool_messages
+from tests.ad_double import SAY_DONE, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Say
 
 
@@ -117,3 +117,14 @@ async def test_an_edit_replaces_arguments_that_had_to_be_repaired(graph, model, 
     answer = {"decisions": [{"type": "edit", "edited_action": EDITED}]}
     await graph.ainvoke(Command(resume=answer), config(), context=chosen)
     assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "solo cello"
+
+
+async def test_the_arguments_that_a_person_sees_are_those_that_the_tool_gets(graph, model, opened):
+    """C-R1: an argument that the tool drops would make the call look narrower than it is."""
+    chosen = {"provider": "openai", "approve_plan": True}
+    music = call("c2", "create_music_draft", prompt="piano", onlyTheEnding=True, duration="20")
+    model.script(Say(calls=[music]), SAY_DONE)
+    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    assert asked.value["action_requests"][0]["args"] == {"prompt": "piano", "duration": 20}
+    await graph.ainvoke(Command(resume="yes"), config(), context=chosen)
+    assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "piano"

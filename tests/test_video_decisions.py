@@ -225,6 +225,24 @@ async def test_a_decision_that_is_none_approves_nothing(video: Video, body: dict
     assert sorted(video.director.prompts) == ["change it", "new"]
 
 
+@pytest.mark.parametrize(
+    "value", [{"decisions": [{"type": "foo"}]}, {"decisions": [{"type": "edit"}]}, {"decision": "approve"}, 7]
+)
+async def test_an_invalid_answer_of_a_langgraph_client_is_asked_again(video: Video, value: Any):
+    """D-R15: LangGraph keeps the first answer of a node that fails, and the plan could never be decided."""
+    name = await asked(video, edit("scene-1"), edit("scene-2"))
+    before = await question(video)
+    await answer(video, value)
+    again = await question(video)
+    assert again["problem"]
+    assert [one["args"] for one in again["action_requests"]] == [
+        one["args"] for one in before["action_requests"]
+    ]
+    assert await video.revisions() == UNTOUCHED
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [{"type": "approve"}]})
+    assert (await video.ended(name))["success"]
+
+
 async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: Video):
     """D-R8: anything else is refused, and the question asked again with the reason."""
     name = await paused(video)

@@ -219,31 +219,11 @@ async def answer_plan(ref: ExecutionRef, caller: Caller, decisions: Sequence[Ste
     Raises `Invalid` for decisions that do not fit the question, which then still waits.
     """
     pending = await _open_questions(ref)
-    if pending:
-        _check_decisions(pending[0].value, decisions)
+    if pending and _is_about(pending[0].value, ref.id) and (len(decisions) > 1 or decisions[0].edited_action):
+        raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
     answer = {"decisions": [one.model_dump(exclude_none=True) for one in decisions]}
     await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
     return await ref.executions.get(ref.id)
-
-
-def _check_decisions(question: Mapping[str, Any], decisions: Sequence[StepDecision]) -> None:
-    tools = [one["name"] for one in question.get("action_requests", ())]
-    edits = [one.edited_action for one in decisions]
-    if not tools and (len(edits) > 1 or any(edits)):
-        raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
-    if len(edits) not in {1, len(tools)}:
-        raise Invalid(
-            f"{len(edits)} decisions were sent for {len(tools)} actions",
-            remedy="send one for each, or one for all",
-        )
-    if len(edits) < len(tools) and any(edits):
-        raise Invalid(f"one edit was sent for {len(tools)} actions", remedy="send one decision for each")
-    for tool, edit in zip(tools, edits, strict=False):
-        if edit and edit.name not in {None, tool}:
-            raise Invalid(
-                f"the edit of {tool!r} names the tool {edit.name!r}",
-                remedy="change the args only, or reject and say what you want instead",
-            )
 
 
 async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:

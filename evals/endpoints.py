@@ -1,4 +1,4 @@
-"""What answers the product's questions in a run: a real model behind the proxy, recordings, or offline."""
+"""The endpoint that answers the product in a run: a real model behind the proxy, recordings, or offline."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -31,13 +31,13 @@ MAX_LINE: Final = 1_000
 
 @dataclass(frozen=True)
 class Score:
-    """What came of one task."""
+    """The result of one task."""
 
     workflow: str
     id: str
     repeat: int = 1
     failures: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong, by turn and check."""
+    """The failed checks, by turn and check."""
     calls: int = 0
     """Model calls, those of tools included."""
     input: int = 0
@@ -53,7 +53,7 @@ class Score:
     quality: int | None = None
     """The judge's points, 1 to 5."""
     transcript: Sequence[str] = ()
-    """What was said and called, where a check failed."""
+    """The messages and calls, where a check failed."""
 
     @property
     def ok(self) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.lesson_client import Teacher
     from tests.lesson_doors import Door
+    from tests.video_double import Director, Video
 
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
 gc.set_threshold(100_000, 20, 50)
@@ -251,3 +252,34 @@ def graph(opened: Storage) -> "Pregel[Any, Any]":
     from callsheet.storage.checkpoints import RedisSaver
 
     return ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+
+
+@pytest.fixture
+async def api(valkey_url: str) -> "AsyncIterator[AsyncClient]":
+    """A client of the whole application on the session's server, called without a network."""
+    from tests.served import served
+
+    async with served(valkey_url) as found:
+        yield found
+
+
+@pytest.fixture
+def director(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Director]":
+    """A model that plans what the test says; a project that is made now uses it."""
+    from tests.video_double import Director
+
+    with Director() as one:
+        for name, value in one.environ.items():
+            monkeypatch.setenv(name, value)
+        yield one
+        one.release()
+
+
+@pytest.fixture
+async def video(api: "AsyncClient", director: "Director") -> "Video":
+    """A new project of four scenes, edited by the director's plans."""
+    from tests.video_double import Video
+
+    one = Video(api, director)
+    await one.create()
+    return one

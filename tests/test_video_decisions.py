@@ -1,38 +1,13 @@
 """What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.served import served
-from tests.video_double import Director, Video, edit, status_is
+from tests.video_double import Video, edit, status_is
 
 UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
 DELETION = {"tool": "deleteScene", "scenes": ["scene-1", "scene-2"]}
-
-
-@pytest.fixture
-def director(monkeypatch: pytest.MonkeyPatch) -> Iterator[Director]:
-    with Director() as one:
-        for name, value in one.environ.items():
-            monkeypatch.setenv(name, value)
-        yield one
-        one.release()
-
-
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
-        yield client
-
-
-@pytest.fixture
-async def video(http: httpx.AsyncClient, director: Director) -> Video:
-    one = Video(http, director)
-    await one.create()
-    return one
 
 
 async def require_cancelled(video: Video, name: str, revisions: dict[str, int]) -> None:

@@ -1,7 +1,7 @@
 """Executions of videos through REST: plans, concurrency, failures, live control (D1-D14, D26-D45)."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -9,24 +9,8 @@ import pytest
 
 from callsheet.state.video.scene import Scene
 from tests.chat_double import Fail
-from tests.served import served
 from tests.video_double import SCENES, Director, Video, edit, status_is
 from tests.wire_server import serving
-
-
-@pytest.fixture
-def director(monkeypatch: pytest.MonkeyPatch) -> Iterator[Director]:
-    with Director() as one:
-        for name, value in one.environ.items():
-            monkeypatch.setenv(name, value)
-        yield one
-        one.release()
-
-
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
-        yield client
 
 
 @pytest.fixture
@@ -37,13 +21,6 @@ async def watched(valkey_url: str, director: Director) -> AsyncIterator[Video]:
             one = Video(client, director)
             await one.create()
             yield one
-
-
-@pytest.fixture
-async def video(http: httpx.AsyncClient, director: Director) -> Video:
-    one = Video(http, director)
-    await one.create()
-    return one
 
 
 def events(text: str) -> list[tuple[str, dict[str, Any], str]]:

@@ -1,11 +1,10 @@
 """Steps of videos, gathered context, and the offline model, through REST and the command (D15-D25, D48)."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from callsheet.providers import web_search
@@ -16,29 +15,7 @@ from callsheet.storage.video.context import MAX_BYTES, ContextStore, fit
 from callsheet.tools import REGISTRY
 from tests.chat_double import Fail
 from tests.command import Finished, in_process
-from tests.served import served
-from tests.video_double import SCENES, Director, Video, edit
-
-
-@pytest.fixture
-def director(monkeypatch: pytest.MonkeyPatch) -> Iterator[Director]:
-    with Director() as one:
-        for name, value in one.environ.items():
-            monkeypatch.setenv(name, value)
-        yield one
-
-
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
-        yield client
-
-
-@pytest.fixture
-async def video(http: httpx.AsyncClient, director: Director) -> Video:
-    one = Video(http, director)
-    await one.create()
-    return one
+from tests.video_double import SCENES, Video, edit
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 // What a person does with each hook. A scenario is given what opens a page, and returns what was seen.
 const TALE = "Once upon a time a server was asked twice, and told it once.";
 const LONG = `${TALE} ${TALE}`;
+/** What is being told for most of a minute, if nobody stops it. */
+const ENDLESS = Array(25).fill(TALE).join(" ");
 
 async function asking(open, graph) {
   const one = await open({ graph });
@@ -16,8 +18,8 @@ async function telling(open, tale) {
   return one;
 }
 
-async function midway(open) {
-  const one = await telling(open, LONG);
+async function midway(open, tale = LONG) {
+  const one = await telling(open, tale);
   await one.until(() => seen.answers.length > 5);
   return one;
 }
@@ -92,7 +94,7 @@ async function isCutOff(open) {
 }
 
 async function stops(open) {
-  const one = await midway(open);
+  const one = await midway(open, ENDLESS);
   await one.press("Stop");
   await one.idle();
   const left = await one.messages();

@@ -82,6 +82,4 @@ def _read_object(text: str, at: int) -> tuple[dict[str, Any], int] | None:
         data, end = _DECODER.raw_decode(text, at + doubled)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(data, dict):
-        return None
     return data, end + (doubled and text.startswith("}", end))

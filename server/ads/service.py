@@ -130,8 +130,9 @@ def reply_builder(storage: Storage) -> BuildReply:
     """
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
+        ad_id = ad_creation.WORKFLOW.artefact_id(cast("AdState", state), run.thread)
+        thread = Thread(run.thread, run.owner, GRAPH, f"{KIND}:{ad_id}")
         _, used, timed = await asyncio.gather(
             ADS.artefact(storage, thread).set_facts(facts),
             turn_use(storage, run.owner, run.thread, state),

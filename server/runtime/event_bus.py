@@ -6,7 +6,7 @@ Events of the runs of this process are kept in memory, so that local followers n
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
@@ -47,6 +47,8 @@ class LocalEventBuffer:
         """Size of the kept events."""
         self.followers = 0
         """Number of present followers."""
+        self.answer: Mapping[str, Any] | None = None
+        """Answer of the run, once it has been stored with the end."""
         self._changed = asyncio.Event()
         self._closed = asyncio.Event()
 
@@ -137,6 +139,11 @@ class LocalEventBuffers:
         """Return the newest events of an ended run by name; None if it did not end here."""
         buffer = self._of.get(run)
         return buffer.last if buffer and buffer.over else None
+
+    def answer(self, run: str) -> Mapping[str, Any] | None:
+        """Return the answer of a run that ended here just now; else None."""
+        buffer = self._of.get(run)
+        return buffer.answer if buffer else None
 
     def _drop(self, buffer: LocalEventBuffer) -> None:
         if self._of.get(buffer.run) is buffer:

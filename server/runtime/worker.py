@@ -141,6 +141,8 @@ class Worker:
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
+        if (answer := self.events.buffers.answer(run)) is not None:
+            return dict(answer)
         try:
             ended = await self.runs.get(thread, run)
         except Missing:
@@ -346,6 +348,8 @@ class Worker:
     ) -> None:
         following, ids = await self.runs.finish(attempt, outcome)
         if buffer:
+            # As another process reads it.
+            buffer.answer = json.loads(json.dumps(outcome.answer))
             buffer.add(ids, outcome.events)
         self.finalizer.start_task(self._finalize(record))
         if following:

@@ -17,8 +17,9 @@ LOCK := $(COMPILE) pyproject.toml --extra server --extra build
 # A lock lists what it adds to the ones before it; those are read when the line runs, not before.
 ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package \1/p' $(1) | sed 's/\[.*\]//')
 
-# Each process imports everything, and most tests wait more than they compute.
-PROCESSES := --numprocesses 3 --dist loadgroup
+# Each process imports everything, and most tests wait more than they compute. A process makes once what the
+# tests of a file share.
+PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,8 +35,10 @@ test: .venv/dev  ## install what is needed, check, and test offline; with CI=tru
 tested: .venv/dev
 	@$(BIN)/python -m pytest -q $(PROCESSES)
 
+# Measuring takes twice the time, and the slow tests cover little that the others do not.
 covered: .venv/dev
-	@COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -q $(PROCESSES)
+	@COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -q $(PROCESSES) -m "not slow"
+	@$(BIN)/python -m pytest -q $(PROCESSES) -m slow
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard/guard.py' >/dev/null \

@@ -3,11 +3,9 @@
 import asyncio
 import gc
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,51 +47,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not _whole(config):
+    if not config.getoption("--long"):
         settings.register_profile("quick", max_examples=30)
         settings.load_profile("quick")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long, slow = config.getoption("--long"), _whole(config)
+# Around the other plugins, of which pytest-randomly shuffles.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> "Iterator[None]":
+    yield
+    long = config.getoption("--long")
+    slow = long or config.getoption("--slow")
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
         if item.get_closest_marker("local_llm") and not os.environ.get("CALLSHEET_LOCAL_LLM_URL"):
             item.add_marker(pytest.mark.skip(reason="runs where CALLSHEET_LOCAL_LLM_URL is set"))
         if item.get_closest_marker("long") and not long:
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
-
-
-def _whole(config: pytest.Config) -> bool:
-    """Whether nothing is left out to save time but what is marked `long`."""
-    return bool(config.getoption("--slow") or config.getoption("--long"))
+    # The files that take a minute or two come first, so that no process is left with one at the end.
+    long_files = {item.path for item in items if item.get_closest_marker("timeout")}
+    items.sort(key=lambda item: item.path not in long_files)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-
-
-def _group(nodeid: str) -> str:
-    """Each file, and all files together that share something costly.
-
-    What a file makes once is then made once, and so is what several share.
-    """
-    file = nodeid.partition("::")[0]
-    return _shared().get(file, file)
-
-
-@cache
-def _shared() -> dict[str, str]:
-    """By file, what it shares with others: the warmed parent to fork from, or the project's parsed files."""
-    uses = {"warm": r"def \w+\([^)]*\b(warm|shop)\b", "syntax": r"^from tests\.syntax import"}
-    return {
-        f"tests/{file.name}": name
-        for file in Path(__file__).parent.glob("test_*.py")
-        for name, use in uses.items()
-        if re.search(use, file.read_text(), re.MULTILINE)
-    }
 
 
 @pytest.fixture(scope="session")

@@ -173,7 +173,7 @@ def _plan_decision(
 
 
 def _edited_args(edits: Sequence[Any], shown: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an edit; raise `Invalid` for another tool and for unknown arguments."""
+    """Return the arguments of an edit; raise `Invalid` for another tool, and unknown or missing arguments."""
     tool, edit = shown["name"], edits[0] if len(edits) == 1 else None
     args = edit.get("args") if isinstance(edit, Mapping) else None
     if not isinstance(edit, Mapping) or not isinstance(args, Mapping):
@@ -190,4 +190,6 @@ def _edited_args(edits: Sequence[Any], shown: Mapping[str, Any], schema: Mapping
             f"the edit of {tool!r} has the argument {str(unknown[0])[:80]!r}, which the tool has not",
             remedy=f"use {', '.join(known)}" if known else "send no args, or reject",
         )
+    if missing := [name for name in schema.get("required", ()) if name not in args]:
+        raise Invalid(f"the edit of {tool!r} has no {missing[0]!r}", remedy=_EDIT_REMEDY)
     return dict(args)

@@ -271,3 +271,84 @@ async def test_undo_needs_no_body(video: Video):
     undone = await video.call("POST", "/api/projects/launch/undo")
     assert (await video.ended(undone["executionId"]))["kind"] == "undo"
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
+
+
+async def require_refused_beside_a_question(video: Video, before: str) -> None:
+    """Nothing that would end a question is begun while it waits."""
+    for path in (
+        "/api/projects/launch/undo",
+        "/api/projects/launch/redo",
+        "/api/projects/launch/scenes/scene-1/versions/v1/restore",
+        f"/api/executions/{before}/steps/s1/rerun",
+    ):
+        refused = await video.call("POST", path, 409)
+        assert "waits" in refused["error"] or "to redo" in refused["error"], path
+
+
+async def test_a_plan_that_waits_is_not_discarded_by_an_undo_a_restore_or_a_repetition(video: Video):
+    """D50, D-R5: the question stays, and its answer counts."""
+    before = await video.start("before", edit("scene-1"))
+    await video.ended(before)
+    name = await asked(video, edit("scene-2"))
+    await require_refused_beside_a_question(video, before)
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [{"type": "approve"}]})
+    assert (await video.ended(name))["success"]
+    paused_name = await paused(video)
+    await require_refused_beside_a_question(video, before)
+    await video.call("POST", f"/api/executions/{paused_name}/resume")
+    assert (await video.ended(paused_name))["success"]
+
+
+async def test_a_plan_that_runs_is_not_undone_by_half(video: Video):
+    """D50: its finished steps are undone by name, or all of it once it has ended."""
+    video.director.hold("second")
+    name = await video.start("x", edit("scene-1"), edit("scene-2", prompt="second"))
+    await video.until(name, status_is("s1", "completed"))
+    refused = await video.call("POST", "/api/projects/launch/undo", 409)
+    assert "has not ended" in refused["error"]
+    video.director.release()
+    await video.ended(name)
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.ended(undone["executionId"]))["counts"] == {"completed": 2}
+
+
+async def test_an_approval_may_follow_the_start_at_once(video: Video):
+    """D-R5: the reply that shows the plan comes when the question can be answered."""
+    for number in range(8):
+        name = await video.start(f"x{number}", edit("scene-1"), approve=True)
+        approval = {"decisions": [{"type": "approve"}]}
+        await video.call("POST", f"/api/executions/{name}/decision", json=approval)
+        assert (await video.ended(name))["success"]
+
+
+async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(video: Video):
+    """D-R15: LangGraph's route ends the run; the execution's own ends what the run was at."""
+    video.director.hold("first")
+    name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
+    await video.until(name, status_is("s1", "in-progress"))
+    [run] = [
+        one["run_id"]
+        for one in (await video.http.get(f"/threads/{video.thread}/runs")).json()
+        if one["status"] == "running"
+    ]
+    await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params={"wait": "true"})
+    await video.idle()
+    shown = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
+    stream = await video.http.get(f"/api/execution-progress/{name}")
+    assert "execution-complete" in stream.text
+    video.director.release()
+    await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
+    await video.until(name, status_is("s1", "completed"))
+
+
+async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(video: Video):
+    """D-R5."""
+    name = await asked(video, edit("scene-1"))
+    decision = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1"}}}
+    refused = await video.call(
+        "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [decision]}
+    )
+    assert "has no 'prompt'" in refused["error"]
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [EDIT]})
+    assert (await video.ended(name))["success"]

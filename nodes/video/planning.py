@@ -47,7 +47,7 @@ class ScenePlanning(Planning):
         last = next(iter(await executions.newest(1)), None)
         if last and not live.is_over(last):
             # A new message has taken the place of the question that it waited for.
-            last = await executions.update(last["id"], _abandon)
+            last = await abandon(executions, last["id"])
         return state_block(
             order,
             lines,
@@ -93,15 +93,18 @@ class ScenePlanning(Planning):
         if not (name := state.get("execution")):
             return None
         executions = Executions(await storage.current(), scope.artefact, scope.owner)
-        try:
-            record = await executions.update(name, _abandon)
-        except Missing:
-            return None
-        return Outcome(ok=True, output=plan_output(record))
+        record = await abandon(executions, name)
+        return Outcome(ok=True, output=plan_output(record)) if record else None
 
 
-def _abandon(record: Execution, now_ms: int) -> Execution:
-    return record if live.is_over(record) else live.cancel(record, now_ms)
+async def abandon(executions: Executions, name: str) -> Execution | None:
+    """Cancel an execution that an earlier run left open, and return it; None if there is none."""
+    try:
+        return await executions.update(
+            name, lambda held, now_ms: held if live.is_over(held) else live.cancel(held, now_ms)
+        )
+    except Missing:
+        return None
 
 
 def _read_plan(answer: AIMessage) -> SubmittedPlan:

@@ -4,6 +4,7 @@ Events of the runs of this process are kept in memory, so that local followers n
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
@@ -44,11 +45,11 @@ class LocalEventBuffer:
         """Newest event by name."""
         self._events = [first]
         self.bytes = len(first.data)
-        """Size of the kept events."""
+        """Size of the kept events and the answer."""
         self.followers = 0
         """Number of present followers."""
         self.answer: Mapping[str, Any] | None = None
-        """Answer of the run, once it has been stored with the end."""
+        """Answer of the run, once it has been stored."""
         self._changed = asyncio.Event()
         self._closed = asyncio.Event()
 
@@ -74,6 +75,11 @@ class LocalEventBuffer:
         if self.over or self.bytes > _MAX_BYTES:
             self.close()
         self._notify()
+
+    def set_answer(self, text: str) -> None:
+        """Keep the answer, as JSON, in the form in which another process reads it; added before the end."""
+        self.answer = json.loads(text)
+        self.bytes += len(text)
 
     def close(self) -> None:
         """Stop adding."""

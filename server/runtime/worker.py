@@ -348,8 +348,7 @@ class Worker:
     ) -> None:
         following, ids = await self.runs.finish(attempt, outcome)
         if buffer:
-            # As another process reads it.
-            buffer.answer = json.loads(json.dumps(outcome.answer))
+            buffer.set_answer(json.dumps(outcome.answer))
             buffer.add(ids, outcome.events)
         self.finalizer.start_task(self._finalize(record))
         if following:

@@ -87,6 +87,7 @@ async def undo_execution(project_id: str, request: Request, body: UndoCreate | N
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
     caller = Caller(owner, context=body.context())
+    await executions.require_no_question(ctx, thread)
     run = await undoing.undo_run(ctx.storage, caller, thread, body.executionId, body.steps)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
@@ -97,6 +98,7 @@ async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
+    await executions.require_no_question(ctx, thread)
     run = await undoing.redo_run(ctx.storage, Caller(owner), thread)
     return _reply(await executions.start_run(ctx, run, queued=True))
 

@@ -24,7 +24,7 @@ from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Plan
-from callsheet.state.video import live, plan
+from callsheet.state.video import live, plan, progress
 from callsheet.state.video.live import Execution, Update
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -84,8 +84,10 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
     thread = thread_of(request)
     created = await (queue_run(ctx, request) if queued else submit(ctx.worker, request))
     executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
-    if created.verdict != "replay" and (planned := await _planned_execution(ctx, thread.id, created)):
-        return Started(thread, await executions.get(planned))
+    if created.verdict != "replay" and (
+        planned := await _planned_execution(ctx, executions, created, thread)
+    ):
+        return Started(thread, planned)
     for record in await executions.newest(MAX_LISTED):
         if record["run"] == created.run:
             return Started(thread, record)
@@ -94,17 +96,34 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
     return Started(thread, None, reply["message"])
 
 
-async def _planned_execution(ctx: AppContext, thread: str, created: Created) -> str:
-    """Return the id of a run's execution once it has one; empty if the run ends without."""
-    source = ctx.worker.events.follow_run(thread, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
+async def _planned_execution(
+    ctx: AppContext, executions: Executions, created: Created, thread: Thread
+) -> Execution | None:
+    """Return a run's execution once it has one; None if the run ends without.
+
+    One that asks for approval is returned with the run's end: only then its question can be answered.
+    """
+    source = ctx.worker.events.follow_run(thread.id, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
+    planned: Execution | None = None
     async with aclosing(source) as events:
         async for event in events:
-            progress = progress_of(event) if event else None
-            if progress and progress.get("type") == "plan":
-                return str(progress["executionId"])
+            step = progress_of(event) if event else None
+            if step and step.get("type") == "plan":
+                planned = await executions.get(str(step["executionId"]))
+                if planned["status"] != "planned" or not planned.get("asks"):
+                    break
             if event and event.name == END:
                 break
-    return ""
+    return planned
+
+
+async def require_no_question(ctx: AppContext, thread: Thread) -> None:
+    """Raise `Conflict` if the project waits for an answer: a run without one would end the question."""
+    if await pending_questions(ctx.worker, thread):
+        raise Conflict(
+            "a plan of the project is paused or waits for approval",
+            remedy="answer it, resume it or cancel it first",
+        )
 
 
 async def change(ref: ExecutionRef, update: Update) -> Execution:
@@ -158,6 +177,7 @@ async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat
     repeated = partial(_again, retry, repeat)
     if not live.is_over(record):
         return await change(ref, repeated)
+    await require_no_question(ref.ctx, ref.thread)
     wanted = repeated(record, record["ended_ms"])
     step = live.find(record, retry or repeat)["step"]
     again = {"retry": [retry] if retry else [], "repeat": [repeat] if repeat else []}
@@ -195,6 +215,9 @@ async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
         # Where another answer was faster, its run finds the cancelled record.
         with suppress(Conflict):
             await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
+    elif not progress.is_settled(record) and not await ref.ctx.worker.runs.active(ref.thread.id):
+        # Its run was cancelled as a run, so nobody carries its steps out.
+        record = await change(ref, live.abandon)
     return record
 
 

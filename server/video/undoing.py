@@ -7,6 +7,7 @@ from callsheet.server.artefacts.service import Caller
 from callsheet.server.video import service
 from callsheet.server.video.executions import MAX_LISTED
 from callsheet.server.video.service import VIDEOS
+from callsheet.state.errors import Conflict
 from callsheet.state.video import live, undo
 from callsheet.state.video.live import Execution
 from callsheet.state.video.project import ORDER, order_of
@@ -22,12 +23,20 @@ from callsheet.storage.video.executions import Executions
 async def undo_run(
     storage: Storage, caller: Caller, thread: Thread, execution_id: str | None, steps: Sequence[str]
 ) -> RunRequest:
-    """Return the run that undoes an execution, by default the newest, or some of its steps."""
+    """Return the run that undoes an execution, by default the newest, or some of its steps.
+
+    Raises `Conflict` for one that has not ended, unless steps are named.
+    """
     executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
     if execution_id:
         record = await executions.get(execution_id)
     else:
         record = undo.undone_execution(await executions.newest(MAX_LISTED))
+    if not (steps or live.is_over(record)):
+        raise Conflict(
+            f"execution {record['id']!r} has not ended",
+            remedy="cancel it first, or name the steps that are to be undone",
+        )
     wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(storage, thread), record))
     prompts = [live.find(record, name)["step"]["display"] for name in steps]
     about = ", ".join(prompts) or record["request"]

@@ -352,3 +352,50 @@ async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(vi
     assert "has no 'prompt'" in refused["error"]
     await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [EDIT]})
     assert (await video.ended(name))["success"]
+
+
+async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_once(video: Video):
+    """X13."""
+    video.director.patch = lambda prompt: {"name": prompt}
+    names = []
+    for number in range(3):
+        names.append(await video.start(f"x{number}", edit("scene-1", prompt=f"name {number}")))
+        await video.ended(names[-1])
+    for path, key, revision in (("undo", "u", 5), ("redo", "r", 6)):
+        replies = []
+        for _ in range(2):
+            reply = await video.call("POST", f"/api/projects/launch/{path}", headers={"Idempotency-Key": key})
+            await video.ended(reply["executionId"])
+            replies.append(reply["executionId"])
+        assert replies[0] == replies[1]
+        assert (await video.revisions())["scene-1"] == revision
+    body = {"executionId": names[0]}
+    await video.call("POST", "/api/projects/launch/undo", 409, headers={"Idempotency-Key": "u"}, json=body)
+
+
+async def test_an_edit_that_changes_nothing_is_nothing_to_undo(video: Video):
+    """D50: the execution before it is undone; by its id, it is refused."""
+    first, same = [await edited(video, number) for number in range(2)]
+    await video.call("POST", "/api/projects/launch/undo", 409, json={"executionId": same})
+    undone = await video.call("POST", "/api/projects/launch/undo")
+    await video.ended(undone["executionId"])
+    assert undone["plan"]["steps"][0]["params"]["versionId"] == "v1", first
+    assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
+
+
+async def edited(video: Video, number: int) -> str:
+    name = await video.start(f"x{number}", edit("scene-1"))
+    await video.ended(name)
+    return name
+
+
+async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: Video):
+    """D50: the execution stays as it is, and can be undone."""
+    for step in ({"tool": "deleteScene", "scenes": ["scene-1"]}, {"tool": "addScene", "prompt": "prices"}):
+        name = await video.start("x", step)
+        await video.ended(name)
+        refused = await video.call("POST", f"/api/executions/{name}/steps/s1/rerun", 409)
+        assert "is done already" in refused["error"]
+        undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
+        assert (await video.ended(undone["executionId"]))["success"]
+    assert [*await video.contents()] == ["scene-1", "scene-2", "scene-3", "scene-4"]

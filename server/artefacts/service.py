@@ -305,11 +305,23 @@ async def decision_run(
     `answer_interrupt`.
     """
     body = {"ask": "decision", "answer": answer, "question": question_id}
-    key = checked_idempotency_key(caller.idempotency_key)
-    if key is not None and await worker.runs.is_recorded(thread.id, key):
+    if await is_recorded(worker, thread, caller):
         return run_request(thread, caller, body)
     request = answer_interrupt(await pending_questions(worker, thread), caller, thread, answer, question_id)
-    if key is None:
+    return with_fingerprint(request, thread, caller, body)
+
+
+async def is_recorded(worker: Worker, thread: Thread, caller: Caller) -> bool:
+    """Return whether a request with the caller's idempotency key was recorded; False without a key."""
+    key = checked_idempotency_key(caller.idempotency_key)
+    return key is not None and await worker.runs.is_recorded(thread.id, key)
+
+
+def with_fingerprint(
+    request: RunRequest, thread: Thread, caller: Caller, body: Mapping[str, Any]
+) -> RunRequest:
+    """Return the request as that of `body` if it has an idempotency key, which may come again."""
+    if request.idempotency_key is None:
         return request
     return replace(request, fingerprint=fingerprint(thread, caller, body))
 

@@ -81,25 +81,33 @@ async def start_execution(
 
 @project_router.post("/undo", responses=_STARTED)
 @with_policy(API_WRITE)
-async def undo_execution(project_id: str, request: Request, body: UndoCreate | None = None) -> dict[str, Any]:
-    """Undo the newest execution, another one, or some of its steps; every version stays."""
+async def undo_execution(
+    project_id: str,
+    request: Request,
+    body: UndoCreate | None = None,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, Any]:
+    """Undo the newest execution, another one, or some of its steps; every version stays.
+
+    409 while a plan runs, unless steps are named, and while one is paused or waits for approval.
+    """
     body = body or UndoCreate()
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    caller = Caller(owner, context=body.context())
-    await executions.require_no_question(ctx, thread)
-    run = await undoing.undo_run(ctx.storage, caller, thread, body.executionId, body.steps)
+    caller = Caller(owner, idempotency_key, body.context())
+    run = await undoing.undo_run(ctx.worker, caller, thread, body.executionId, body.steps)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
 
 @project_router.post("/redo", responses=_STARTED)
 @with_policy(API_WRITE)
-async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
+async def redo_execution(
+    project_id: str, request: Request, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
     """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    await executions.require_no_question(ctx, thread)
-    run = await undoing.redo_run(ctx.storage, Caller(owner), thread)
+    run = await undoing.redo_run(ctx.worker, Caller(owner, idempotency_key), thread)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
 

@@ -18,7 +18,7 @@ from callsheet.server.artefacts.service import (
 )
 from callsheet.server.context import AppContext
 from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.worker import progress_of
+from callsheet.server.runtime.worker import Worker, progress_of
 from callsheet.server.video import service
 from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS
@@ -28,7 +28,7 @@ from callsheet.state.video import live, plan, progress
 from callsheet.state.video.live import Execution, Update
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.runs.events import END
+from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -107,19 +107,23 @@ async def _planned_execution(
     planned: Execution | None = None
     async with aclosing(source) as events:
         async for event in events:
-            step = progress_of(event) if event else None
-            if step and step.get("type") == "plan":
-                planned = await executions.get(str(step["executionId"]))
-                if planned["status"] != "planned" or not planned.get("asks"):
-                    break
-            if event and event.name == END:
+            if name := _planned_id(event):
+                planned = await executions.get(name)
+            asks = planned is None or (planned["status"] == "planned" and planned.get("asks"))
+            if not asks or (event and event.name == END):
                 break
     return planned
 
 
-async def require_no_question(ctx: AppContext, thread: Thread) -> None:
+def _planned_id(event: Event | None) -> str:
+    """Return the id of the execution that the event announces; empty for another event."""
+    step = progress_of(event) if event else None
+    return str(step["executionId"]) if step and step.get("type") == "plan" else ""
+
+
+async def require_no_question(worker: Worker, thread: Thread) -> None:
     """Raise `Conflict` if the project waits for an answer: a run without one would end the question."""
-    if await pending_questions(ctx.worker, thread):
+    if await pending_questions(worker, thread):
         raise Conflict(
             "a plan of the project is paused or waits for approval",
             remedy="answer it, resume it or cancel it first",
@@ -177,7 +181,7 @@ async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat
     repeated = partial(_again, retry, repeat)
     if not live.is_over(record):
         return await change(ref, repeated)
-    await require_no_question(ref.ctx, ref.thread)
+    await require_no_question(ref.ctx.worker, ref.thread)
     wanted = repeated(record, record["ended_ms"])
     step = live.find(record, retry or repeat)["step"]
     again = {"retry": [retry] if retry else [], "repeat": [repeat] if repeat else []}

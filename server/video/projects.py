@@ -94,7 +94,7 @@ async def restore_version(ref: ProjectRef, caller: Caller, scene_id: str, versio
         reads=[],
         writes=[scene_id],
     )
-    await executions.require_no_question(ref.ctx, thread)
+    await executions.require_no_question(ref.ctx.worker, thread)
     run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)
     started = await executions.start_run(ref.ctx, run, queued=True)
     record = started.execution

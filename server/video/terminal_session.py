@@ -6,7 +6,7 @@ from typing import Any
 
 from callsheet.graphs import scene_edit
 from callsheet.server.artefacts.service import Caller, run_and_ack
-from callsheet.server.runtime.worker import OnProgress
+from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
 from callsheet.server.video import projects, service, undoing, views
@@ -51,7 +51,7 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Cl
         if request.starter:
             await _begin(storage, request)
         reply: Mapping[str, Any] = {}
-        if run_request := await _run_request(storage, thread, request):
+        if run_request := await _run_request(worker, thread, request):
             reply = await run_and_ack(worker, run_request, report)
         return await _turn(storage, thread, reply)
 
@@ -64,14 +64,14 @@ async def _begin(storage: Storage, request: CliRequest) -> None:
     )
 
 
-async def _run_request(storage: Storage, thread: Thread, request: CliRequest) -> RunRequest | None:
+async def _run_request(worker: Worker, thread: Thread, request: CliRequest) -> RunRequest | None:
     caller = Caller(context=request.context)
     if request.undo:
-        return await undoing.undo_run(storage, caller, thread, None, [])
+        return await undoing.undo_run(worker, caller, thread, None, [])
     if request.text is None:
         return None
     body = ExecutionCreate(message=request.text, sceneIds=[*request.scene_ids])
-    return await service.edit_run(storage, request.project, body, caller)
+    return await service.edit_run(worker.storage, request.project, body, caller)
 
 
 async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from callsheet.server.artefacts.service import Caller
+from callsheet.server.artefacts.service import Caller, is_recorded, run_request, with_fingerprint
+from callsheet.server.runtime.worker import Worker
 from callsheet.server.video import service
-from callsheet.server.video.executions import MAX_LISTED
+from callsheet.server.video.executions import MAX_LISTED, require_no_question
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict
 from callsheet.state.video import live, undo
@@ -13,7 +14,6 @@ from callsheet.state.video.live import Execution
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
-from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
@@ -21,12 +21,18 @@ from callsheet.storage.video.executions import Executions
 
 
 async def undo_run(
-    storage: Storage, caller: Caller, thread: Thread, execution_id: str | None, steps: Sequence[str]
+    worker: Worker, caller: Caller, thread: Thread, execution_id: str | None, steps: Sequence[str]
 ) -> RunRequest:
     """Return the run that undoes an execution, by default the newest, or some of its steps.
 
-    Raises `Conflict` for one that has not ended, unless steps are named.
+    A request that is sent again with its idempotency key is the recorded one, whatever was done since. Raises
+    `Conflict` for an execution that has not ended, unless steps are named, and while a question waits.
     """
+    body = {"ask": undo.UNDO, "execution": execution_id, "steps": [*steps]}
+    if await is_recorded(worker, thread, caller):
+        return run_request(thread, caller, body)
+    await require_no_question(worker, thread)
+    storage = worker.storage
     executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
     if execution_id:
         record = await executions.get(execution_id)
@@ -43,16 +49,22 @@ async def undo_run(
     if record["kind"] == "plan":
         text = f"the person undid {about!r}"
         await settings.add_preference(storage, thread.owner, text, record["ended_ms"])
-    return service.decided_run(caller, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
+    run = service.decided_run(caller, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
+    return with_fingerprint(run, thread, caller, body)
 
 
-async def redo_run(storage: Storage, caller: Caller, thread: Thread) -> RunRequest:
-    """Return the run that takes the newest undo back."""
-    executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
+async def redo_run(worker: Worker, caller: Caller, thread: Thread) -> RunRequest:
+    """Return the run that takes the newest undo back; repeated and refused as that of `undo_run`."""
+    body = {"ask": undo.REDO}
+    if await is_recorded(worker, thread, caller):
+        return run_request(thread, caller, body)
+    await require_no_question(worker, thread)
+    executions = Executions(worker.storage, VIDEOS.artefact_id(thread), thread.owner)
     record = undo.redone_execution(await executions.newest(MAX_LISTED))
-    wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(storage, thread), record))
+    wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(worker.storage, thread), record))
     text = f"Redo: {record['request'].removeprefix('Undo: ')}"
-    return service.decided_run(caller, thread, service.decided_plan(wanted, undo.REDO), text)
+    run = service.decided_run(caller, thread, service.decided_plan(wanted, undo.REDO), text)
+    return with_fingerprint(run, thread, caller, body)
 
 
 async def _history(artefact: Artefact, record: Execution) -> History:

@@ -13,6 +13,8 @@ from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.plan import Step, StepResult, StepStatus
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
+_DONE_ONCE: Final = frozenset({"addScene", "duplicateScene", "deleteScene", "restoreScene"})
+"""Tools whose step cannot be done a second time: its scene is there already, or gone."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses of an execution that is over."""
 EDITABLE: Final = frozenset({"prompt", "name", "durationSeconds", "volume", "queries", "sources"})
@@ -236,6 +238,10 @@ def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
         raise Conflict(
             f"step {step_id!r} is {one['status']}, and only a completed step can be repeated",
             remedy="retry a failed step with /retry",
+        )
+    if one["step"]["tool"] in _DONE_ONCE:
+        raise Conflict(
+            f"step {step_id!r} is a {one['step']['tool']}, which is done already", remedy="undo it instead"
         )
     changed = _again(record, {step_id})
     for name in _dependants(record, step_id):

@@ -72,7 +72,7 @@ def redone_execution(newest_first: Sequence[Execution]) -> Execution:
 def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> list[Step]:
     """Return the steps that undo these steps of an execution, or all of them for none, newest first."""
     wanted = [live.find(record, name) for name in step_ids] if step_ids else record["steps"]
-    done = [one for one in wanted if one["status"] == "completed" and one["step"]["writes"]]
+    done = [one for one in wanted if _has_changed(one)]
     if not done:
         raise Conflict(
             f"no completed step of execution {record['id']!r} changed anything",
@@ -139,4 +139,10 @@ def _in_turn(steps: list[Step]) -> list[Step]:
 
 
 def _has_changes(record: Execution) -> bool:
-    return any(one["status"] == "completed" and one["step"]["writes"] for one in record["steps"])
+    return any(_has_changed(one) for one in record["steps"])
+
+
+def _has_changed(one: LiveStep) -> bool:
+    """Return True for a completed step that made a version; an edit may find everything as it is wanted."""
+    made = "versionId" in one["output"] or one["output"].get("versions")
+    return bool(one["status"] == "completed" and one["step"]["writes"] and made)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.chat_client import client, over
 from tests.killing import Kill, sampled
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
 WISH = "Make the headline teal and add a contact form"
@@ -29,11 +30,24 @@ async def heard(base, page):
         return (await chat.until(over))[1:]
 
 
+async def read(http, path):
+    """What is read there; a server on a busy machine may say first that storage is away, and to try again."""
+    replies = []
+
+    async def answered():
+        replies.append(await http.get(path))
+        assert replies[-1].status_code in {200, 503}, replies[-1].text
+        return replies[-1].status_code == 200
+
+    await eventually(answered, f"{path} is read")
+    return replies[-1].json()
+
+
 async def made(base, page):
     """The versions, each by what it changed, and how often the person was heard."""
     async with httpx.AsyncClient(base_url=base, timeout=30) as http:
-        versions = (await http.get(f"/api/pages/{page}/versions")).json()["versions"]
-        state = (await http.get(f"/threads/{page}/state")).json()["values"]
+        versions = (await read(http, f"/api/pages/{page}/versions"))["versions"]
+        state = (await read(http, f"/threads/{page}/state"))["values"]
     people = sum(message["type"] == "human" for message in state["messages"])
     return [version["summary"] for version in versions], people
 

@@ -16,7 +16,7 @@ from langgraph.types import interrupt
 from callsheet import storage
 from callsheet.nodes.approval import approval_node, needs_approval
 from callsheet.nodes.node import Node, run_context
-from callsheet.nodes.video.planning import abandon
+from callsheet.nodes.video.planning import cancel_if_open
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
@@ -50,7 +50,7 @@ def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
         new["asks"] = not state.get("decided") and needs_approval(workflow, state, context)
         record = await executions.create(new)
         if state.get("decided") and (name := state.get("execution", "")) not in {"", plan["id"]}:
-            await abandon(executions, name)
+            await cancel_if_open(executions, name)
         runtime.stream_writer({"type": "plan", "executionId": record["id"]})
         if record["status"] == "paused":
             await _hold(executions, record)

@@ -47,7 +47,7 @@ class ScenePlanning(Planning):
         last = next(iter(await executions.newest(1)), None)
         if last and not live.is_over(last):
             # A new message has taken the place of the question that it waited for.
-            last = await abandon(executions, last["id"])
+            last = await cancel_if_open(executions, last["id"])
         return state_block(
             order,
             lines,
@@ -93,11 +93,11 @@ class ScenePlanning(Planning):
         if not (name := state.get("execution")):
             return None
         executions = Executions(await storage.current(), scope.artefact, scope.owner)
-        record = await abandon(executions, name)
+        record = await cancel_if_open(executions, name)
         return Outcome(ok=True, output=plan_output(record)) if record else None
 
 
-async def abandon(executions: Executions, name: str) -> Execution | None:
+async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
     """Cancel an execution that an earlier run left open, and return it; None if there is none."""
     try:
         return await executions.update(

@@ -221,7 +221,7 @@ async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
             await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
     elif not progress.is_settled(record) and not await ref.ctx.worker.runs.active(ref.thread.id):
         # Its run was cancelled as a run, so nobody carries its steps out.
-        record = await change(ref, live.abandon)
+        record = await change(ref, live.cancel_running)
     return record
 
 

@@ -286,8 +286,8 @@ def cancel(record: Execution, now_ms: int) -> Execution:
     return _with_change(changed, "cancelled", "", now_ms)
 
 
-def abandon(record: Execution, now_ms: int) -> Execution:
-    """Return the record of a cancelled execution whose steps in progress nobody carries out any more."""
+def cancel_running(record: Execution, now_ms: int) -> Execution:
+    """Return the record with steps in progress cancelled, too: nobody carries them out any more."""
     steps = [
         cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
         if one["status"] == "in-progress"

@@ -6,6 +6,7 @@ a thread; requests for them wait.
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
@@ -16,7 +17,6 @@ from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet import storage
 from callsheet.server.http import docs, errors, origins
@@ -25,7 +25,7 @@ from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
-from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
+from callsheet.server.http.outage import StartupBarrier, StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
     API_READ,
     MatchedRoute,
@@ -33,15 +33,13 @@ from callsheet.server.http.policy import (
     RoutePolicy,
     RoutePolicyMiddleware,
     RouteTable,
-    find_match,
-    get_policy,
     policy_of,
     with_policy,
 )
 from callsheet.server.operations import tracing
 from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
 from callsheet.server.runtime import graphs_file
-from callsheet.server.settings import Settings, read_settings
+from callsheet.server.settings import Settings, read_settings, unknown_variables
 from callsheet.storage import Storage
 from callsheet.storage.redis import health
 
@@ -104,7 +102,7 @@ def _wrap(app: "Application", settings: Settings) -> None:
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(RateLimitMiddleware, settings=settings)
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(settings))
-    app.add_middleware(StartupBarrier, app=app, table=table)
+    app.add_middleware(StartupBarrier, state=app.state, table=table)
     app.add_middleware(
         StorageOutageMiddleware,
         probe=lambda: getattr(app.state, "probe", None),
@@ -166,24 +164,6 @@ async def show_openapi(request: Request) -> JsonReply:
     return JsonReply(request.app.openapi())
 
 
-class StartupBarrier:
-    """Holds a request until the workflows are loaded, unless its policy lets it pass."""
-
-    def __init__(self, wrapped: ASGIApp, app: FastAPI, table: RouteTable) -> None:
-        self._wrapped = wrapped
-        self._app = app
-        self._table = table
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on once the workflows are loaded."""
-        if scope["type"] in {"http", "websocket"} and not get_policy(scope).before_loading:
-            await asyncio.shield(self._app.state.loading)
-            if find_match(scope) is None:
-                # Its route may have been loaded meanwhile.
-                self._table.resolve(scope)
-        await self._wrapped(scope, receive, send)
-
-
 def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -211,11 +191,14 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
 
 
 async def _log_warnings(opened: Storage) -> list[str]:
-    """Log and return the settings of storage that may lose data."""
-    warnings = [str(each) for each in health.health_warnings(await health.read_health(opened))]
-    for warning in warnings:
+    """Log and return the settings of storage that may lose data, and variables that are no settings."""
+    at_risk = [str(each) for each in health.health_warnings(await health.read_health(opened))]
+    for warning in at_risk:
         _log.warning("%s: %s", opened.origin, warning)
-    return warnings
+    unknown = unknown_variables(os.environ)
+    for warning in unknown:
+        _log.warning("%s", warning)
+    return [*at_risk, *unknown]
 
 
 def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,11 @@ An explicit argument beats the environment, the environment beats `.env` in the 
 beats the default. Each provider reads its own key.
 """
 
+import difflib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,6 +20,13 @@ from callsheet.providers import find_local
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
+_PREFIX: Final = "CALLSHEET_"
+_READ_ELSEWHERE: Final = frozenset({
+    "CALLSHEET_CAMPAIGNS_URL", "CALLSHEET_MAX_CAMPAIGNS", "CALLSHEET_SEARCH_URL", "CALLSHEET_SEARCH_KEY",
+    "CALLSHEET_EMBEDDINGS_URL", "CALLSHEET_EMBEDDINGS_MODEL", "CALLSHEET_EMBEDDINGS_KEY",
+    "CALLSHEET_EMBEDDINGS_TIMEOUT_S",
+})  # fmt: skip
+"""Variables that the parts that need them read."""
 
 
 def _check_entries(shape: str, rule: str) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
@@ -63,7 +71,7 @@ class Settings(BaseSettings):
     """The operator's settings."""
 
     model_config = SettingsConfigDict(
-        frozen=True, env_prefix="CALLSHEET_", env_ignore_empty=True, extra="forbid", populate_by_name=True
+        frozen=True, env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", populate_by_name=True
     )
 
     host: str = "127.0.0.1"
@@ -179,7 +187,20 @@ def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
         ) from None
 
 
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each variable that is named like a setting and is none."""
+    known = {variable_name(field) for field in Settings.model_fields} | _READ_ELSEWHERE
+    ends = [name.removeprefix(_PREFIX) for name in sorted(known) if name.startswith(_PREFIX)]
+    sentences = []
+    for name in sorted(environment.keys() - known):
+        if name.startswith(_PREFIX):
+            similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
+            hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
+            sentences.append(f"{name} is no setting and is ignored{hint}")
+    return sentences
+
+
 def variable_name(field: str) -> str:
     """Return the environment variable of a setting."""
     info = Settings.model_fields.get(field)
-    return str((info and info.validation_alias) or f"CALLSHEET_{field.upper()}")
+    return str((info and info.validation_alias) or f"{_PREFIX}{field.upper()}")

@@ -41,7 +41,7 @@ APPROVAL: dict[str, Any] = {"decisions": [{"type": "approve"}], "provider": "off
 @pytest.fixture
 async def at(valkey_url: str) -> AsyncIterator[Live]:
     async with running(valkey_url, heartbeat_s=0.1) as app, live(app) as one:
-        await one.http.get("/openapi.json")
+        await one.http.get("/info")
         yield one
 
 
@@ -136,7 +136,7 @@ async def test_custom_events_of_any_shape_are_streamed_or_left_out(valkey_url: s
 
 async def test_a_stream_ends_with_its_revoked_key(valkey_url: str) -> None:
     async with running(valkey_url, auth=("keys",), heartbeat_s=0.1) as app, live(app) as at:
-        await at.http.get("/openapi.json")
+        await at.http.get("/info")
         storage = app.state.context.storage
         headers = bearer(await key(storage, "ana"))
         await at.http.post("/api/ai/generate", json={**GENERATE, "conversationId": "t"}, headers=headers)

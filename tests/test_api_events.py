@@ -161,7 +161,7 @@ async def test_a_stream_is_cut_and_resumed_while_its_run_goes_on_elsewhere(valke
             assert reply.headers["Content-Location"] == "/api/conversations/ad-1/events"
             assert await anext(events) is None, "a heartbeat: nothing executes the run"
         busy = await stack.enter_async_context(live(await stack.enter_async_context(running(valkey_url))))
-        assert (await busy.http.get("/openapi.json")).status_code == 200
+        assert (await busy.http.get("/info")).status_code == 200
         told: list[Told] = []
         while not told or told[-1].name != "result":
             last = told[-1].id if told else None
@@ -271,7 +271,7 @@ async def test_an_id_that_is_none_of_the_request_starts_nothing(
 async def test_a_conversation_is_streamed_to_its_owner_alone(valkey_url: str) -> None:
     """X10, C-R9: an id of another owner's event opens nothing."""
     async with running(valkey_url, auth=("keys",)) as app, live(app) as at:
-        await at.http.get("/openapi.json")
+        await at.http.get("/info")
         storage = app.state.context.storage
         ana, bob = [{"X-Api-Key": await key(storage, name)} for name in ("ana", "bob")]
         body = {**GENERATE, "conversationId": "talk-1"}

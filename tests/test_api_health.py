@@ -193,6 +193,7 @@ async def test_who_opens_the_address_of_the_server_sees_the_documentation(client
     assert (reply.status_code, reply.url.path) == (200, "/docs")
 
 
+@pytest.mark.slow
 async def test_the_documentation_has_a_section_for_everything(client: httpx.AsyncClient) -> None:
     """Each is said in a few words, without the numbers of our requirements."""
     spec = (await client.get("/openapi.json")).json()
@@ -210,6 +211,7 @@ async def test_the_documentation_has_a_section_for_everything(client: httpx.Asyn
     assert "<td><code>brief</code></td><td>string or object, required</td>" in page
 
 
+@pytest.mark.slow
 async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) -> None:
     """Every operation is on the page, and the page loads nothing."""
     reply = await client.get("/docs")

@@ -294,6 +294,14 @@ async def test_the_student_is_noted_by_hand(teacher: Teacher) -> None:
         assert reply.status_code == 422
 
 
+async def test_a_fault_in_a_list_is_named_as_it_was_sent(teacher: Teacher) -> None:
+    """A81: no name of a type that nobody sent."""
+    for wrong, place in ((None, "selectedFacts.0"), ({"id": []}, "selectedFacts.0.id")):
+        reply = await teacher.post(TOOLS, messages=[], selectedFacts=[wrong])
+        assert f"'{place}'" in reply.json()["error"]
+        assert {*reply.json()["details"]["fields"]} <= {"selectedFacts.0", place}
+
+
 async def test_a_truth_value_is_no_number_of_a_fact(teacher: Teacher) -> None:
     """B33, B52: true is not fact 1."""
     await teacher.says(TEXT)

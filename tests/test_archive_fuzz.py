@@ -79,6 +79,7 @@ async def files(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
     return made
 
 
+@pytest.mark.slow
 async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClient) -> None:
     """No internal error, nothing half written, and no list is broken for everybody."""
     chances, made, accepted = random.Random(1), await files(client), 0

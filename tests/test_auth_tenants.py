@@ -332,6 +332,7 @@ async def test_making_what_another_has_gives_nothing_of_it(house: House) -> None
     assert await seen_by_alice(house) == before
 
 
+@pytest.mark.slow
 async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -> None:
     """Its stream, which never ends, tells others nothing: not even that there is something."""
     for owner in ("alice", "bob"):

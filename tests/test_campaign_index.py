@@ -26,7 +26,7 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["embedded", "postgresql"])
+@pytest.fixture(params=["embedded", pytest.param("postgresql", marks=pytest.mark.slow)])
 async def index_of(
     request: pytest.FixtureRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[[str], Awaitable[CampaignIndex]]]:

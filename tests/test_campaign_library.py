@@ -72,6 +72,7 @@ async def test_an_owner_without_campaigns_searches_the_sample_library(storage, f
     assert await (await library(storage, "ana")).count() == total
 
 
+@pytest.mark.slow
 async def test_the_sample_library_cannot_be_changed():
     sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY), OfflineEmbeddings())
     assert ids(await sample.full_text("cash back", ALL)) == ["birch-cash"]
@@ -91,6 +92,7 @@ def test_the_vectors_of_the_sample_library_are_ready_made():
     assert set(ready) == set(texts), "run: python -m callsheet.storage.campaigns.sample_vectors"
 
 
+@pytest.mark.slow
 async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path):
     file = tmp_path / "vectors.npz"
     assert sample_vectors.read(file) == {}
@@ -122,6 +124,7 @@ async def test_every_process_sees_what_any_of_them_stored(storage, other):
     ]
 
 
+@pytest.mark.slow
 async def test_two_processes_that_write_at_once_lose_nothing(storage, other):
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
 
@@ -252,6 +255,7 @@ async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_pa
     assert records.readings == 2
 
 
+@pytest.mark.slow
 async def test_many_deletions_begin_a_new_generation(storage, other):
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put([campaign(f"c{i}") for i in range(10_100)])
@@ -262,6 +266,7 @@ async def test_many_deletions_begin_a_new_generation(storage, other):
         assert (await index.count(), len(ids(await index.filter(ALL, limit=100)))) == (50, 50)
 
 
+@pytest.mark.slow
 async def test_a_library_has_a_limit(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
     mine = await own_library(storage, "ana")
@@ -334,6 +339,7 @@ async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypa
         assert list(tmp_path.glob("callsheet-campaigns-*/*/*/rows.sqlite"))
 
 
+@pytest.mark.slow
 async def test_a_process_keeps_few_libraries_open(storage, folder):
     for i in range(40):
         await (await own_library(storage, f"owner-{i}")).put(LIBRARY[:1])

@@ -55,6 +55,7 @@ async def test_processes_that_open_a_new_database_at_once_share_it(url, valkey_u
         assert await opened.redis.exists(*keys.library("ana")) == 0
 
 
+@pytest.mark.slow
 async def test_a_library_has_a_limit_and_a_refused_import_leaves_nothing(database, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
     mine = await own_library(database, "ana")

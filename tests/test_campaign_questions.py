@@ -170,7 +170,7 @@ async def test_no_hit_is_an_answer(http: httpx.AsyncClient):
     assert (told["response"], told["campaigns"], told["total"]) == ("No campaign matches.", [], 0)
 
 
-ODD = ["AND OR NOT", '"', "(((", "a:b^2~3", "x" * 10_000, "*", "' OR 1=1 --", "12345", "\\"]
+ODD = ["AND OR NOT", '"', "(((", "a:b^2~3", "x" * 2_000, "*", "' OR 1=1 --", "12345", "\\"]
 
 
 @pytest.mark.parametrize("query", ODD, ids=range(len(ODD)))

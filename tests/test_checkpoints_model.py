@@ -204,6 +204,7 @@ def _compare(url: str, examples: int, phases: Sequence[Phase]) -> None:
         every_read_is_the_same()
 
 
+@pytest.mark.slow
 def test_every_read_answers_as_the_in_memory_saver_does(valkey_url):
     """X3: two savers on one server, in any order of puts, forks, edits, removals, prunes and copies."""
     # A failure is told as it was found: making it smaller takes minutes, and the long form does it.

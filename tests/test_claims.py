@@ -170,6 +170,7 @@ def test_numbers_outside_english_may_be_words(sentence, fact, language, expected
     assert claims(sentence, fact, language=language) == expected
 
 
+@pytest.mark.slow
 def test_many_and_long_numbers_and_names_are_compared_in_a_moment():
     """X7: a passage may be as long as a material."""
     figures_ = " ".join(str(at) for at in range(1000, 4000))

@@ -184,6 +184,13 @@ def test_a_wrong_setting_is_told_before_anything_else(here: Command, monkeypatch
     assert "CALLSHEET_PORT" in done.err
 
 
+def test_a_misspelt_setting_is_told(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_LOG_LEVL", "debug")
+    code, found = examined(here)
+    assert (code, found["Settings"]["status"]) == (0, "warn")
+    assert "is it CALLSHEET_LOG_LEVEL?" in found["Settings"]["message"]
+
+
 def test_a_wrong_setting_of_a_model_is_found_before_it_is_asked(
     here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

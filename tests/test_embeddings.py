@@ -47,6 +47,7 @@ async def test_texts_of_one_meaning_are_near_without_a_service():
     assert products[3, 3] == products[4, 4] == 0
 
 
+@pytest.mark.slow
 async def test_a_small_library_has_both_models_and_a_large_one_the_fast_one():
     words = OfflineEmbeddings()
     both = words.suited_to(300)
@@ -63,6 +64,7 @@ async def test_a_small_library_has_both_models_and_a_large_one_the_fast_one():
     )
 
 
+@pytest.mark.slow
 async def test_a_library_that_grows_is_embedded_with_the_fast_model(storage):
     mine = await own_library(storage, "ana")
     await mine.put(LIBRARY)

@@ -72,6 +72,7 @@ def test_what_the_source_does_not_say_is_not_found(quote):
 
 @settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.data())
+@pytest.mark.slow
 def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))

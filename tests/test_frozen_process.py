@@ -72,6 +72,7 @@ async def frozen(here: Desk, orders: list[Order], file: Path, pid: int, *, succe
     return at_s
 
 
+@pytest.mark.slow
 async def test_a_process_that_was_stopped_for_longer_than_its_leases_repeats_no_step_of_another(
     here: Desk, warm: Warm, valkey_url: str, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ async def test_a_process_that_was_stopped_for_longer_than_its_leases_repeats_no_
         kill(first, second)
 
 
+@pytest.mark.slow
 async def test_a_process_that_stood_still_goes_on_with_the_runs_that_nobody_has_taken_over(
     here: Desk, warm: Warm, valkey_url: str, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ async def test_an_emptied_redis_is_noticed_by_every_server(
         assert (await health(http))[1]["status"] == "ok"
 
 
+@pytest.mark.slow
 async def test_an_ad_of_which_a_part_was_evicted_is_no_internal_error(
     server: Server, redis: Redis, http: httpx.AsyncClient
 ) -> None:

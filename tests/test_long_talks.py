@@ -15,6 +15,7 @@ async def sent(request: pytest.FixtureRequest, opened: Storage, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("sent", [*TALKS], indirect=True)
+@pytest.mark.slow
 async def test_eighteen_turns_keep_the_brief_and_most_of_the_prefix(sent: Sent):
     """A65-A67: facts of turn 1 in turn 18, two changes of the prefix at most, 70 % of turns 2-10 cached."""
     assert len(sent.turns) == TURNS

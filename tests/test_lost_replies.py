@@ -90,6 +90,7 @@ async def test_streams_tell_everything_once(http: httpx.AsyncClient, proxy: Prox
     await at_once(proxy, one)
 
 
+@pytest.mark.slow
 async def test_runs_have_their_turn_and_each_its_effect(http: httpx.AsyncClient, proxy: Proxy) -> None:
     async def one() -> None:
         thread = await threaded(http)
@@ -119,6 +120,7 @@ async def test_runs_are_cancelled_and_threads_copied_and_deleted(
     await at_once(proxy, one)
 
 
+@pytest.mark.slow
 async def test_an_ad_has_the_versions_that_were_asked_for(http: httpx.AsyncClient, proxy: Proxy) -> None:
     """A29: v1 and v2, and no other; what was said is in the conversation once."""
 

@@ -132,6 +132,7 @@ def test_materials_that_are_too_long_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize("characters", [4_500, 90_001, 200_000])
+@pytest.mark.slow
 async def test_a_pasted_chapter_is_taken_over_rest(teacher: Teacher, characters: int) -> None:
     """B24: the offline model names the stored text, too, and the requests around it are no facts."""
     around = ("My student is 8 and loves chess.\n\n", "\n\nMake it two minutes.")
@@ -143,6 +144,7 @@ async def test_a_pasted_chapter_is_taken_over_rest(teacher: Teacher, characters:
     assert "no other facts" in (await teacher.says("more about chess"))["message"]
 
 
+@pytest.mark.slow
 async def test_a_model_is_never_shown_a_long_text_whole(opened: Storage, lesson_model: LessonModel) -> None:
     """B24, B42: however long the message may be."""
     chat = Chat(opened, OPENAI)

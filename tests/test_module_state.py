@@ -1,7 +1,7 @@
 """No module keeps state: what changes is passed, or lies in a place that is listed here with its reason."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.syntax import ROOT, parsed, statements
@@ -52,12 +52,10 @@ def called(value: ast.expr) -> str:
             return ""
 
 
-def local_names(function: ast.AST) -> set[str]:
-    """The names that a function binds itself."""
-    stored = {
-        one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-    }
-    return stored | {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+def local_names(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that a function of these nodes binds itself."""
+    stored = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return stored | {one.arg for one in nodes if isinstance(one, ast.arg)}
 
 
 def changed(file: Path) -> set[str]:
@@ -65,10 +63,9 @@ def changed(file: Path) -> set[str]:
     found = set()
     for function in ast.walk(parsed(file)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            own = local_names(function)
-            found |= {
-                name for name in map(target, ast.walk(function)) if name and name.split(".")[0] not in own
-            }
+            nodes = [*ast.walk(function)]
+            own = local_names(nodes)
+            found |= {name for name in map(target, nodes) if name and name.split(".")[0] not in own}
     return found
 
 

@@ -122,6 +122,7 @@ def cost_s(pattern: re.Pattern[Any], form: tuple[str, str], size: int) -> float:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_no_pattern_takes_long_for_a_text_of_any_form() -> None:
     """Most forms of the offline model read `MAX_CHARS` characters at most."""
     known = patterns()
@@ -187,6 +188,7 @@ async def longest_ok_s(http: httpx.AsyncClient, until: "asyncio.Task[Any]") -> f
     return longest_s
 
 
+@pytest.mark.slow
 async def test_a_hostile_request_delays_nobody_elses(http: httpx.AsyncClient) -> None:
     material = {"messages": user(lesson("photosynthesis").text), "provider": "offline"}
     session = (await http.post(TOOLS, json=material)).headers["X-Session-Id"]

@@ -80,6 +80,7 @@ def url(valkey_url: str) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.slow
 async def test_no_body_on_any_post_route_is_an_internal_error(http: httpx.AsyncClient) -> None:
     spec: Any = (await http.get("/openapi.json")).json()
     assert (await http.post("/api/ai/generate", json={**GENERATE, "adId": "known"})).status_code == 200

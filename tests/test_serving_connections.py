@@ -191,6 +191,7 @@ async def test_headers_that_never_end_close_their_connection(hurried: str) -> No
             assert [await caller.rest() for caller in callers] == [b""] * len(callers)
 
 
+@pytest.mark.slow
 async def test_a_request_and_an_idle_connection_may_last_longer_than_headers(hurried: str) -> None:
     async with calling(hurried) as caller:
         for _ in range(2):

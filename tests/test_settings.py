@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.providers.settings import VendorSettings
-from callsheet.server.settings import Settings, read_settings, variable_name
+from callsheet.server.settings import Settings, read_settings, unknown_variables, variable_name
 from callsheet.state.errors import Invalid
 
 ROOT = Path(__file__).parent.parent
@@ -134,6 +134,15 @@ def test_the_example_names_every_variable_the_program_reads_and_no_other() -> No
     read_by_settings = {variable_name(name) for name in Settings.model_fields}
     assert read_by_settings <= shown
     assert shown == read_by_settings | _named_in_code()
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() -> None:
+    known = {name: "x" for name in _named_in_code() if name.startswith("CALLSHEET_")}
+    assert unknown_variables(known | {"REDIS_UR": "x", "PATH": "x"}) == []
+    assert unknown_variables({"CALLSHEET_PROT": "3000", "CALLSHEET_Q": ""}) == [
+        "CALLSHEET_PROT is no setting and is ignored; is it CALLSHEET_PORT?",
+        "CALLSHEET_Q is no setting and is ignored",
+    ]
 
 
 def test_the_example_shows_the_defaults() -> None:

@@ -193,6 +193,7 @@ async def test_a_model_asks_a_person_sends_and_the_page_shows(client: httpx.Asyn
     assert f'src="{ready["src"]}"' in linked
 
 
+@pytest.mark.slow
 async def test_no_polyglot_comes_through_the_door(client: httpx.AsyncClient, storage: Storage):
     """C58: whatever it is called, by either way in; and nothing of it is kept."""
     bakery = PageDouble(storage)

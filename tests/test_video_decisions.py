@@ -1,11 +1,14 @@
 """What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from tests.chat_double import Fail
 from tests.video_double import Video, edit, status_is
 
+CHANGE_OF = {"retry": "retried", "rerun": "repeated"}
 UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
 DELETION = {"tool": "deleteScene", "scenes": ["scene-1", "scene-2"]}
 
@@ -76,6 +79,7 @@ async def test_a_paused_plan_that_is_cancelled_does_no_more(video: Video):
     assert "second" not in video.director.prompts
 
 
+@pytest.mark.slow
 async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: Video):
     """D-R15: a step that has begun ends, and nothing else begins."""
     for number in range(6):
@@ -146,6 +150,7 @@ async def test_steps_of_a_cancelled_plan_are_retried(video: Video):
     assert await video.revisions() == {**UNTOUCHED, "scene-1": 3, "scene-2": 2}
 
 
+@pytest.mark.slow
 async def test_an_execution_is_paused_before_its_first_step(video: Video):
     """D-R5: the start's reply is early enough; a plan that waits for approval has nothing to pause."""
     for number in range(6):
@@ -312,6 +317,7 @@ async def test_a_plan_that_runs_is_not_undone_by_half(video: Video):
     assert (await video.ended(undone["executionId"]))["counts"] == {"completed": 2}
 
 
+@pytest.mark.slow
 async def test_an_approval_may_follow_the_start_at_once(video: Video):
     """D-R5: the reply that shows the plan comes when the question can be answered."""
     for number in range(8):
@@ -321,25 +327,74 @@ async def test_an_approval_may_follow_the_start_at_once(video: Video):
         assert (await video.ended(name))["success"]
 
 
-async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(video: Video):
-    """D-R15: LangGraph's route ends the run; the execution's own ends what the run was at."""
+async def running_step(video: Video) -> tuple[str, str]:
+    """Start two edits of a scene, and return the ids of execution and run while the first is carried out."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
     await video.until(name, status_is("s1", "in-progress"))
-    [run] = [
-        one["run_id"]
-        for one in (await video.http.get(f"/threads/{video.thread}/runs")).json()
-        if one["status"] == "running"
-    ]
-    await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params={"wait": "true"})
+    runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
+    [run] = [one["run_id"] for one in runs if one["status"] == "running"]
+    return name, run
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(video: Video, action: str):
+    """D-R15: LangGraph's route ends the run, and nobody else would end what the run was at."""
+    name, run = await running_step(video)
+    following = asyncio.create_task(video.http.get(f"/api/execution-progress/{name}"))
+    options = {"wait": "true", "action": action}
+    await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params=options)
     await video.idle()
-    shown = await video.call("POST", f"/api/executions/{name}/cancel")
+    shown = await video.execution(name)
     assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    stream = await video.http.get(f"/api/execution-progress/{name}")
-    assert "execution-complete" in stream.text
+    assert "execution-complete" in (await asyncio.wait_for(following, 20)).text
+    await video.call("POST", "/api/projects/launch/undo", 409)
     video.director.release()
     await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
     await video.until(name, status_is("s1", "completed"))
+
+
+@pytest.mark.parametrize("change", ["pause", "resume"])
+async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: Video, change: str):
+    """D43: a request that nobody would carry out is refused."""
+    name, run = await running_step(video)
+    await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params={"wait": "true"})
+    await video.idle()
+    refused = await video.call("POST", f"/api/executions/{name}/{change}", 409)
+    assert "is cancelled" in refused["error"]
+
+
+async def test_a_plan_outlives_the_record_of_the_run_that_asked(video: Video):
+    """D-R5: its question still waits."""
+    name = await asked(video, edit("scene-1"))
+    [run] = (await video.http.get(f"/threads/{video.thread}/runs")).json()
+    await video.http.delete(f"/threads/{video.thread}/runs/{run['run_id']}")
+    assert (await video.execution(name))["status"] == "planned"
+    approval = {"decisions": [{"type": "approve"}]}
+    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
+    assert (await video.ended(name))["success"]
+
+
+@pytest.mark.parametrize("verb", ["retry", "rerun"])
+async def test_a_step_that_two_people_want_again_is_done_again_once(video: Video, verb: str):
+    """D50: their runs wait for another one meanwhile."""
+    if verb == "retry":
+        video.director.patch = lambda _: Fail(400, "no")
+    name = await edited(video, 1)
+    video.director.patch = lambda _: {"background": "#123456"}
+    before = (await video.revisions())["scene-1"]
+    video.director.hold("slow")
+    slow = await video.start("x", edit("scene-2", prompt="slow"))
+    for _ in range(3):
+        await video.call("POST", f"/api/executions/{name}/steps/s1/{verb}")
+    video.director.release()
+    await video.ended(slow)
+    shown = await video.execution(name)
+    assert (shown["status"], [one["kind"] for one in shown["changes"]]) == ("completed", [CHANGE_OF[verb]])
+    assert (await video.revisions())["scene-1"] == before + 1
+    runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
+    assert {one["status"] for one in runs} == {"success"}
+    assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "idle"
 
 
 async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(video: Video):

@@ -6,21 +6,25 @@ from collections.abc import Awaitable, Callable
 
 PATIENCE_S = 10.0
 _PAUSE_S = 0.005
+_MAX_PAUSE_S = 0.05
+"""The pause between two looks grows: what takes long is not asked for two hundred times a second."""
 
 
 def until(condition: Callable[[], object], what: str, *, patience_s: float = PATIENCE_S) -> None:
     """Return once `condition` holds; fail, saying that `what` did not happen, if that takes too long."""
-    deadline = time.monotonic() + patience_s
+    deadline, pause_s = time.monotonic() + patience_s, _PAUSE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(_MAX_PAUSE_S, 1.5 * pause_s)
 
 
 async def eventually(
     condition: Callable[[], Awaitable[object]], what: str, *, patience_s: float = PATIENCE_S
 ) -> None:
     """As `until`, without blocking the event loop."""
-    deadline = time.monotonic() + patience_s
+    deadline, pause_s = time.monotonic() + patience_s, _PAUSE_S
     while not await condition():
         assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(pause_s)
+        pause_s = min(_MAX_PAUSE_S, 1.5 * pause_s)

@@ -53,13 +53,13 @@ def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
             await cancel_if_open(executions, name)
         runtime.stream_writer({"type": "plan", "executionId": record["id"]})
         if record["status"] == "paused":
-            await _hold(executions, record)
+            await _hold(executions, record, scope.run)
         if record["status"] != "planned" or state.get("decided"):
             # The executor ends the turn of a cancelled one: it starts nothing, and answers the model's call.
             return {}
         answer: dict[str, Any] = await ask(state, runtime=runtime)
         if "plan" in answer:
-            await executions.update(record["id"], partial(_answer, answer["plan"]))
+            await executions.update(record["id"], partial(_answer, answer["plan"], scope.run))
         return answer
 
     return approval
@@ -98,21 +98,24 @@ def digest(plan: Plan) -> str:
     return hashlib.sha256(canonical_json(plan["steps"]).encode(errors="backslashreplace")).hexdigest()
 
 
-def _answer(plan: Plan | None, record: Execution, now_ms: int) -> Execution:
+def _answer(plan: Plan | None, run: str, record: Execution, now_ms: int) -> Execution:
     """Return the record after the person's answer; None is a rejected plan. What is cancelled stays so."""
     if live.is_over(record):
         return record
     if plan is None:
         return live.cancel(record, now_ms)
-    return {**record, "asks": False, "approved": digest(plan), "steps": live.live_steps(plan["steps"])}
+    changed = live.assign(record, run)
+    return {**changed, "asks": False, "approved": digest(plan), "steps": live.live_steps(plan["steps"])}
 
 
-async def _hold(executions: Executions, record: Execution) -> None:
+async def _hold(executions: Executions, record: Execution, run: str) -> None:
     """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
     change = live.resume if _wants_to_go_on(record) else live.cancel
-    await executions.update(
-        record["id"], lambda held, now_ms: held if live.is_over(held) else change(held, now_ms)
-    )
+
+    def with_answer(held: Execution, now_ms: int) -> Execution:
+        return held if live.is_over(held) else live.assign(change(held, now_ms), run)
+
+    await executions.update(record["id"], with_answer)
 
 
 def _wants_to_go_on(record: Execution) -> bool:

@@ -65,13 +65,16 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
 
 
 def _take_over(scope: Scope, again: Repetition | None, record: Execution, now_ms: int) -> Execution:
-    """Return the record as this task takes it over, with the steps that a person wants again."""
+    """Return the record as this task takes it over, with the step that a person wants again.
+
+    It is returned as it is if that step was done again since: the same was asked for twice.
+    """
     if again and record["task"] != scope.task:
-        for name in again["retry"]:
-            record = live.retry_step(record, name, now_ms)
-        for name in again["repeat"]:
-            record = live.repeat_step(record, name, now_ms)
-    return live.begin(record, scope.task, scope.epoch, now_ms)
+        if live.find(record, again["step"])["generation"] != again["generation"]:
+            return record
+        do_again = live.repeat_step if again["completed"] else live.retry_step
+        record = do_again(record, again["step"], now_ms)
+    return live.assign(live.begin(record, scope.task, scope.epoch, now_ms), scope.run)
 
 
 def _merge(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -133,7 +133,7 @@ def error_body(error: Exception, logged_as: str = "") -> tuple[int, dict[str, An
     An unexpected one is logged under the id in the body, unless it was logged as `logged_as`.
     """
     if isinstance(error, ValidationError | RequestValidationError):
-        return _validation_error_body(error.errors())
+        return _validation_error_body(error.errors(), getattr(error, "body", None))
     for kind, status, name in STATUSES:
         if isinstance(error, kind):
             return status, _callsheet_error_body(error, name)
@@ -228,8 +228,12 @@ def _callsheet_error_body(error: CallsheetError, name: str) -> dict[str, Any]:
     return content
 
 
-def _validation_error_body(faults: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, Any]]:
-    """Return status and body of a validation error: 422 if all faults are wrong types, else 400."""
+def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) -> tuple[int, dict[str, Any]]:
+    """Return status and body of a validation error: 422 if all faults are wrong types, else 400.
+
+    `body` is the request's, where it is known.
+    """
+    faults = [{**fault, "loc": _sent_path(fault, body)} for fault in faults]
     if faults and faults[0]["type"] == _NO_JSON:
         return 400, {
             "error": _fault_message(faults[0]),
@@ -265,6 +269,23 @@ def _fault_message(fault: Mapping[str, Any]) -> str:
         # Our own message; pydantic adds a prefix.
         return f"{place}: {message.removeprefix('Value error, ')}"
     return f"{place}: {message[0].lower()}{message[1:]}"
+
+
+def _sent_path(fault: Mapping[str, Any], body: object) -> list[str | int]:
+    """Return the place of a fault without the names of pydantic's types, which nobody has sent."""
+    loc: Sequence[str | int] = fault["loc"]
+    if not isinstance(body, dict) or loc[0] != "body":
+        return [*loc]
+    path, value = list[str | int](loc[:1]), cast("Any", body)
+    for place, part in enumerate(loc[1:], 2):
+        if isinstance(value, dict) and (part in value or (place == len(loc) and fault["type"] == "missing")):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part] if part < len(value) else None
+        else:
+            continue
+        path.append(part)
+    return path
 
 
 def _field_path(loc: Sequence[str | int]) -> str:

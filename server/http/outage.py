@@ -1,18 +1,41 @@
-"""503 for every request while storage does not answer, instead of a long wait."""
+"""Requests while the server cannot answer: it still loads its workflows, or storage is away.
+
+The first wait for the workflows; the others get 503 instead of a long wait.
+"""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
-from callsheet.server.http.policy import OnOutage, get_policy
+from callsheet.server.http.policy import OnOutage, RouteTable, find_match, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
 from callsheet.storage.redis.connection import Storage
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
+
+
+class StartupBarrier:
+    """Holds a request until the workflows are loaded, unless its policy lets it pass."""
+
+    def __init__(self, app: ASGIApp, state: State, table: RouteTable) -> None:
+        """`state.loading` is the loading of the workflows."""
+        self._app = app
+        self._state = state
+        self._table = table
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on once the workflows are loaded."""
+        if scope["type"] in {"http", "websocket"} and not get_policy(scope).before_loading:
+            await asyncio.shield(self._state.loading)
+            if find_match(scope) is None:
+                # Its route may have been loaded meanwhile.
+                self._table.resolve(scope)
+        await self._app(scope, receive, send)
 
 
 class StorageProbe:

@@ -24,7 +24,7 @@ from callsheet.server.http.auth import Authenticator
 from callsheet.server.operations import tracing
 from callsheet.server.runtime import tool_policy
 from callsheet.server.runtime.graphs_file import read_graphs_file
-from callsheet.server.settings import Settings
+from callsheet.server.settings import Settings, unknown_variables
 from callsheet.state.errors import CallsheetError, Conflict
 from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
@@ -59,6 +59,7 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
     findings = [
         _check_python(),
         *_check_packages(),
+        *_check_variables(environment),
         *(await _check_settings(settings)),
         *_check_models(environment),
     ]
@@ -98,6 +99,11 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+    for sentence in unknown_variables(environment):
+        yield Finding("Settings", "warn", sentence, "Correct it; .env.example lists all.")
 
 
 async def _check_settings(settings: Settings) -> list[Finding]:

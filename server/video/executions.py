@@ -24,9 +24,10 @@ from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Plan
-from callsheet.state.video import live, plan, progress
+from callsheet.state.video import live, plan
 from callsheet.state.video.live import Execution, Update
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
+from callsheet.state.video.workflow import Repetition
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import Created, RunRequest
@@ -132,6 +133,8 @@ async def require_no_question(worker: Worker, thread: Thread) -> None:
 
 async def change(ref: ExecutionRef, update: Update) -> Execution:
     """Apply a change to an execution that runs or is paused."""
+    # Reading it ends one that nobody carries out any more.
+    await ref.executions.get(ref.id)
     return await ref.executions.update(ref.id, update)
 
 
@@ -176,17 +179,20 @@ def _free_id(known: set[str]) -> str:
 
 
 async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat: str = "") -> Execution:
-    """Do a failed or a completed step again: in the running execution, or in a new run if it has ended."""
+    """Do a failed or a completed step again: in the running execution, or in a new run if it has ended.
+
+    Two people who ask for the same get it once.
+    """
     record = await ref.executions.get(ref.id)
     repeated = partial(_again, retry, repeat)
     if not live.is_over(record):
         return await change(ref, repeated)
     await require_no_question(ref.ctx.worker, ref.thread)
     wanted = repeated(record, record["ended_ms"])
-    step = live.find(record, retry or repeat)["step"]
-    again = {"retry": [retry] if retry else [], "repeat": [repeat] if repeat else []}
-    resumed = Plan(id=record["id"], steps=[one["step"] for one in wanted["steps"]])
-    text = f"{'Retry' if retry else 'Repeat'}: {step['display']}"
+    one = live.find(record, retry or repeat)
+    again = Repetition(step=retry or repeat, completed=bool(repeat), generation=one["generation"])
+    resumed = Plan(id=record["id"], steps=[each["step"] for each in wanted["steps"]])
+    text = f"{'Retry' if retry else 'Repeat'}: {one['step']['display']}"
     await queue_run(ref.ctx, service.decided_run(caller, ref.thread, resumed, text, again))
     return wanted
 
@@ -219,9 +225,6 @@ async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
         # Where another answer was faster, its run finds the cancelled record.
         with suppress(Conflict):
             await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
-    elif not progress.is_settled(record) and not await ref.ctx.worker.runs.active(ref.thread.id):
-        # Its run was cancelled as a run, so nobody carries its steps out.
-        record = await change(ref, live.cancel_running)
     return record
 
 

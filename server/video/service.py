@@ -20,6 +20,7 @@ from callsheet.server.video.bodies import ExecutionCreate
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import project
+from callsheet.state.video.workflow import Repetition
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
@@ -53,11 +54,11 @@ def decided_run(
     thread: Thread,
     plan: Plan,
     text: str,
-    again: Mapping[str, Sequence[str]] | None = None,
+    again: Repetition | None = None,
 ) -> RunRequest:
     """Return the run of a plan that a person decided; no model is asked. `text` tells it in the conversation.
 
-    `again` names steps of an ended execution that are done again.
+    `again` names a step of an ended execution that is done again.
     """
     message = {"role": "user", "content": text, "id": uuid.uuid4().hex}
     graph_input = {

@@ -75,6 +75,8 @@ class Execution(TypedDict):
     task: str
     """LangGraph's task that executes it."""
     epoch: int
+    executed_by: NotRequired[str]
+    """Id of the run that executes it, or did last; absent, that of `run`."""
     estimated_s: float
     created_ms: int
     started_ms: int
@@ -130,6 +132,11 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     started = record["started_ms"] or now_ms
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
     return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
+
+
+def assign(record: Execution, run: str) -> Execution:
+    """Return the record as executed by a run."""
+    return _with(record, executed_by=run)
 
 
 def startable(record: Execution) -> list[LiveStep]:
@@ -286,15 +293,16 @@ def cancel(record: Execution, now_ms: int) -> Execution:
     return _with_change(changed, "cancelled", "", now_ms)
 
 
-def cancel_running(record: Execution, now_ms: int) -> Execution:
-    """Return the record with steps in progress cancelled, too: nobody carries them out any more."""
+def abandon(record: Execution, now_ms: int) -> Execution:
+    """Return the record with all that is open cancelled: nobody carries it out any more."""
+    cancelled = record if is_over(record) else cancel(record, now_ms)
     steps = [
         cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
         if one["status"] == "in-progress"
         else one
-        for one in record["steps"]
+        for one in cancelled["steps"]
     ]
-    return _with(record, steps=steps)
+    return _with(cancelled, steps=steps)
 
 
 # What others read.

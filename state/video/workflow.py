@@ -8,12 +8,14 @@ from callsheet.state.workflow import Workflow
 
 
 class Repetition(TypedDict):
-    """A person's request to do steps of an ended execution again."""
+    """A person's request to do a step of an ended execution again."""
 
-    retry: list[str]
-    """Ids of failed steps."""
-    repeat: list[str]
-    """Ids of completed steps."""
+    step: str
+    """Its id."""
+    completed: bool
+    """True if it is completed and repeated, False if it failed and is retried."""
+    generation: int
+    """That of the step when the person asked; with another one it was done again since."""
 
 
 class VideoState(Workflow):
@@ -28,6 +30,6 @@ class VideoState(Workflow):
     replans: NotRequired[int]
     """Plans of this turn that could not be carried out."""
     again: NotRequired[Repetition | None]
-    """Steps to do again; None once they are."""
+    """Step to do again; None once it is."""
     decision: NotRequired[str]
     """Id of the message by which a person decided a plan without a model."""

@@ -7,11 +7,19 @@ from typing import Any, Final
 
 from callsheet.state import owners
 from callsheet.state.errors import Missing
-from callsheet.state.video.live import Execution, Update, is_over
-from callsheet.state.video.progress import COMPLETE, Event, complete_event, events_between, plan_event
+from callsheet.state.video.live import Execution, Update, abandon, is_over
+from callsheet.state.video.progress import (
+    COMPLETE,
+    Event,
+    complete_event,
+    events_between,
+    is_settled,
+    plan_event,
+)
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.runs.records import OPEN_STATUSES
 
 KIND: Final = "video"
 MAX_EVENTS: Final = 5_000
@@ -34,6 +42,10 @@ end
 if ARGV[6] == '' then redis.call('PERSIST', KEYS[2]) else redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 return 1
 """)
+
+
+_GOES_ON: Final = frozenset({*OPEN_STATUSES, "success"})
+"""Statuses of a run whose execution goes on: now, or with the answer to its question."""
 
 
 class Executions:
@@ -66,11 +78,30 @@ class Executions:
                 return changed
 
     async def get(self, execution_id: str) -> Execution:
-        """Return a record; raise `Missing` if there is none."""
+        """Return a record; raise `Missing` if there is none.
+
+        What is open of one whose run was cancelled or has failed is cancelled first: nobody else ends it.
+        """
         _, held, _ = await self._read(execution_id)
         if held is None:
             raise missing_execution(execution_id)
-        return held
+        if is_settled(held) or not await self._is_abandoned(held):
+            return held
+        executor = _executor(held)
+        return await self.update(
+            execution_id, lambda now, ms: abandon(now, ms) if _executor(now) == executor else now
+        )
+
+    async def _is_abandoned(self, record: Execution) -> bool:
+        """Return True if the run that executes the record has ended, but neither it nor a question of it."""
+        thread, run = record["thread"], _executor(record)
+        status: bytes | None = await self._redis.hget(keys.run(thread, run), "status")
+        if status is not None:
+            return status.decode() not in _GOES_ON
+        # A run that was rolled back has no record; a plan that waits for an answer outlives that of its run.
+        return record["status"] == "running" and not await self._redis.hexists(
+            keys.run_keys(thread).thread, "active"
+        )
 
     async def newest(self, limit: int) -> list[Execution]:
         """Return the newest executions of the project, newest first."""
@@ -120,6 +151,10 @@ class Executions:
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:
         return keys.execution_keys(KIND, self._stored, execution_id)
+
+
+def _executor(record: Execution) -> str:
+    return record.get("executed_by") or record["run"]
 
 
 async def find_place(storage: Storage, owner: str, execution_id: str) -> tuple[str, str]:

@@ -444,6 +444,22 @@ async def edited(video: Video, number: int) -> str:
     return name
 
 
+async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video: Video):
+    """D50: also where the repetition failed."""
+    names = iter(["second", "third"])
+    video.director.patch = lambda _: {"name": name} if (name := next(names, "")) else Fail(400, "no")
+    execution = await edited(video, 1)
+    for number in (1, 2):
+        await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
+        await video.until(execution, lambda one, done=number: len(one["changes"]) == done)
+        await video.ended(execution)
+    assert [one["status"] for one in (await video.execution(execution))["plan"]["steps"]] == ["error"]
+    for path, name in (("undo", "Scene 1"), ("redo", "third")):
+        started = await video.call("POST", f"/api/projects/launch/{path}")
+        await video.ended(started["executionId"])
+        assert (await video.contents())["scene-1"]["name"] == name
+
+
 async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: Video):
     """D50: the execution stays as it is, and can be undone."""
     for step in ({"tool": "deleteScene", "scenes": ["scene-1"]}, {"tool": "addScene", "prompt": "prices"}):

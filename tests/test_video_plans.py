@@ -407,6 +407,17 @@ def test_only_what_a_step_made_is_undone():
         undo.undo_steps(twice, ["s9"], history())
 
 
+def test_a_repetition_is_undone_with_the_step():
+    """D50: to what was there before the step was done first."""
+    held = live.repeat_step(done(edit("scene-1"), edit("scene-1")), "s1", 11)
+    held = live.end(live.finish_step(held, "s1", "completed", {"versionId": "v4"}, 12), 13)
+    about_ = history(newest={"scene-1": "v4"})._replace(
+        content=lambda _, version: version,
+        earlier=lambda _, version: {"v2": "v1", "v3": "v2", "v4": "v3"}.get(version),
+    )
+    assert undo_of(held, about_) == [("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})]
+
+
 def test_undo_and_redo_go_through_the_executions_one_by_one():
     plan_, undone, redone = (
         done(edit("scene-1")),

@@ -37,6 +37,8 @@ class LiveStep(TypedDict):
     ended_ms: int
     stale: NotRequired[bool]
     """True if a step it depends on was done again later."""
+    earlier: NotRequired[list[Mapping[str, str]]]
+    """Versions of scenes that it made before it was repeated, oldest first, each by stream."""
 
 
 class Change(TypedDict):
@@ -324,6 +326,20 @@ def results(record: Execution) -> list[StepResult]:
     ]
 
 
+def written(one: LiveStep) -> Mapping[str, str]:
+    """Return the versions of scenes that a completed step made, by stream."""
+    output, scenes = one["output"], [name for name in one["step"]["writes"] if name != "order"]
+    versions: Mapping[str, str] | None = output.get("versions")
+    if versions is None:
+        versions = dict.fromkeys(one["step"]["writes"], output["versionId"]) if "versionId" in output else {}
+    return {name: version for name, version in versions.items() if name in scenes}
+
+
+def made(one: LiveStep) -> list[Mapping[str, str]]:
+    """Return all versions of scenes that a step made, oldest first, each by stream."""
+    return [*one.get("earlier", ()), *([newest] if (newest := written(one)) else [])]
+
+
 def counts(record: Execution) -> dict[str, int]:
     """Return how many steps have each status."""
     statuses = [one["status"] for one in record["steps"]]
@@ -386,12 +402,13 @@ def _is_blocked(record: Execution, step_id: str) -> bool:
 
 def _again(record: Execution, step_ids: set[str]) -> Execution:
     for name in step_ids:
-        generation = find(record, name)["generation"] + 1
+        one = find(record, name)
         record = _with_step(
             record,
             name,
             status="pending",
-            generation=generation,
+            generation=one["generation"] + 1,
+            earlier=made(one),
             output={},
             started_ms=0,
             ended_ms=0,

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.state_block import Line, fit
-from callsheet.state.video.live import Execution
-from callsheet.state.video.progress import written
+from callsheet.state.video.live import Execution, written
 from callsheet.state.video.project import Order, SceneLine
 
 FPS: Final = 30

@@ -1,9 +1,9 @@
 """Events of an execution, as the difference between two states of its record (D30, D34-D40)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from callsheet.state.video.live import ENDED, Execution, LiveStep, counts
+from callsheet.state.video.live import ENDED, Execution, LiveStep, counts, written
 
 PLAN: Final = "execution-plan"
 STEP: Final = "step-update"
@@ -93,12 +93,3 @@ def complete_event(record: Execution) -> dict[str, Any]:
 def total_seconds(record: Execution) -> float:
     """Return the seconds from the first start to the end, or 0 before it."""
     return max(0, record["ended_ms"] - record["started_ms"]) / 1000 if record["ended_ms"] else 0.0
-
-
-def written(one: LiveStep) -> Mapping[str, str]:
-    """Return the versions of scenes that a completed step made, by stream."""
-    output, scenes = one["output"], [name for name in one["step"]["writes"] if name != "order"]
-    versions: Mapping[str, str] | None = output.get("versions")
-    if versions is None:
-        versions = dict.fromkeys(one["step"]["writes"], output["versionId"]) if "versionId" in output else {}
-    return {name: version for name, version in versions.items() if name in scenes}

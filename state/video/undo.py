@@ -11,7 +11,6 @@ from callsheet.state.errors import Conflict
 from callsheet.state.plan import Step
 from callsheet.state.video import live
 from callsheet.state.video.live import Execution, LiveStep
-from callsheet.state.video.progress import written
 from callsheet.state.video.project import ORDER, Order
 
 UNDO: Final = "undo"
@@ -79,9 +78,8 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
             remedy="choose steps that are completed",
         )
     made: dict[str, list[str]] = {}
-    for one in done:
-        for stream, version in written(one).items():
-            made.setdefault(stream, []).append(version)
+    for stream, version in (item for one in done for versions in live.made(one) for item in versions.items()):
+        made.setdefault(stream, []).append(version)
     steps: list[Step] = []
     for one in reversed(done):
         if step := _undo_step(one, made, about, f"u{len(steps) + 1}"):
@@ -106,18 +104,26 @@ def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History,
         order = [*about.earlier_order(one["output"]["versionId"])]
         return _step(name, "reorderScenes", display, {"sceneIds": order}, [], [ORDER])
     versions = made[scene]
-    if written(one)[scene] != versions[0]:
+    if live.made(one)[0][scene] != versions[0]:
         return None
     before = about.earlier(scene, versions[0])
     current = about.content(scene, about.newest[scene])
     if before is None or current == about.content(scene, before):
         return None
-    if current != about.content(scene, versions[-1]):
+    if current != about.content(scene, _last(about, scene, versions)):
         raise Conflict(
             f"{scene} has changed since step {step['id']!r}: it is {about.newest.get(scene)} now",
             remedy=f"restore the version you want: POST …/scenes/{scene}/versions/{{version}}/restore",
         )
     return _step(name, "restoreVersion", display, {"sceneId": scene, "versionId": before}, [], [scene])
+
+
+def _last(about: History, stream: str, versions: Sequence[str]) -> str:
+    """Return the version that was made last; a repeated step may have made one after the steps behind it."""
+    version: str | None = about.newest[stream]
+    while version and version not in versions:
+        version = about.earlier(stream, version)
+    return version or versions[-1]
 
 
 def _step(
@@ -143,6 +149,6 @@ def _has_changes(record: Execution) -> bool:
 
 
 def _has_changed(one: LiveStep) -> bool:
-    """Return True for a completed step that made a version; an edit may find everything as it is wanted."""
+    """Return True for a step that made a version; an edit may find everything as it is wanted."""
     made = "versionId" in one["output"] or one["output"].get("versions")
-    return bool(one["status"] == "completed" and one["step"]["writes"] and made)
+    return bool(live.made(one) or (one["status"] == "completed" and one["step"]["writes"] and made))

@@ -1,6 +1,7 @@
 """What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -444,6 +445,10 @@ async def edited(video: Video, number: int) -> str:
     return name
 
 
+def repeated(times: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda one: len(one["changes"]) == times
+
+
 async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video: Video):
     """D50: also where the repetition failed."""
     names = iter(["second", "third"])
@@ -451,7 +456,7 @@ async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video
     execution = await edited(video, 1)
     for number in (1, 2):
         await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
-        await video.until(execution, lambda one, done=number: len(one["changes"]) == done)
+        await video.until(execution, repeated(number))
         await video.ended(execution)
     assert [one["status"] for one in (await video.execution(execution))["plan"]["steps"]] == ["error"]
     for path, name in (("undo", "Scene 1"), ("redo", "third")):

@@ -175,8 +175,11 @@ class Shop:
         kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s, config=self.config)
         await self._answering(base)
         kill.armed = True
-        with contextlib.suppress(httpx.TransportError, WebSocketException, OSError):
+        try:
             await use(base)
+        except (httpx.TransportError, WebSocketException, OSError):
+            if not kill.done:
+                raise
         kill.armed = False
         if not kill.done:
             os.kill(kill.pid, signal.SIGKILL)

@@ -1,12 +1,14 @@
 """Redis servers of a test's own, on a loopback port: real ones, and one that says what it is told to."""
 
 import asyncio
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from redis import Redis
@@ -14,12 +16,25 @@ from redis import Redis
 from tests.waiting import until
 
 
+def _own_ports() -> Iterator[int]:
+    """Ports of this process of a test run, below those that the kernel gives to any socket."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 20_000 + number % 6 * 2_000
+    # Another run may be at work on this machine.
+    begin = random.SystemRandom().randrange(2_000)
+    return itertools.cycle([first + (begin + offset) % 2_000 for offset in range(2_000)])
+
+
+_PORTS = _own_ports()
+
+
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """A loopback port that nobody listens on, and that no other process of the test run is given."""
+    for port in _PORTS:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("an endless iterator has ended")
 
 
 class Server:

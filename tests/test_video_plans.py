@@ -258,6 +258,7 @@ def test_changes_that_come_too_late_are_refused():
     done = live.end(live.finish_step(held, "s1", "completed", {}, 6), 7)
     for change in (
         lambda: live.pause(done, 8),
+        lambda: live.pause({**held, "status": "planned"}, 8),
         lambda: live.resume(done, 8),
         lambda: live.cancel(done, 8),
         lambda: live.insert_steps(done, [], 8),

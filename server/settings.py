@@ -187,13 +187,17 @@ def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
         ) from None
 
 
+_SERVICE_LINKS: Final = ("CALLSHEET_SERVICE_", "CALLSHEET_PORT_")
+"""Variables that Kubernetes sets beside a service of our name."""
+
+
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable that is named like a setting and is none."""
     known = {variable_name(field) for field in Settings.model_fields} | _READ_ELSEWHERE
     ends = [name.removeprefix(_PREFIX) for name in sorted(known) if name.startswith(_PREFIX)]
     sentences = []
-    for name in sorted(environment.keys() - known):
-        if name.startswith(_PREFIX):
+    for name in sorted(environment):
+        if name.startswith(_PREFIX) and name.upper() not in known and not name.startswith(_SERVICE_LINKS):
             similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
             hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
             sentences.append(f"{name} is no setting and is ignored{hint}")

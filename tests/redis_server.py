@@ -15,14 +15,16 @@ from redis import Redis
 
 from tests.waiting import until
 
+_PORTS_EACH = 2_000
+
 
 def _own_ports() -> Iterator[int]:
-    """Ports of this process of a test run, below those that the kernel gives to any socket."""
+    """Ports of this process, one of up to six of a test run; below those that the kernel gives to sockets."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    first = 20_000 + number % 6 * 2_000
+    first = 20_000 + number % 6 * _PORTS_EACH
     # Another run may be at work on this machine.
-    begin = random.SystemRandom().randrange(2_000)
-    return itertools.cycle([first + (begin + offset) % 2_000 for offset in range(2_000)])
+    begin = random.SystemRandom().randrange(_PORTS_EACH)
+    return itertools.cycle([first + (begin + offset) % _PORTS_EACH for offset in range(_PORTS_EACH)])
 
 
 _PORTS = _own_ports()
@@ -30,11 +32,11 @@ _PORTS = _own_ports()
 
 def free_port() -> int:
     """A loopback port that nobody listens on, and that no other process of the test run is given."""
-    for port in _PORTS:
+    for port in itertools.islice(_PORTS, _PORTS_EACH):
         with socket.socket() as free, suppress(OSError):
             free.bind(("127.0.0.1", port))
             return port
-    raise AssertionError("an endless iterator has ended")
+    raise AssertionError(f"none of {_PORTS_EACH} ports is free")
 
 
 class Server:

@@ -1,5 +1,6 @@
 """Executor of videos: carries out an execution's record, and merges it into the state at the end."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.video import live
-from callsheet.state.video.live import Execution
+from callsheet.state.video.live import Execution, LiveStep
 from callsheet.state.video.workflow import Repetition, VideoState
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.redis.connection import Storage
@@ -40,6 +41,9 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
         executions = Executions(opened, scope.artefact, scope.owner)
         again = state.get("again")
         record = await executions.update(plan["id"], partial(_take_over, scope, again))
+        if live.is_over(record):
+            # Cancelled before it began, or done by another run already.
+            return _merge(state, record, [])
         tools = workflow.allowed_tools(state)
         execution = LiveExecution(
             executions,
@@ -59,7 +63,7 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
         if not live.is_over(record):
             return {"results": live.results(record), "again": None}
         await _measure(opened, scope, record)
-        return _merge(workflow, state, record) | stopped
+        return _merge(state, record, _created_versions(workflow, record)) | stopped
 
     return tool_executor
 
@@ -67,17 +71,24 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
 def _take_over(scope: Scope, again: Repetition | None, record: Execution, now_ms: int) -> Execution:
     """Return the record as this task takes it over, with the step that a person wants again.
 
-    It is returned as it is if that step was done again since: the same was asked for twice.
+    It is returned as it is if it has ended and that step was done again since: two people wanted the same.
     """
     if again and record["task"] != scope.task:
-        if live.find(record, again["step"])["generation"] != again["generation"]:
+        if _is_wanted(again, live.find(record, again["step"])):
+            do_again = live.repeat_step if again["completed"] else live.retry_step
+            record = do_again(record, again["step"], now_ms)
+        elif live.is_over(record):
             return record
-        do_again = live.repeat_step if again["completed"] else live.retry_step
-        record = do_again(record, again["step"], now_ms)
     return live.assign(live.begin(record, scope.task, scope.epoch, now_ms), scope.run)
 
 
-def _merge(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dict[str, Any]:
+def _is_wanted(again: Repetition, one: LiveStep) -> bool:
+    """Return True if the step is as it was when the person asked."""
+    expected = {"completed"} if again["completed"] else {"error", "cancelled"}
+    return one["generation"] == again["generation"] and one["status"] in expected
+
+
+def _merge(state: VideoState, record: Execution, created: Sequence[DraftMade]) -> dict[str, Any]:
     """Return the state after an execution: results, versions, and the answer to the model's call."""
     results, plan = live.results(record), state["plan"]
     earlier = [one for one in state.get("results", []) if one["plan"] != record["id"]]
@@ -87,7 +98,7 @@ def _merge(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dict
         "again": None,
         "results": earlier + results,
         "messages": [tool_message(str(open_call), SUBMIT, plan_output(record))] if open_call else [],
-        "created": [*state.get("created", []), *_created_versions(workflow, record)],
+        "created": [*state.get("created", []), *created],
     }
 
 

@@ -245,7 +245,7 @@ def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) ->
         "error": "; ".join(_fault_message(fault) for fault in first),
         "type": "invalid",
         "remedy": "see /docs for the fields and their rules",
-        "details": {"fields": [_field_path(fault["loc"]) for fault in first]},
+        "details": {"fields": [*dict.fromkeys(_field_path(fault["loc"]) for fault in first)]},
     }
     return (422 if all(_is_type(fault) for fault in faults) else 400), content
 

@@ -1,6 +1,6 @@
 """Requests while the server cannot answer: it still loads its workflows, or storage is away.
 
-The first wait for the workflows; the others get 503 instead of a long wait.
+While it loads, requests wait; while storage is away, they get 503 instead of a long wait.
 """
 
 import asyncio

@@ -187,7 +187,7 @@ def url_host(host: str) -> str:
 
 
 def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
-    """Return the greeting: URL, provider with its reason, location of the data, warnings about it."""
+    """Return the greeting: URL, provider with its reason, location of the data, warnings."""
     # Importing the model libraries takes longer than the rest of the start.
     from callsheet.providers import with_key  # noqa: PLC0415
     from callsheet.providers.routing import Request, route  # noqa: PLC0415

@@ -183,10 +183,10 @@ async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat
 
     Two people who ask for the same get it once.
     """
-    record = await ref.executions.get(ref.id)
     repeated = partial(_again, retry, repeat)
+    record = await change(ref, lambda held, now_ms: held if live.is_over(held) else repeated(held, now_ms))
     if not live.is_over(record):
-        return await change(ref, repeated)
+        return record
     await require_no_question(ref.ctx.worker, ref.thread)
     wanted = repeated(record, record["ended_ms"])
     one = live.find(record, retry or repeat)

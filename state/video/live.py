@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.plan import Step, StepResult, StepStatus
+from callsheet.state.video.project import ORDER
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 _DONE_ONCE: Final = frozenset({"addScene", "duplicateScene", "deleteScene", "restoreScene"})
@@ -38,7 +39,7 @@ class LiveStep(TypedDict):
     stale: NotRequired[bool]
     """True if a step it depends on was done again later."""
     earlier: NotRequired[list[Mapping[str, str]]]
-    """Versions of scenes that it made before it was repeated, oldest first, each by stream."""
+    """Versions that it made before it was repeated, oldest first, each by stream."""
 
 
 class Change(TypedDict):
@@ -78,7 +79,9 @@ class Execution(TypedDict):
     """LangGraph's task that executes it."""
     epoch: int
     executed_by: NotRequired[str]
-    """Id of the run that executes it, or did last; absent, that of `run`."""
+    """Id of the run that executes it, or did last; `run` where it is absent."""
+    abandoned: NotRequired[ExecutionStatus | None]
+    """Status before its run was cancelled or failed, which the next run goes on from; None otherwise."""
     estimated_s: float
     created_ms: int
     started_ms: int
@@ -116,10 +119,15 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
 
     A step of a dead attempt of the same task stays in progress, so that its receipt is looked up. For another
     task it is pending again. A task that finds the execution completed or failed is a fork, and starts from
-    the beginning. A cancelled one stays cancelled: only a retry or a repetition of its steps starts it again.
+    the beginning. One that a person cancelled stays so: only a retry or a repetition of its steps starts it
+    again. One whose run was cancelled goes on.
     """
     if record["task"] == task:
         require_newest(record, task, epoch)
+    if record["started_ms"] and (status := record.get("abandoned")):
+        steps = [_as_pending(one) if one["status"] == "cancelled" else one for one in record["steps"]]
+        return _with(record, task=task, epoch=epoch, steps=steps, status=status, ended_ms=0, abandoned=None)
+    if record["task"] == task:
         return _with(record, epoch=epoch)
     if record["status"] == "cancelled":
         return _with(record, task=task, epoch=epoch)
@@ -127,13 +135,15 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     if record["status"] in ENDED:
         steps = live_steps([one["step"] for one in steps])
     else:
-        steps = [
-            cast("LiveStep", {**one, "status": "pending"}) if one["status"] == "in-progress" else one
-            for one in steps
-        ]
+        steps = [_as_pending(one) if one["status"] == "in-progress" else one for one in steps]
     started = record["started_ms"] or now_ms
-    status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
+    status = "paused" if record["status"] == "paused" else "running"
     return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
+
+
+def _as_pending(one: LiveStep) -> LiveStep:
+    """Return a step that was cut short as pending; its receipt is looked up under the same name."""
+    return cast("LiveStep", {**one, "status": "pending", "ended_ms": 0})
 
 
 def assign(record: Execution, run: str) -> Execution:
@@ -295,16 +305,17 @@ def cancel(record: Execution, now_ms: int) -> Execution:
     return _with_change(changed, "cancelled", "", now_ms)
 
 
-def abandon(record: Execution, now_ms: int) -> Execution:
-    """Return the record with all that is open cancelled: nobody carries it out any more."""
-    cancelled = record if is_over(record) else cancel(record, now_ms)
+def abandon(record: Execution, ended_ms: int) -> Execution:
+    """Return the record with all that is open cancelled: nobody has carried it out since `ended_ms`."""
     steps = [
-        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
-        if one["status"] == "in-progress"
+        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": ended_ms})
+        if one["status"] in {"pending", "in-progress"}
         else one
-        for one in cancelled["steps"]
+        for one in record["steps"]
     ]
-    return _with(cancelled, steps=steps)
+    if is_over(record):
+        return _with(record, steps=steps)
+    return _with(record, status="cancelled", ended_ms=ended_ms, steps=steps, abandoned=record["status"])
 
 
 # What others read.
@@ -328,16 +339,20 @@ def results(record: Execution) -> list[StepResult]:
 
 def written(one: LiveStep) -> Mapping[str, str]:
     """Return the versions of scenes that a completed step made, by stream."""
-    output, scenes = one["output"], [name for name in one["step"]["writes"] if name != "order"]
-    versions: Mapping[str, str] | None = output.get("versions")
-    if versions is None:
-        versions = dict.fromkeys(one["step"]["writes"], output["versionId"]) if "versionId" in output else {}
-    return {name: version for name, version in versions.items() if name in scenes}
+    return {name: version for name, version in _versions(one).items() if name != ORDER}
 
 
 def made(one: LiveStep) -> list[Mapping[str, str]]:
-    """Return all versions of scenes that a step made, oldest first, each by stream."""
-    return [*one.get("earlier", ()), *([newest] if (newest := written(one)) else [])]
+    """Return all versions that a step made, those of the order too, oldest first, each by stream."""
+    return [*one.get("earlier", ()), *([newest] if (newest := _versions(one)) else [])]
+
+
+def _versions(one: LiveStep) -> Mapping[str, str]:
+    output, streams = one["output"], one["step"]["writes"]
+    versions: Mapping[str, str] | None = output.get("versions")
+    if versions is None:
+        versions = dict.fromkeys(streams, output["versionId"]) if "versionId" in output else {}
+    return {name: version for name, version in versions.items() if name in streams}
 
 
 def counts(record: Execution) -> dict[str, int]:
@@ -415,7 +430,7 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
             stale=False,
         )
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
-    return _with(record, status=status, ended_ms=0)
+    return _with(record, status=status, ended_ms=0, abandoned=None)
 
 
 def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:

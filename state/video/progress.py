@@ -92,4 +92,6 @@ def complete_event(record: Execution) -> dict[str, Any]:
 
 def total_seconds(record: Execution) -> float:
     """Return the seconds from the first start to the end, or 0 before it."""
-    return max(0, record["ended_ms"] - record["started_ms"]) / 1000 if record["ended_ms"] else 0.0
+    if not (record["started_ms"] and record["ended_ms"]):
+        return 0.0
+    return max(0, record["ended_ms"] - record["started_ms"]) / 1000

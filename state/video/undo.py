@@ -77,19 +77,21 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
             f"no completed step of execution {record['id']!r} changed anything",
             remedy="choose steps that are completed",
         )
-    made: dict[str, list[str]] = {}
+    written_by: dict[str, list[str]] = {}
     for stream, version in (item for one in done for versions in live.made(one) for item in versions.items()):
-        made.setdefault(stream, []).append(version)
+        written_by.setdefault(stream, []).append(version)
     steps: list[Step] = []
     for one in reversed(done):
-        if step := _undo_step(one, made, about, f"u{len(steps) + 1}"):
+        if step := _undo_step(one, written_by, about, f"u{len(steps) + 1}"):
             steps.append(step)
     if not steps:
         raise Conflict("everything is as it was before already", remedy="choose other steps")
     return _in_turn(steps)
 
 
-def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History, name: str) -> Step | None:
+def _undo_step(
+    one: LiveStep, written_by: Mapping[str, Sequence[str]], about: History, name: str
+) -> Step | None:
     """Return the step that undoes a step; None if the undoing of another one covers it."""
     step = one["step"]
     params = step["params"]
@@ -101,16 +103,16 @@ def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History,
             return None
         return _step(name, opposite, display, {"sceneId": scene}, [scene], [ORDER])
     if step["tool"] == "reorderScenes":
-        order = [*about.earlier_order(one["output"]["versionId"])]
+        order = [*about.earlier_order(live.made(one)[0][ORDER])]
         return _step(name, "reorderScenes", display, {"sceneIds": order}, [], [ORDER])
-    versions = made[scene]
+    versions = written_by[scene]
     if live.made(one)[0][scene] != versions[0]:
         return None
-    before = about.earlier(scene, versions[0])
-    current = about.content(scene, about.newest[scene])
+    last, first = _span(about, scene, versions)
+    before, current = about.earlier(scene, first), about.content(scene, about.newest[scene])
     if before is None or current == about.content(scene, before):
         return None
-    if current != about.content(scene, _last(about, scene, versions)):
+    if current != about.content(scene, last):
         raise Conflict(
             f"{scene} has changed since step {step['id']!r}: it is {about.newest.get(scene)} now",
             remedy=f"restore the version you want: POST …/scenes/{scene}/versions/{{version}}/restore",
@@ -118,12 +120,18 @@ def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History,
     return _step(name, "restoreVersion", display, {"sceneId": scene, "versionId": before}, [], [scene])
 
 
-def _last(about: History, stream: str, versions: Sequence[str]) -> str:
-    """Return the version that was made last; a repeated step may have made one after the steps behind it."""
+def _span(about: History, stream: str, versions: Sequence[str]) -> tuple[str, str]:
+    """Return the newest of these versions, and the first of those that follow one another up to it.
+
+    Between a step and its repetition, another execution may have changed the scene; that stays.
+    """
     version: str | None = about.newest[stream]
     while version and version not in versions:
         version = about.earlier(stream, version)
-    return version or versions[-1]
+    last = first = version or versions[-1]
+    while (version := about.earlier(stream, first)) and version in versions:
+        first = version
+    return last, first
 
 
 def _step(
@@ -150,5 +158,4 @@ def _has_changes(record: Execution) -> bool:
 
 def _has_changed(one: LiveStep) -> bool:
     """Return True for a step that made a version; an edit may find everything as it is wanted."""
-    made = "versionId" in one["output"] or one["output"].get("versions")
-    return bool(live.made(one) or (one["status"] == "completed" and one["step"]["writes"] and made))
+    return bool(live.made(one))

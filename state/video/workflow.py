@@ -15,7 +15,7 @@ class Repetition(TypedDict):
     completed: bool
     """True if it is completed and repeated, False if it failed and is retried."""
     generation: int
-    """That of the step when the person asked; with another one it was done again since."""
+    """Repetitions of the step when the person asked; if there are more now, it was done again already."""
 
 
 class VideoState(Workflow):

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from callsheet.state import owners
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Missing, StorageDown
 from callsheet.state.video.live import Execution, Update, abandon, is_over
 from callsheet.state.video.progress import (
     COMPLETE,
@@ -28,6 +28,11 @@ _READ: Final = Script.with_clock("""
 local held = redis.call('HMGET', KEYS[1], 'record', 'changes')
 return {now_ms(), held[1] or '', held[2] or '0'}
 """)
+_READ_RUN: Final = Script.with_clock("""
+local runs, active, status = unpack(redis.call('HMGET', KEYS[1], 'runs', 'active', 'status'), 1, 3)
+local ended, updated = unpack(redis.call('HMGET', KEYS[2], 'status', 'updatedMs'), 1, 2)
+return {now_ms(), runs or '', active or '', status or '', ended or '', updated or ''}
+""")
 # A call that is sent again because its reply was lost changes nothing more.
 _WRITE: Final = Script("""
 local held = redis.call('HMGET', KEYS[1], 'changes', 'call')
@@ -45,7 +50,7 @@ return 1
 
 
 _GOES_ON: Final = frozenset({*OPEN_STATUSES, "success"})
-"""Statuses of a run whose execution goes on: now, or with the answer to its question."""
+"""Statuses of a run that waits, is executed, or has ended by itself, perhaps with a question."""
 
 
 class Executions:
@@ -85,23 +90,30 @@ class Executions:
         _, held, _ = await self._read(execution_id)
         if held is None:
             raise missing_execution(execution_id)
-        if is_settled(held) or not await self._is_abandoned(held):
+        if is_settled(held) or (ended_ms := await self._abandoned_ms(held)) is None:
             return held
         executor = _executor(held)
-        return await self.update(
-            execution_id, lambda now, ms: abandon(now, ms) if _executor(now) == executor else now
-        )
+        try:
+            return await self.update(
+                execution_id, lambda now, _: abandon(now, ended_ms) if _executor(now) == executor else now
+            )
+        except StorageDown:
+            # Storage that takes no writes can still be read.
+            return abandon(held, ended_ms)
 
-    async def _is_abandoned(self, record: Execution) -> bool:
-        """Return True if the run that executes the record has ended, but neither it nor a question of it."""
-        thread, run = record["thread"], _executor(record)
-        status: bytes | None = await self._redis.hget(keys.run(thread, run), "status")
-        if status is not None:
-            return status.decode() not in _GOES_ON
-        # A run that was rolled back has no record; a plan that waits for an answer outlives that of its run.
-        return record["status"] == "running" and not await self._redis.hexists(
-            keys.run_keys(thread).thread, "active"
-        )
+    async def _abandoned_ms(self, record: Execution) -> int | None:
+        """Return when the run ended that nobody goes on with; None while somebody does, or may."""
+        thread = record["thread"]
+        places = [keys.run_keys(thread).thread, keys.run(thread, _executor(record))]
+        now_ms, runs, active, thread_status, status, updated_ms = await _READ_RUN(self._redis, places)
+        if active or not runs:
+            # The next run may go on with it; a graph that runs without a server has no runs at all.
+            return None
+        if status:
+            return None if status.decode() in _GOES_ON else int(updated_ms)
+        # The run was rolled back, or its record was deleted while its question waits.
+        is_cut = any(one["status"] == "in-progress" for one in record["steps"])
+        return int(now_ms) if is_cut or thread_status != b"interrupted" else None
 
     async def newest(self, limit: int) -> list[Execution]:
         """Return the newest executions of the project, newest first."""

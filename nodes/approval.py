@@ -22,7 +22,7 @@ from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprin
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.arguments import read_arguments, validate_arguments
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
@@ -43,8 +43,9 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         readable = [_as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
         shown = approval_request(readable, about, tools)
-        await _record_question(workflow.scope(state, runtime), steps)
-        decided = list(zip(steps, _ask(shown), strict=True))
+        scope = workflow.scope(state, runtime)
+        await _record_question(scope, steps)
+        decided = list(zip(steps, _ask(shown, tools, scope.artefact), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -57,7 +58,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
             }
         edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
         approved = [call_digest(plan["id"], step) for step in edits.values()]
-        await consents.grant(await storage.current(), workflow.scope(state, runtime).thread, approved)
+        await consents.grant(await storage.current(), scope.thread, approved)
         return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
 
     return approval
@@ -163,8 +164,10 @@ def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bo
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
-def _ask(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _ask(shown: Mapping[str, Any], tools: Mapping[str, Tool], artefact: str) -> list[Mapping[str, Any]]:
     """Return the person's decision about each step; after an invalid answer, ask again with the reason.
+
+    An edit is invalid if its arguments do not fit the tool.
 
     LangGraph repeats earlier answers in order when the node runs again, so they must lead to the same
     questions.
@@ -172,9 +175,14 @@ def _ask(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     question = shown
     while True:
         try:
-            return plan_decisions(interrupt(question), question)
+            decisions = plan_decisions(interrupt(question), question)
+            for decision, action in zip(decisions, shown["action_requests"], strict=True):
+                if decision["type"] == "edit":
+                    validate_arguments(tools[action["name"]], decision["args"], artefact)
         except Invalid as error:
             question = _with_problem(shown, refusal_text(error))
+        else:
+            return decisions
 
 
 def _with_problem(shown: Mapping[str, Any], problem: str) -> dict[str, Any]:

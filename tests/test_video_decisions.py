@@ -465,6 +465,22 @@ async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(vi
     assert (await video.ended(name))["success"]
 
 
+async def test_an_edit_that_does_not_fit_the_tool_is_asked_about_again(video: Video):
+    """D-R5: the reason is in the question, and nothing is carried out."""
+    name = await asked(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
+    [shown] = (await question(video))["action_requests"]
+    for seconds in ("soon", 1):
+        action = {"args": {**shown["args"], "durationSeconds": seconds}}
+        body = {"decisions": [{"type": "edit", "edited_action": action}]}
+        await video.call("POST", f"/api/executions/{name}/decision", json=body)
+        await video.idle()
+        if seconds == "soon":
+            assert (await video.execution(name))["status"] == "planned"
+            assert "durationSeconds" in (await question(video))["problem"]
+    assert (await video.ended(name))["success"]
+    assert (await video.scenes())[0]["durationInFrames"] == 30
+
+
 async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_once(video: Video):
     """X13."""
     video.director.patch = lambda prompt: {"name": prompt}

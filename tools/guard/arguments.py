@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from langchain_core.utils.json_schema import dereference_refs
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from callsheet.state.errors import Invalid
+from callsheet.tools.registry import Tool
 
 SERVER_FIELDS: Final = frozenset(
     {"adId", "pageId", "sessionId", "conversationId", "threadId", "userId", "ownerId", "toolCallId"}
 )
 """Names that the server fills in (C2)."""
 _WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input"})
+_MAX_PROBLEMS: Final = 5
+"""Wrong arguments that a message lists."""
 _BOOLEANS: Final = {"true": True, "yes": True, "false": False, "no": False}
 _SCHEMAS: Final[dict[type[BaseModel], dict[str, Any]]] = {}
 
@@ -31,6 +36,24 @@ def read_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[di
     ignored: list[str] = []
     read = _read_object(_unwrap(given, schema.get("properties", {})), schema, ignored)
     return read, [name for name in ignored if name not in SERVER_FIELDS]
+
+
+def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> tuple[BaseModel, list[str]]:
+    """Return the arguments of a call, and the unknown names that were dropped.
+
+    The artefact's id is filled in. Raises `Invalid` for arguments that do not fit the tool's schema.
+    """
+    params, ignored = read_arguments(tool.schema, given)
+    if tool.subject:
+        params[tool.subject] = params.get(tool.subject) or artefact
+    try:
+        return tool.schema.model_validate(params), ignored
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
+            for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+        )
+        raise Invalid(f"{tool.name} was called with wrong arguments: {problems}") from error
 
 
 def _unwrap(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:

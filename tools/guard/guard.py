@@ -15,15 +15,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from callsheet import storage
 from callsheet.state.budgets import BudgetExceeded
-from callsheet.state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
+from callsheet.state.errors import CallsheetError, Fenced, Forbidden, StorageDown
 from callsheet.state.plan import Step, utf8_safe
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.guard.application import current_application
-from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.arguments import validate_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import (
@@ -38,8 +38,6 @@ from callsheet.tools.guard.record import CallRecord
 from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.registry import Tool
 
-_MAX_PROBLEMS = 5
-"""Wrong arguments that a message lists."""
 _log = logging.getLogger(__name__)
 
 
@@ -140,19 +138,9 @@ def _with_ignored(outcome: Outcome, ignored: list[str]) -> Outcome:
 
 
 def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, list[str]]:
-    """Return the arguments, and the unknown names among them; the artefact's id is filled in."""
+    """Return the arguments, and the unknown names among them."""
     given = repair_arguments(step["raw"]) if "raw" in step else step["params"]
-    params, ignored = read_arguments(tool.schema, given)
-    if tool.subject:
-        params[tool.subject] = params.get(tool.subject) or scope.artefact
-    try:
-        return tool.schema.model_validate(params), ignored
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
-            for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-        )
-        raise Invalid(f"{tool.name} was called with wrong arguments: {problems}") from error
+    return validate_arguments(tool, given, scope.artefact)
 
 
 def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:

@@ -152,6 +152,17 @@ def test_a_question_is_answered_by_the_next_command(command: Command) -> None:
     assert (again["thread"], again["question"]["action_requests"][0]["args"]) == (thread, {"dishes": "Soup"})
 
 
+def test_another_model_than_the_one_asked_for_is_told_with_its_reason(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A-R1."""
+    ours = in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    brief = "30 seconds for Miel, a bakery in Lyon"
+    done = ours("run", "ad_creation", brief, "--provider", "openai")
+    assert "Model: offline, because the caller asked for OpenAI, but" in done.err
+    assert "Model:" not in ours("run", "ad_creation", brief, "--provider", "offline").err
+
+
 def test_an_invalid_answer_is_refused_and_the_question_asked_again(command: Command) -> None:
     """C-R1."""
     thread = run(command, "menu_writer", "Soup, bread")["thread"]

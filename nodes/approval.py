@@ -174,15 +174,22 @@ def _ask(shown: Mapping[str, Any], tools: Mapping[str, Tool], artefact: str) -> 
     """
     question = shown
     while True:
+        answer = interrupt(question)
         try:
-            decisions = plan_decisions(interrupt(question), question)
-            for decision, action in zip(decisions, shown["action_requests"], strict=True):
-                if decision["type"] == "edit":
-                    validate_arguments(tools[action["name"]], decision["args"], artefact)
+            return _decisions(answer, shown, tools, artefact)
         except Invalid as error:
             question = _with_problem(shown, refusal_text(error))
-        else:
-            return decisions
+
+
+def _decisions(
+    answer: Any, shown: Mapping[str, Any], tools: Mapping[str, Tool], artefact: str
+) -> list[Mapping[str, Any]]:
+    """Return the decision about each action; raise `Invalid` for an answer that is none."""
+    decisions = plan_decisions(answer, shown)
+    for decision, action in zip(decisions, shown["action_requests"], strict=True):
+        if decision["type"] == "edit":
+            validate_arguments(tools[action["name"]], decision["args"], artefact)
+    return decisions
 
 
 def _with_problem(shown: Mapping[str, Any], problem: str) -> dict[str, Any]:

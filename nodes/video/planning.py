@@ -99,13 +99,10 @@ class ScenePlanning(Planning):
 
 async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
     """Cancel an execution that an earlier run left open, and return it; None if there is none."""
-
-    def cancel(held: Execution, now_ms: int) -> Execution:
-        # That run has ended, so nobody carries out its steps any more.
-        return live.abandon(held if live.is_over(held) else live.cancel(held, now_ms), now_ms)
-
     try:
-        return await executions.update(name, cancel)
+        return await executions.update(
+            name, lambda held, now_ms: held if live.is_over(held) else live.cancel(held, now_ms)
+        )
     except Missing:
         return None
 

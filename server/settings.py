@@ -187,8 +187,8 @@ def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
         ) from None
 
 
-_SERVICE_LINKS: Final = ("CALLSHEET_SERVICE_", "CALLSHEET_PORT_")
-"""Variables that Kubernetes sets beside a service of our name."""
+_SERVICE_LINK: Final = re.compile(r"_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$")
+"""Variables that Kubernetes sets for services named like ours."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
@@ -197,7 +197,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     ends = [name.removeprefix(_PREFIX) for name in sorted(known) if name.startswith(_PREFIX)]
     sentences = []
     for name in sorted(environment):
-        if name.startswith(_PREFIX) and name.upper() not in known and not name.startswith(_SERVICE_LINKS):
+        if name.startswith(_PREFIX) and name.upper() not in known and not _SERVICE_LINK.search(name):
             similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
             hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
             sentences.append(f"{name} is no setting and is ignored{hint}")

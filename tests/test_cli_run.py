@@ -160,7 +160,7 @@ def test_another_model_than_the_one_asked_for_is_told_with_its_reason(
     brief = "30 seconds for Miel, a bakery in Lyon"
     done = ours("run", "ad_creation", brief, "--provider", "openai")
     assert "Model: offline, because the caller asked for OpenAI, but" in done.err
-    assert "Model:" not in ours("run", "ad_creation", brief, "--provider", "offline").err
+    assert "Model:" not in ours("run", "ad_creation", brief, "--provider", "Offline").err
 
 
 def test_an_invalid_answer_is_refused_and_the_question_asked_again(command: Command) -> None:

@@ -139,6 +139,7 @@ def test_the_example_names_every_variable_the_program_reads_and_no_other() -> No
 def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() -> None:
     known = {name: "x" for name in _named_in_code() if name.startswith("CALLSHEET_")}
     others = {"REDIS_UR": "x", "PATH": "x", "CALLSHEET_Port": "1", "CALLSHEET_SERVICE_HOST": "10.0.0.1"}
+    others |= {"CALLSHEET_REDIS_PORT_6379_TCP": "x", "CALLSHEET_REDIS_SERVICE_PORT": "x"}
     assert unknown_variables(known | others) == []
     assert unknown_variables({"CALLSHEET_PROT": "3000", "CALLSHEET_Q": ""}) == [
         "CALLSHEET_PROT is no setting and is ignored; is it CALLSHEET_PORT?",

@@ -1,20 +1,12 @@
 """What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from callsheet.state.owners import LOCAL
-from callsheet.state.plan import Step
-from callsheet.state.video import live
-from callsheet.state.video.live import Execution
-from callsheet.storage import Storage
-from callsheet.storage.video.executions import Executions
 from tests.chat_double import Fail
-from tests.served import served
-from tests.video_double import Director, Video, edit, status_is
+from tests.video_double import Video, edit, status_is
 
 CHANGE_OF = {"retry": "retried", "rerun": "repeated"}
 UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
@@ -336,101 +328,6 @@ async def test_an_approval_may_follow_the_start_at_once(video: Video):
         assert (await video.ended(name))["success"]
 
 
-async def running_step(video: Video) -> tuple[str, str]:
-    """Start two edits of a scene, and return the ids of execution and run while the first is carried out."""
-    video.director.hold("first")
-    name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
-    await video.until(name, status_is("s1", "in-progress"))
-    runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
-    [run] = [one["run_id"] for one in runs if one["status"] == "running"]
-    return name, run
-
-
-async def cancel_run(video: Video, run: str, action: str = "interrupt") -> None:
-    """Cancel a run by LangGraph's route, and wait for its end."""
-    options = {"wait": "true", "action": action}
-    await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params=options)
-    await video.idle()
-
-
-CHANGES = {"nothing": [], "pause": ["paused"], "cancel": ["cancelled"]}
-
-
-@pytest.mark.parametrize("before", CHANGES)
-@pytest.mark.parametrize("action", ["interrupt", "rollback"])
-async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(
-    video: Video, action: str, before: str
-):
-    """D-R15: LangGraph's route ends the run, and nobody else would end what the run was at."""
-    name, run = await running_step(video)
-    following = asyncio.create_task(video.http.get(f"/api/execution-progress/{name}"))
-    if before != "nothing":
-        await video.call("POST", f"/api/executions/{name}/{before}")
-    await cancel_run(video, run, action)
-    shown = await video.execution(name)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert [one["kind"] for one in shown["changes"]] == CHANGES[before]
-    assert "execution-complete" in (await asyncio.wait_for(following, 20)).text
-    await video.call("POST", "/api/projects/launch/undo", 409)
-    video.director.release()
-    await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
-    await video.until(name, status_is("s1", "completed"))
-
-
-async def test_a_run_that_was_rolled_back_leaves_no_step_behind(video: Video):
-    """D-R15: also where the next message came before anybody looked."""
-    name, run = await running_step(video)
-    await cancel_run(video, run, "rollback")
-    await video.ended(await video.start("y", edit("scene-2")))
-    assert (await video.execution(name))["counts"] == {"cancelled": 2}
-
-
-async def test_a_plan_whose_run_failed_is_cancelled(valkey_url: str, director: Director):
-    """D-R15."""
-    async with served(valkey_url, run_timeout_s=1.0) as http:
-        video = Video(http, director)
-        await video.create()
-        name, _ = await running_step(video)
-        await video.idle()
-        assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "error"
-        assert (await video.execution(name))["counts"] == {"cancelled": 2}
-
-
-@pytest.mark.parametrize("looks", [0, 1])
-async def test_a_run_without_input_goes_on_with_a_cancelled_one(video: Video, looks: int):
-    """D-R15: as LangGraph's clients mean it, whether or not somebody has looked meanwhile."""
-    name, run = await running_step(video)
-    await cancel_run(video, run)
-    for _ in range(looks):
-        assert (await video.execution(name))["status"] == "cancelled"
-    video.director.release()
-    body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
-    await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    shown = await video.ended(name)
-    assert (shown["status"], shown["counts"]) == ("completed", {"completed": 2})
-    assert (await video.revisions())["scene-1"] == 2, "both edits are the same"
-
-
-@pytest.mark.parametrize("change", ["pause", "resume"])
-async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: Video, change: str):
-    """D43: a request that nobody would carry out is refused."""
-    name, run = await running_step(video)
-    await cancel_run(video, run)
-    refused = await video.call("POST", f"/api/executions/{name}/{change}", 409)
-    assert "is cancelled" in refused["error"]
-
-
-async def test_a_plan_outlives_the_record_of_the_run_that_asked(video: Video):
-    """D-R5: its question still waits."""
-    name = await asked(video, edit("scene-1"))
-    [run] = (await video.http.get(f"/threads/{video.thread}/runs")).json()
-    await video.http.delete(f"/threads/{video.thread}/runs/{run['run_id']}")
-    assert (await video.execution(name))["status"] == "planned"
-    approval = {"decisions": [{"type": "approve"}]}
-    await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-    assert (await video.ended(name))["success"]
-
-
 @pytest.mark.parametrize("verb", ["retry", "rerun"])
 async def test_a_step_that_two_people_want_again_is_done_again_once(video: Video, verb: str):
     """D50: their runs wait for another one meanwhile."""
@@ -572,19 +469,3 @@ async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: Video):
         undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
         assert (await video.ended(undone["executionId"]))["success"]
     assert [*await video.contents()] == ["scene-1", "scene-2", "scene-3", "scene-4"]
-
-
-async def test_an_execution_without_a_server_goes_on_while_it_is_read(storage: Storage):
-    """D-R8: a graph that runs by itself has no record of a run."""
-    executions = Executions(storage, "launch", LOCAL)
-    await executions.create(bare_record())
-    assert (await executions.get("e"))["status"] == "running"
-
-
-def bare_record() -> Execution:
-    texts = {"kind": "plan", "request": "", "reasoning": "", "feedback": "", "approved": "", "task": "t"}
-    times = {"epoch": 1, "estimated_s": 1.0, "created_ms": 0, "started_ms": 1, "ended_ms": 0}
-    step = Step(id="s1", tool="editScene", display="", params={}, dependencies=[], reads=[], writes=[])
-    steps = live.live_steps([step])
-    named = {"id": "e", "thread": "t", "project": "launch", "run": "r", "status": "running"}
-    return cast("Execution", {**named, **texts, **times, "steps": steps, "changes": []})

@@ -252,6 +252,23 @@ def test_a_later_attempt_takes_an_execution_over():
     assert live.end(held, 9) == held
 
 
+def test_an_abandoned_execution_goes_on_unless_a_person_has_cancelled_it():
+    """D-R15."""
+    held = live.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
+    held = live.begin({**held, "started_ms": 5}, "task", 4, 6)
+    abandoned = live.abandon(held, 7)
+    assert live.counts(abandoned) == {"cancelled": 3}
+    assert live.counts(live.begin(abandoned, "task", 5, 9)) == {"pending": 3}
+    assert live.begin(live.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
+    some = live.retry_step(live.cancel(held, 7), "s2", 8)
+    again = live.begin(live.abandon(some, 9), "other", 5, 10)
+    assert [one["status"] for one in again["steps"]] == ["pending", "pending", "cancelled"], (
+        "s3 was cancelled"
+    )
+    planned = live.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
+    assert live.reopen(planned)["status"] == "planned"
+
+
 def test_changes_that_come_too_late_are_refused():
     """D43: 409."""
     held = record(edit("scene-1"))

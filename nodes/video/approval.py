@@ -49,6 +49,9 @@ def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
         new = new_execution(plan, scope, state, seconds, context.get("parallel", PARALLEL))
         new["asks"] = not state.get("decided") and needs_approval(workflow, state, context)
         record = await executions.create(new)
+        is_other_run = live.executor_of(record) != scope.run
+        if not state.get("again") and (record.get("abandoned") or is_other_run):
+            record = await executions.update(record["id"], partial(_go_on, scope.run))
         if state.get("decided") and (name := state.get("execution", "")) not in {"", plan["id"]}:
             await cancel_if_open(executions, name)
         runtime.stream_writer({"type": "plan", "executionId": record["id"]})
@@ -96,6 +99,13 @@ def new_execution(
 def digest(plan: Plan) -> str:
     """Return the digest of a plan's steps."""
     return hashlib.sha256(canonical_json(plan["steps"]).encode(errors="backslashreplace")).hexdigest()
+
+
+def _go_on(run: str, record: Execution, now_ms: int) -> Execution:
+    """Return the record as this run goes on with it; one that has ended stays as it is."""
+    del now_ms
+    record = live.reopen(record)
+    return record if live.is_over(record) else live.assign(record, run)
 
 
 def _answer(plan: Plan | None, run: str, record: Execution, now_ms: int) -> Execution:

@@ -99,10 +99,13 @@ class ScenePlanning(Planning):
 
 async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
     """Cancel an execution that an earlier run left open, and return it; None if there is none."""
+
+    def cancel(held: Execution, now_ms: int) -> Execution:
+        has_ended = live.is_over(held) and not held.get("abandoned")
+        return held if has_ended else live.cancel(held, now_ms)
+
     try:
-        return await executions.update(
-            name, lambda held, now_ms: held if live.is_over(held) else live.cancel(held, now_ms)
-        )
+        return await executions.update(name, cancel)
     except Missing:
         return None
 

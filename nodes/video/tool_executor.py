@@ -41,8 +41,8 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
         executions = Executions(opened, scope.artefact, scope.owner)
         again = state.get("again")
         record = await executions.update(plan["id"], partial(_take_over, scope, again))
-        if live.is_over(record):
-            # Cancelled before it began, or done by another run already.
+        if record["task"] != scope.task:
+            # Another run did the same already.
             return _merge(state, record, [])
         tools = workflow.allowed_tools(state)
         execution = LiveExecution(

@@ -62,9 +62,10 @@ def run(options: RunOptions) -> None:
             request = {"graph": options.graph, "thread": turn.thread, "answer": answer, "context": context}
             turn = _turn(request, options)
         _show(turn, options.graph, as_json=options.as_json)
-        values = turn.values
-        if options.provider and values.get("provider", options.provider) != options.provider:
-            typer.echo(f"Model: {values['provider']}, because {values.get('provider_reason')}", err=True)
+        wanted = (options.provider or "").strip().partition("/")[0].casefold()
+        answered = turn.values.get("provider", wanted)
+        if wanted and answered != wanted:
+            typer.echo(f"Model: {answered}, because {turn.values.get('provider_reason')}", err=True)
 
 
 def parse_answer(text: str, question: Any) -> Any:

@@ -38,6 +38,8 @@ class LiveStep(TypedDict):
     ended_ms: int
     stale: NotRequired[bool]
     """True if a step it depends on was done again later."""
+    cut: NotRequired[bool]
+    """True if it was cancelled because the run had ended, and not by a person."""
     earlier: NotRequired[list[Mapping[str, str]]]
     """Versions that it made before it was repeated, oldest first, each by stream."""
 
@@ -81,7 +83,7 @@ class Execution(TypedDict):
     executed_by: NotRequired[str]
     """Id of the run that executes it, or did last; `run` where it is absent."""
     abandoned: NotRequired[ExecutionStatus | None]
-    """Status before its run was cancelled or failed, which the next run goes on from; None otherwise."""
+    """Status when its run was cancelled or failed, from which another run goes on; None otherwise."""
     estimated_s: float
     created_ms: int
     started_ms: int
@@ -120,13 +122,11 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     A step of a dead attempt of the same task stays in progress, so that its receipt is looked up. For another
     task it is pending again. A task that finds the execution completed or failed is a fork, and starts from
     the beginning. One that a person cancelled stays so: only a retry or a repetition of its steps starts it
-    again. One whose run was cancelled goes on.
+    again. One whose run was cancelled or failed goes on where it was.
     """
     if record["task"] == task:
         require_newest(record, task, epoch)
-    if record["started_ms"] and (status := record.get("abandoned")):
-        steps = [_as_pending(one) if one["status"] == "cancelled" else one for one in record["steps"]]
-        return _with(record, task=task, epoch=epoch, steps=steps, status=status, ended_ms=0, abandoned=None)
+    record = reopen(record)
     if record["task"] == task:
         return _with(record, epoch=epoch)
     if record["status"] == "cancelled":
@@ -141,9 +141,22 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
 
 
+def reopen(record: Execution) -> Execution:
+    """Return the record as it was before it was abandoned: another run goes on with it."""
+    if (status := record.get("abandoned")) is None:
+        return record
+    steps = [_as_pending(one) if one.get("cut") else one for one in record["steps"]]
+    return _with(record, steps=steps, status=status, ended_ms=0, abandoned=None)
+
+
 def _as_pending(one: LiveStep) -> LiveStep:
     """Return a step that was cut short as pending; its receipt is looked up under the same name."""
-    return cast("LiveStep", {**one, "status": "pending", "ended_ms": 0})
+    return cast("LiveStep", {**one, "status": "pending", "ended_ms": 0, "cut": False})
+
+
+def executor_of(record: Execution) -> str:
+    """Return the id of the run that executes the record, or did last."""
+    return record.get("executed_by") or record["run"]
 
 
 def assign(record: Execution, run: str) -> Execution:
@@ -291,6 +304,8 @@ def resume(record: Execution, now_ms: int) -> Execution:
 
 def cancel(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution that starts nothing more; what is done stays (D-R15)."""
+    if record.get("abandoned"):
+        return _with_change(_with(record, abandoned=None), "cancelled", "", now_ms)
     if record["status"] == "cancelled":
         return record
     if is_over(record):
@@ -308,7 +323,7 @@ def cancel(record: Execution, now_ms: int) -> Execution:
 def abandon(record: Execution, ended_ms: int) -> Execution:
     """Return the record with all that is open cancelled: nobody has carried it out since `ended_ms`."""
     steps = [
-        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": ended_ms})
+        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": ended_ms, "cut": True})
         if one["status"] in {"pending", "in-progress"}
         else one
         for one in record["steps"]
@@ -428,6 +443,7 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
             started_ms=0,
             ended_ms=0,
             stale=False,
+            cut=False,
         )
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
     return _with(record, status=status, ended_ms=0, abandoned=None)

@@ -123,7 +123,7 @@ def _undo_step(
 def _span(about: History, stream: str, versions: Sequence[str]) -> tuple[str, str]:
     """Return the newest of these versions, and the first of those that follow one another up to it.
 
-    Between a step and its repetition, another execution may have changed the scene; that stays.
+    What changed the scene between a step and its repetition stays.
     """
     version: str | None = about.newest[stream]
     while version and version not in versions:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from callsheet.state import owners
 from callsheet.state.errors import Missing, StorageDown
-from callsheet.state.video.live import Execution, Update, abandon, is_over
+from callsheet.state.video.live import Execution, Update, abandon, executor_of, is_over
 from callsheet.state.video.progress import (
     COMPLETE,
     Event,
@@ -92,10 +92,10 @@ class Executions:
             raise missing_execution(execution_id)
         if is_settled(held) or (ended_ms := await self._abandoned_ms(held)) is None:
             return held
-        executor = _executor(held)
+        executor = executor_of(held)
         try:
             return await self.update(
-                execution_id, lambda now, _: abandon(now, ended_ms) if _executor(now) == executor else now
+                execution_id, lambda now, _: abandon(now, ended_ms) if executor_of(now) == executor else now
             )
         except StorageDown:
             # Storage that takes no writes can still be read.
@@ -104,7 +104,7 @@ class Executions:
     async def _abandoned_ms(self, record: Execution) -> int | None:
         """Return when the run ended that nobody goes on with; None while somebody does, or may."""
         thread = record["thread"]
-        places = [keys.run_keys(thread).thread, keys.run(thread, _executor(record))]
+        places = [keys.run_keys(thread).thread, keys.run(thread, executor_of(record))]
         now_ms, runs, active, thread_status, status, updated_ms = await _READ_RUN(self._redis, places)
         if active or not runs:
             # The next run may go on with it; a graph that runs without a server has no runs at all.
@@ -163,10 +163,6 @@ class Executions:
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:
         return keys.execution_keys(KIND, self._stored, execution_id)
-
-
-def _executor(record: Execution) -> str:
-    return record.get("executed_by") or record["run"]
 
 
 async def find_place(storage: Storage, owner: str, execution_id: str) -> tuple[str, str]:

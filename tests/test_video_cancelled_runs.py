@@ -1,13 +1,11 @@
 """Executions whose run was cancelled or failed: cancelled, retried, gone on with (D-R5, D-R8, D-R15)."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
+from redis import Redis
 
-from callsheet.nodes.approval import needs_approval
-from callsheet.nodes.video import approval
 from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Step
 from callsheet.state.video import live
@@ -107,34 +105,39 @@ async def test_a_person_may_cancel_what_a_run_without_input_would_go_on_with(vid
     assert [one["kind"] for one in shown["changes"]] == ["cancelled"]
 
 
-async def test_a_plan_that_another_run_asks_about_is_its_own(video: Video, monkeypatch: pytest.MonkeyPatch):
-    """D-R5: the first run ended before its question; a look cancels nothing that waits."""
-    monkeypatch.setattr(approval, "needs_approval", broken_once())
-    video.director.plans.append({"steps": [edit("scene-1")]})
-    body = {"message": "x", "provider": "openai", "approve": True}
-    await video.http.post("/api/projects/launch/executions", json=body)
-    await video.idle()
+async def test_a_plan_that_another_run_asks_about_is_its_own(video: Video, storage: Storage):
+    """D-R5: the run that recorded the plan was cancelled before its question; a look cancels nothing."""
+    _, run = await running_step(video)
+    await cancel_run(video, run)
+    video.director.release()
+    record = bare_record()
+    step = record["steps"][0]["step"]
+    step |= {"params": {"sceneId": "scene-1", "prompt": "x"}, "writes": ["scene-1"]}
+    planned: Execution = {**record, "thread": video.thread, "run": run, "status": "planned", "task": ""}
+    await Executions(storage, "launch", LOCAL).create({**planned, "asks": True, "started_ms": 0})
+    values = {"plan": {"id": "e", "steps": [step]}, "decided": False}
+    update = {"values": values, "as_node": "planner"}
+    assert (await video.http.post(f"/threads/{video.thread}/state", json=update)).status_code == 200
     context = {"provider": "openai", "approve_plan": True}
     body = {"assistant_id": "scene_edit", "input": None, "context": context}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    [listed] = (await video.call("GET", "/api/projects/launch/executions"))["executions"]
-    assert listed["status"] == "planned"
+    assert (await video.execution("e"))["status"] == "planned"
     decision = {"decisions": [{"type": "approve"}]}
-    await video.call("POST", f"/api/executions/{listed['id']}/decision", json=decision)
-    assert (await video.ended(listed["id"]))["success"]
+    await video.call("POST", "/api/executions/e/decision", json=decision)
+    await video.until("e", status_is("s1", "completed"))
 
 
-def broken_once() -> Callable[..., bool]:
-    """`needs_approval`, which fails once."""
-    calls: list[object] = []
-
-    def needs(*args: Any) -> bool:
-        calls.append(args)
-        if len(calls) == 1:
-            raise RuntimeError("no memory")
-        return needs_approval(*args)
-
-    return needs
+async def test_a_cancelled_run_is_shown_where_storage_takes_no_writes(video: Video, valkey_url: str):
+    """X13: reading needs no room."""
+    name, run = await running_step(video)
+    await cancel_run(video, run)
+    with Redis.from_url(valkey_url) as server:
+        server.config_set("maxmemory", 1)
+        try:
+            shown = await video.execution(name)
+        finally:
+            server.config_set("maxmemory", 0)
+    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
 
 
 @pytest.mark.parametrize("change", ["pause", "resume"])

@@ -11,7 +11,7 @@ from typing import Final
 from callsheet.state.names import COMPARING
 from callsheet.state.number_words import chinese_numbers, number_tokens, spelled_numbers
 
-_FIGURE: Final = re.compile(r"\d++(?:[.,]\d++)*+")
+_FIGURE: Final = re.compile(r"\d++(?:[.,]\d++)*")
 _CLAIM: Final = re.compile(rf"(?<![A-Za-z\d]){_FIGURE.pattern}")
 """A figure that is no part of a name such as CO2."""
 _GROUPED: Final = re.compile(r"(?<!\d)\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,4}(?!\d)")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby, zip_longest
 from typing import Final
 
-WORD: Final = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff])++(?:['’](?:[^\W\d_]|[\u0900-\u0dff])++)*+")
+WORD: Final = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff])++(?:['’](?:[^\W\d_]|[\u0900-\u0dff])++)*")
 _STARTERS: Final = frozenset('.!?…:;—–"“”„«»()[]¿¡•|\n。！？')
 """Signs after which a capital letter may only begin a sentence, a title or a quotation."""
 _COMMON_TEXT: Final = """

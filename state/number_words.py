@@ -22,7 +22,7 @@ _ZERO: Final = frozenset({"zero", "oh", "o", "nought"})
 _REPEATS: Final = {"double": 2, "triple": 3}
 _HUNDRED: Final = 100
 _PART: Final = re.compile(r"[^\W\d_]++|\d++|[.,;:!?]")
-_TOKEN: Final = re.compile(r"[a-z]++|\d++(?:[.,]\d++)*+|[^\s\w'’-]")
+_TOKEN: Final = re.compile(r"[a-z]++|\d++(?:[.,]\d++)*|[^\s\w'’-]")
 _CHINESE: Final = re.compile("[〇零一二两兩三四五六七八九十百千万萬亿億]++")
 _CHINESE_DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九")} | {
     "零": 0,

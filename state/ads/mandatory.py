@@ -83,7 +83,7 @@ _SURE_PHONE: Final = re.compile(r"[+0(]|1[ -]?8\d\d")
 _CALL: Final = re.compile(rf"\b(?:{marks.CALLS})\b", re.IGNORECASE)
 _SIGN: Final = r"[$€£¥₹฿₫₽₺₩]"
 _MONEY: Final = rf"(?:(?-i:{marks.CURRENCIES})|{marks.UNITS})"
-_NUMBER: Final = r"\d++(?:[.,]\d++)*+"
+_NUMBER: Final = r"\d++(?:[.,]\d++)*"
 _PRICE: Final = re.compile(
     rf"(?:(?:(?<![A-Za-z])[A-Z]{{1,2}})?{_SIGN}|(?<![A-Za-z])(?-i:{marks.CURRENCIES})(?![A-Za-z])) ?{_NUMBER}"
     r"(?: ?(?:k|m|bn|thousand|million|billion)\b)?"

@@ -15,7 +15,7 @@ from callsheet.state.figures import figures, number, numbers
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
 _MONEY_OR_SHARE: Final = re.compile(
-    r"[$€£] ?(\d++(?:[.,]\d++)*+)|(?<![\d.,])(\d++(?:[.,]\d++)*+) ?(?:%|percent)"
+    r"[$€£] ?(\d++(?:[.,]\d++)*)|(?<![\d.,])(\d++(?:[.,]\d++)*) ?(?:%|percent)"
 )
 _UNPROVEN: Final = frozenset({"id", "capture_date", "image_s3_urls"})
 """Fields whose numbers prove no figure: `c-0012` is not 12 dollars."""

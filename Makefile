@@ -46,7 +46,7 @@ covered: .venv/dev
 		     $(BIN)/python -m coverage report --include='state/*,tools/guard/guard.py'; exit 1; }
 
 check: linted  ## formatting, lint, types, import arrows and size limits
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py tests/test_sizes.py
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/meta/test_layers.py tests/meta/test_sizes.py
 
 # What the tests do not do themselves.
 linted: .venv/dev
@@ -55,7 +55,7 @@ linted: .venv/dev
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 
 fuzz: .venv/dev fuzzer  ## send the server what a fuzzer makes of its description, for ten minutes
-	@$(BIN)/python -m pytest -q -s tests/test_fuzz.py --long
+	@$(BIN)/python -m pytest -q -s tests/http/test_fuzz.py --long
 
 faults: .venv/dev  ## kill processes and Redis under load for ten minutes, and compare with a model
 	@$(BIN)/python -m tests.faults --minutes 10 --redis

@@ -28,7 +28,7 @@ from callsheet.state.lessons.selection import Chosen
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
-from tests.lesson_material import material
+from tests.lessons.lesson_material import material
 
 ROUNDS: Final = 40
 _WARM: Final = 3

@@ -12,7 +12,7 @@ from typing import Final
 
 from callsheet import storage
 from callsheet.storage import Storage
-from tests.long_talks import FACTS, TALKS, Partner, Sent, play
+from tests.models.long_conversations import FACTS, TALKS, Partner, Sent, play
 
 MIN_SHARE: Final = 0.7
 MAX_NEW: Final = 7_500

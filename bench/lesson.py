@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.lesson_material import FOLDER
-from tests.pdf_writer import PAGE_LINES, pdf
+from tests.doubles.pdf_writer import PAGE_LINES, pdf
+from tests.lessons.lesson_material import FOLDER
 
 ROUNDS: Final = 5
 PAGES: Final = 20

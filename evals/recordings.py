@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from callsheet.state.tokens import estimate_text
 from evals.tasks import HERE
-from tests.chat_double import ChatDouble, Fail, Recorded, Reply, Say
+from tests.doubles.chat_double import ChatDouble, Fail, Recorded, Reply, Say
 
 FOLDER: Final = HERE / "recordings"
 PLANNER: Final = "planner"

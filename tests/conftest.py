@@ -15,19 +15,19 @@ from redis import Redis
 
 from callsheet.storage import Storage, connect, use
 from callsheet.storage.embedded import server as embedded
-from tests.chat_double import ChatDouble
-from tests.key_leaks import leaks
-from tests.killing import Proxy, Shop, Warm
-from tests.waiting import until
+from tests.doubles.chat_double import ChatDouble
+from tests.doubles.key_leaks import leaks
+from tests.doubles.killing import Proxy, Shop, Warm
+from tests.doubles.waiting import until
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
     from langgraph.pregel import Pregel
     from langgraph_sdk.client import LangGraphClient
 
-    from tests.lesson_client import Teacher
-    from tests.lesson_doors import Door
-    from tests.video_double import Director, Video
+    from tests.lessons.lesson_client import Teacher
+    from tests.lessons.lesson_doors import Door
+    from tests.video.video_double import Director, Video
 
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
 gc.set_threshold(100_000, 20, 50)
@@ -101,7 +101,7 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
 @pytest.fixture(scope="module")
 def redis() -> Iterator[str]:
     """A Redis for the whole file, which nothing empties."""
-    from tests.wire_served import ground
+    from tests.doubles.wire_served import ground
 
     with ground() as found:
         yield found
@@ -110,7 +110,7 @@ def redis() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def url(redis: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """A server on it, of the graphs that the file calls `GRAPHS`."""
-    from tests.wire_server import serving
+    from tests.doubles.wire_server import serving
 
     with serving(redis, request.module.GRAPHS) as found:
         yield found
@@ -146,7 +146,7 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
 @pytest.fixture
 def teacher(http: "AsyncClient") -> "Teacher":
     """One who has no session yet."""
-    from tests.lesson_client import Teacher
+    from tests.lessons.lesson_client import Teacher
 
     return Teacher(http)
 
@@ -162,7 +162,7 @@ def door(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", teacher: "Teacher"
 ) -> "Door":
     """A lesson by each of its doors."""
-    from tests.lesson_doors import Bare, Rest, Sdk
+    from tests.lessons.lesson_doors import Bare, Rest, Sdk
 
     if request.param == "graph":
         return Bare(used)
@@ -235,7 +235,7 @@ def graph(opened: Storage) -> "Pregel[Any, Any]":
 @pytest.fixture
 async def api(valkey_url: str) -> "AsyncIterator[AsyncClient]":
     """A client of the whole application on the session's server, called without a network."""
-    from tests.served import served
+    from tests.doubles.served import served
 
     async with served(valkey_url) as found:
         yield found
@@ -244,7 +244,7 @@ async def api(valkey_url: str) -> "AsyncIterator[AsyncClient]":
 @pytest.fixture
 def director(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Director]":
     """A model that plans what the test says; a project that is made now uses it."""
-    from tests.video_double import Director
+    from tests.video.video_double import Director
 
     with Director() as one:
         for name, value in one.environ.items():
@@ -256,7 +256,7 @@ def director(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Director]":
 @pytest.fixture
 async def video(api: "AsyncClient", director: "Director") -> "Video":
     """A new project of four scenes, edited by the director's plans."""
-    from tests.video_double import Video
+    from tests.video.video_double import Video
 
     one = Video(api, director)
     await one.create()

@@ -31,11 +31,11 @@ from redis.exceptions import RedisError
 from callsheet.server.runtime.execution import MAX_ATTEMPTS
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
-from tests.fault_house import House, Reader, events
-from tests.fault_house import house as house_of
-from tests.killing import Warm
-from tests.redis_server import Server
-from tests.redis_server import running as redis_running
+from tests.doubles.killing import Warm
+from tests.doubles.redis_server import Server
+from tests.doubles.redis_server import running as redis_running
+from tests.engine.fault_house import House, Reader, events
+from tests.engine.fault_house import house as house_of
 
 MODES: Final = (["updates"], ["updates", "custom"], ["values"], ["custom", "updates", "values"])
 """Stream modes of the readers, in turn."""

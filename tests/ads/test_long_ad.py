@@ -1,0 +1,52 @@
+"""An ad after many turns: the state grows by the conversation, not by every look at the ad."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.doubles.served import generated, said, served
+
+WISHES = (
+    "make the music more upbeat",
+    "add a whoosh at the start",
+    "make the first voice a bit slower",
+    "remove the effects",
+    "make the first voice a bit faster",
+)
+TURNS = 40
+BYTES_PER_TURN = 11_500
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server that has one ad."""
+    async with served(valkey_url) as one:
+        await generated(one)
+        yield one
+
+
+async def conversation(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    reply = await client.get("/api/ads/ad-1/conversation")
+    found: list[dict[str, Any]] = reply.json()["messages"]
+    return found
+
+
+async def state_bytes(client: httpx.AsyncClient) -> int:
+    [thread] = (await client.post("/threads/search", json={})).json()
+    return len((await client.get(f"/threads/{thread['thread_id']}/state")).content)
+
+
+@pytest.mark.slow
+async def test_the_state_of_an_ad_grows_by_a_few_kilobytes_a_turn(client: httpx.AsyncClient) -> None:
+    """Each turn looks at the ad; with every version in every result, a turn would add more each time."""
+    sizes = []
+    for number in range(TURNS):
+        await said(client, WISHES[number % len(WISHES)])
+        sizes.append(await state_bytes(client))
+    assert sizes[-1] - sizes[TURNS // 2 - 1] < TURNS // 2 * BYTES_PER_TURN, sizes
+    messages = await conversation(client)
+    assert len([one for one in messages if one["role"] == "user"]) == TURNS + 1
+    answered = [call["id"] for one in messages for call in one.get("tool_calls", ())]
+    assert answered == [one["tool_call_id"] for one in messages if one["role"] == "tool"]

@@ -1,0 +1,359 @@
+"""Campaign libraries: records in Redis, indexes of every process that follow them (E31)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from callsheet.state.campaigns.filters import Filters
+from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.errors import Forbidden, Invalid, TooLarge, Unavailable
+from callsheet.storage import Storage, connect
+from callsheet.storage.campaigns import sample_vectors
+from callsheet.storage.campaigns.embedded import EmbeddedIndex
+from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
+from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.campaigns.library import delete_library, library, own_library
+from callsheet.storage.campaigns.records import Changes, RedisRecords
+from callsheet.storage.campaigns.row_log import Progress, RowLog
+from callsheet.storage.campaigns.rows import row_of
+from callsheet.storage.campaigns.sample import SampleRecords
+from callsheet.storage.campaigns.vector_cache import unpack
+from callsheet.storage.campaigns.words import embedding_texts
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.redis import keys
+from tests.campaigns.writer_process import EACH
+from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.doubles.redis_server import cluster
+
+ALL = Filters()
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The data folder of this machine."""
+    monkeypatch.setenv("CALLSHEET_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+async def other(folder: Path, valkey_url: str) -> AsyncIterator[Storage]:
+    """The storage of another process on the same data folder."""
+    async with connect(valkey_url) as opened:
+        yield opened
+
+
+def ids(result) -> list[str]:
+    return [match.campaign.id for match in result.matches]
+
+
+def indexes(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("campaigns/*/*") if path.is_dir()]
+
+
+async def test_an_owner_without_campaigns_searches_the_sample_library(storage, folder):
+    """E31."""
+    sample = await library(storage, "ana")
+    total = await sample.count()
+    assert total >= 300
+    assert (await sample.filter(ALL)).total == total
+    assert (await sample.similar("travel benefits", ALL)).matches
+    mine = await own_library(storage, "ana")
+    await mine.put(LIBRARY)
+    assert await (await library(storage, "ana")).count() == 6
+    assert await (await library(storage, "bob")).count() == total
+    await mine.delete([each.id for each in LIBRARY])
+    assert await (await library(storage, "ana")).count() == total
+
+
+@pytest.mark.slow
+async def test_the_sample_library_cannot_be_changed():
+    sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY), OfflineEmbeddings())
+    assert ids(await sample.full_text("cash back", ALL)) == ["birch-cash"]
+    assert ids(await sample.similar("fraud", ALL))[0] == "cedar-security"
+    assert await sample.get(["birch-cash", "none"]) == [LIBRARY[1]]
+    assert await sample.has_campaigns()
+    for change in (sample.put(LIBRARY), sample.delete(["x"]), sample.delete_all()):
+        with pytest.raises(Forbidden, match="sample library"):
+            await change
+
+
+def test_the_vectors_of_the_sample_library_are_ready_made():
+    campaigns = sample_campaigns()
+    texts = {each.id: list(embedding_texts(each).values()) for each in campaigns}
+    model = OfflineEmbeddings().suited_to(len(campaigns)).model
+    ready = unpack(model, texts, sample_vectors.read())
+    assert set(ready) == set(texts), "run: python -m callsheet.storage.campaigns.sample_vectors"
+
+
+@pytest.mark.slow
+async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path):
+    file = tmp_path / "vectors.npz"
+    assert sample_vectors.read(file) == {}
+    sample_vectors.read.cache_clear()
+    await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
+    stored = sample_vectors.read(file)
+    embeddings = Counting(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
+    sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
+    await sample.similar("fraud", ALL)
+    assert embeddings.texts == ["fraud"]
+    changed = (*LIBRARY[1:], LIBRARY[0].model_copy(update={"offer": "Another"}))
+    sample = EmbeddedIndex(SampleRecords(lambda: changed, lambda: stored), embeddings)
+    await sample.similar("fraud", ALL)
+    assert any("Another" in text for text in embeddings.texts)
+    assert len(embeddings.texts) < 6
+
+
+async def test_every_process_sees_what_any_of_them_stored(storage, other):
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+    await one.put(LIBRARY[:3])
+    assert await two.count() == 3
+    await two.put([*LIBRARY[3:], campaign("birch-cash", campaign_text="Changed by the other")])
+    assert ids(await one.full_text("other", ALL)) == ["birch-cash"]
+    await one.delete(["alder-travel"])
+    assert "alder-travel" not in ids(await two.similar("travel", ALL))
+    assert ids(await one.filter(ALL)) == ids(await two.filter(ALL))
+    assert [match.score for match in (await one.similar("fraud", ALL)).matches] == [
+        match.score for match in (await two.similar("fraud", ALL)).matches
+    ]
+
+
+@pytest.mark.slow
+async def test_two_processes_that_write_at_once_lose_nothing(storage, other):
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+
+    async def put(where: CampaignIndex, name: str) -> None:
+        for i in range(10):
+            await where.put([campaign(f"{name}-{i}-{j}", campaign_text=f"{name} words") for j in range(5)])
+
+    await asyncio.gather(put(one, "elm"), put(two, "fir"), put(one, "ash"))
+    for index in (one, two):
+        assert await index.count() == 150
+        for name in ("elm", "fir", "ash"):
+            assert (await index.full_text(name, ALL)).total == 50
+        assert len((await index.similar("words", ALL, field="copy", limit=500)).matches) == 150
+
+
+async def test_the_index_on_disk_is_used_again(storage, other, folder):
+    embeddings = Counting()
+    await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
+    assert len(indexes(folder)) == 1
+    written = sorted(path.name for path in indexes(folder)[0].iterdir())
+    assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(written)
+    embeddings.texts.clear()
+    again = await own_library(other, "ana", embeddings)
+    assert len((await again.similar("x", ALL)).matches) == 6
+    assert embeddings.texts == ["x"]
+    assert len(indexes(folder)) == 1
+
+
+@pytest.mark.parametrize("file", ["rows.sqlite", "words/meta.json", "copy.f32"])
+@pytest.mark.parametrize("damage", [b"", b"\x00nonsense" * 500])
+async def test_a_damaged_index_is_built_again(valkey_url, folder, storage, file, damage):
+    if file == "copy.f32" and damage:
+        damage = damage[:100]
+    async with connect(valkey_url) as first:
+        await (await own_library(first, "ana")).put(LIBRARY)
+    place = indexes(folder)[0]
+    (place / "rows.sqlite-wal").unlink(missing_ok=True)
+    (place / file).write_bytes(damage)
+    again = await own_library(storage, "ana")
+    assert ids(await again.full_text("cash back", ALL)) == ["birch-cash"]
+    assert ids(await again.similar("fraud", ALL))[0] == "cedar-security"
+    assert await again.count() == 6
+    assert len(indexes(folder)) == 1
+
+
+@pytest.mark.fault
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 3])
+async def test_processes_killed_while_they_write_leave_an_index_that_goes_on(
+    storage, valkey_url, folder, after
+):
+    mine = await own_library(storage, "ana")
+    command = [sys.executable, "-m", "tests.campaigns.writer_process", valkey_url]
+    writers = [
+        await asyncio.create_subprocess_exec(*command, name, cwd=ROOT, stdout=subprocess.PIPE)
+        for name in ("one", "two")
+    ]
+    try:
+        for writer in (*writers, *writers[:1] * after):
+            assert writer.stdout
+            assert await writer.stdout.readline()
+    finally:
+        for writer in writers:
+            os.kill(writer.pid, signal.SIGKILL)
+            await writer.wait()
+    stored = await storage.redis.hlen(keys.library("ana").records)
+    assert stored >= (after + 2) * EACH
+    assert await mine.count() == stored
+    assert (await mine.full_text("offer many", ALL)).total == stored
+    assert len((await mine.similar("offer", ALL, field="copy", limit=10_000)).matches) == stored
+    await mine.put([campaign("last", campaign_text="The last offer of many")])
+    assert (await mine.full_text("offer many", ALL)).total == stored + 1
+
+
+def test_a_writer_waits_for_another_one_and_not_for_ever(tmp_path):
+    one, two = (RowLog(tmp_path / "rows.sqlite", wait_s=0.05) for _ in range(2))
+    with one.transaction() as progress:
+        one.set_progress(progress._replace(seq=7))
+        with pytest.raises(Unavailable, match="another process"), two.transaction():
+            pass
+    assert two.progress().seq == 7
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path):
+    log = RowLog(tmp_path / "rows.sqlite")
+
+    def fail() -> None:
+        with log.transaction() as progress:
+            log.set_progress(progress._replace(seq=7))
+            log.append(0, [row_of(LIBRARY[0])], ["gone"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (log.progress(), log.read(0, 10)) == (Progress(), [])
+
+
+async def test_a_deleted_library_leaves_nothing(storage, other, folder):
+    mine = await own_library(storage, "ana")
+    await mine.put(LIBRARY)
+    assert indexes(folder)
+    await delete_library(storage, "ana")
+    await delete_library(storage, "ana")
+    assert indexes(folder) == []
+    assert await mine.count() == 0
+    assert await storage.redis.exists(*keys.library("ana")) == 0
+    await mine.put(LIBRARY[:1])
+    assert ids(await (await own_library(other, "ana")).filter(ALL)) == ["alder-travel"]
+
+
+async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_path):
+    class Replaced(RedisRecords):
+        """Records that somebody deletes and imports anew between two readings."""
+
+        readings = 0
+
+        async def changes(self, after: int) -> Changes:
+            self.readings += 1
+            if self.readings == 1:
+                await self.delete_all()
+                await self.put(LIBRARY[:2], 0)
+            return await super().changes(after)
+
+    records = Replaced(storage, "ana")
+    await records.put(LIBRARY, 0)
+    index = EmbeddedIndex(records, OfflineEmbeddings(), tmp_path / "index")
+    assert sorted(ids(await index.filter(ALL))) == ["alder-travel", "birch-cash"]
+    assert records.readings == 2
+
+
+@pytest.mark.slow
+async def test_many_deletions_begin_a_new_generation(storage, other):
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+    await one.put([campaign(f"c{i}") for i in range(10_100)])
+    assert await two.count() == 10_100
+    await one.delete([f"c{i}" for i in range(10_050)])
+    assert await storage.redis.zcard(keys.library("ana").deletions) < 10_000
+    for index in (one, two):
+        assert (await index.count(), len(ids(await index.filter(ALL, limit=100)))) == (50, 50)
+
+
+@pytest.mark.slow
+async def test_a_library_has_a_limit(storage, monkeypatch):
+    monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
+    mine = await own_library(storage, "ana")
+    await mine.put(LIBRARY)
+    await mine.put(LIBRARY)
+    with pytest.raises(TooLarge, match="more than 6 campaigns") as refused:
+        await mine.put([campaign("seven"), *LIBRARY])
+    assert "CALLSHEET_MAX_CAMPAIGNS" in refused.value.remedy
+    assert await mine.count() == 6
+    await mine.delete(["birch-cash"])
+    assert await mine.put([campaign("seven")]) == 1
+
+
+async def test_a_limit_that_is_no_number_is_refused(storage, monkeypatch):
+    monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "many")
+    with pytest.raises(Invalid, match="'many'"):
+        await own_library(storage, "ana")
+
+
+async def test_costly_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
+    embeddings = Counting()
+    mine = await own_library(storage, "ana", embeddings)
+    await mine.put(LIBRARY)
+    paid = len(embeddings.texts)
+    assert paid > 6
+    async with connect(valkey_url) as opened:
+        # Another machine: nothing on its disk.
+        elsewhere = await own_library(opened, "ana", embeddings)
+        assert len((await elsewhere.similar("x", ALL)).matches) == 6
+        assert len(embeddings.texts) == paid + 1
+        await elsewhere.put([campaign("birch-cash", campaign_text="Changed")])
+        assert len(embeddings.texts) > paid + 1
+    await mine.delete(["birch-cash"])
+    assert await storage.redis.hexists(keys.library("ana").vectors, "birch-cash") is False
+
+
+async def test_another_model_embeds_everything_again(storage, folder):
+    first, second = Counting("one"), Counting("two", dimensions=5)
+    await (await own_library(storage, "ana", first)).put(LIBRARY)
+    index = await own_library(storage, "ana", second)
+    assert len((await index.similar("x", ALL)).matches) == 6
+    assert len(second.texts) == len(first.texts) + 1
+
+
+async def test_a_model_that_changes_its_length_under_its_name_is_refused(storage, other, folder):
+    await (await own_library(storage, "ana", Counting(dimensions=3))).put(LIBRARY)
+    index = await own_library(other, "ana", Counting(dimensions=4))
+    with pytest.raises(Invalid, match="4 numbers"):
+        await index.similar("x", ALL)
+
+
+async def test_campaigns_are_stored_while_embeddings_are_unavailable(storage, folder):
+    embeddings = Counting()
+    embeddings.error = Unavailable("the embeddings service is away")
+    mine = await own_library(storage, "ana", embeddings)
+    assert await mine.put(LIBRARY) == 6
+    assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+    with pytest.raises(Unavailable, match="away"):
+        await mine.similar("cash", ALL)
+    embeddings.error = None
+    assert len((await mine.similar("cash", ALL)).matches) == 6
+
+
+async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypatch, tmp_path):
+    monkeypatch.delenv("CALLSHEET_DATA_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    async with connect(valkey_url) as opened:
+        mine = await own_library(opened, "ana")
+        await mine.put(LIBRARY)
+        assert list(tmp_path.glob("callsheet-campaigns-*/*/*/rows.sqlite"))
+
+
+@pytest.mark.slow
+async def test_a_process_keeps_few_libraries_open(storage, folder):
+    for i in range(40):
+        await (await own_library(storage, f"owner-{i}")).put(LIBRARY[:1])
+    for i in range(40):
+        assert await (await own_library(storage, f"owner-{i}")).count() == 1
+
+
+async def test_a_library_lies_in_one_slot_of_a_cluster(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALLSHEET_DATA_DIR", str(tmp_path))
+    with cluster(watchdog.binary(), tmp_path) as server:
+        async with connect(f"redis+cluster://{server.address}") as opened:
+            mine = await own_library(opened, "ana {1}")
+            assert await mine.put(LIBRARY) == 6
+            assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+            assert await mine.delete(["birch-cash"]) == 1
+            await delete_library(opened, "ana {1}")
+            assert await mine.count() == 0

@@ -1,0 +1,169 @@
+"""Embeddings of campaigns: without a service, and from any with OpenAI's API (E30)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from callsheet.providers.embeddings import configured_embeddings
+from callsheet.providers.embeddings_endpoint import EmbeddingsEndpoint
+from callsheet.state.campaigns.filters import Filters
+from callsheet.state.errors import CallsheetError, Invalid, Limited, Unavailable
+from callsheet.storage.campaigns.embeddings import MAX_SENTENCE_CAMPAIGNS, OfflineEmbeddings
+from callsheet.storage.campaigns.library import own_library
+from callsheet.storage.campaigns.vectors import unit_vectors
+from callsheet.tools.campaigns import libraries
+from tests.doubles.campaigns import LIBRARY, campaign
+from tests.doubles.embeddings_double import KEY, EmbeddingsDouble
+
+ALL = Filters()
+
+
+@pytest.fixture
+def double() -> Iterator[EmbeddingsDouble]:
+    with EmbeddingsDouble() as running:
+        yield running
+
+
+@pytest.fixture
+def endpoint(double: EmbeddingsDouble) -> EmbeddingsEndpoint:
+    configured = configured_embeddings(double.environ)
+    assert configured
+    return configured
+
+
+async def test_texts_of_one_meaning_are_near_without_a_service():
+    texts = [
+        "travel rewards and airport lounges",
+        "flights and hotels on vacation",
+        "mortgage interest",
+        " ",
+        "\0",
+    ]
+    vectors = await unit_vectors(OfflineEmbeddings(), texts)
+    assert vectors.shape == (5, 256)
+    products = vectors @ vectors.T
+    assert products[0, 0] == pytest.approx(1, abs=1e-5)
+    assert products[0, 1] > products[0, 2]
+    assert products[3, 3] == products[4, 4] == 0
+
+
+@pytest.mark.slow
+async def test_a_small_library_has_both_models_and_a_large_one_the_fast_one():
+    words = OfflineEmbeddings()
+    both = words.suited_to(300)
+    assert both.suited_to(MAX_SENTENCE_CAMPAIGNS + 1) is words
+    assert words.model != both.model
+    texts = ["no annual fee", "card without yearly cost", "fraud alerts"]
+    vectors = await unit_vectors(both, texts)
+    assert vectors.shape == (3, 768)
+    alone = await unit_vectors(words, texts)
+    # The cosine of both is the mean of each one's.
+    sentences = vectors[:, 256:] * 2**0.5
+    assert vectors[0] @ vectors[1] == pytest.approx(
+        (alone[0] @ alone[1] + sentences[0] @ sentences[1]) / 2, abs=1e-4
+    )
+
+
+@pytest.mark.slow
+async def test_a_library_that_grows_is_embedded_with_the_fast_model(storage):
+    mine = await own_library(storage, "ana")
+    await mine.put(LIBRARY)
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await mine.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await mine.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    assert await mine.count() == 6
+
+
+async def test_campaigns_are_found_with_the_configured_embeddings(storage, endpoint, double):
+    mine = await own_library(storage, "ana", endpoint)
+    await mine.put(LIBRARY)
+    assert "" not in double.texts
+    result = await mine.similar("travel", ALL)
+    assert result.matches[0].campaign.id == "alder-travel"
+    assert double.requests[0]["model"] == "counts"
+
+
+async def test_tools_and_routes_open_libraries_with_the_configured_embeddings(storage, double, monkeypatch):
+    for name, value in double.environ.items():
+        monkeypatch.setenv(name, value)
+    await (await libraries.own_library(storage, "ana")).put(LIBRARY)
+    result = await (await libraries.library(storage, "ana")).similar("fraud", ALL)
+    assert result.matches[0].campaign.id == "cedar-security"
+    assert double.texts[-1] == "fraud"
+    await libraries.delete_library(storage, "ana")
+    assert await (await libraries.own_library(storage, "ana")).count() == 0
+
+
+async def test_many_texts_are_sent_in_batches(endpoint, double):
+    vectors = await endpoint.vectors([f"cash {i}" for i in range(600)])
+    assert len(vectors) == 600
+    assert [len(request["input"]) for request in double.requests] == [256, 256, 88]
+    double.requests.clear()
+    await endpoint.vectors(["x" * 150_000, "y" * 150_000])
+    assert len(double.requests) == 2
+    assert await endpoint.vectors([]) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (401, {"error": {"message": f"wrong key {KEY}"}}, Unavailable, "CALLSHEET_EMBEDDINGS_KEY"),
+        (404, {"error": {"message": "no such model"}}, Invalid, "counts"),
+        (429, {"error": {"message": "slow down"}}, Limited, "limits"),
+        (500, {"error": {"message": "oops"}}, Unavailable, "500"),
+        (200, {"object": "list", "data": [], "model": "m"}, Unavailable, "vectors"),
+        (
+            200,
+            {"object": "list", "data": [{"index": 0, "embedding": []}], "model": "m"},
+            Unavailable,
+            "0 vectors",
+        ),
+        (200, ["nonsense"], CallsheetError, "embeddings"),
+    ],
+)
+async def test_a_failing_endpoint_is_reported_without_the_key(endpoint, double, status, body, error, words):
+    double.replies.extend([(status, body)] * 3)
+    with pytest.raises(error) as refused:
+        await endpoint.vectors(["x"])
+    shown = f"{refused.value} {refused.value.remedy}"
+    assert words in shown
+    assert KEY not in shown
+
+
+async def test_vectors_of_several_lengths_are_refused(endpoint, double):
+    data = [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]
+    double.replies.append((200, {"object": "list", "data": data, "model": "m"}))
+    with pytest.raises(Unavailable, match=r"lengths \[1, 2\]"):
+        await endpoint.vectors(["x", "y"])
+
+
+async def test_an_endpoint_that_is_not_there_leaves_other_searches_alone(storage):
+    environ = {"CALLSHEET_EMBEDDINGS_URL": "http://127.0.0.1:9/v1", "CALLSHEET_EMBEDDINGS_MODEL": "m"}
+    mine = await own_library(storage, "ana", configured_embeddings(environ))
+    assert await mine.put([campaign("one", campaign_text="cash")]) == 1
+    assert (await mine.full_text("cash", ALL)).total == 1
+    with pytest.raises(Unavailable, match="cannot be reached") as refused:
+        await mine.similar("cash", ALL)
+    assert "CALLSHEET_EMBEDDINGS_URL" in refused.value.remedy
+
+
+def test_without_a_setting_there_is_no_endpoint():
+    assert configured_embeddings({}) is None
+    assert configured_embeddings({"CALLSHEET_EMBEDDINGS_KEY": "k"}) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"URL": "http://localhost/v1"}, "CALLSHEET_EMBEDDINGS_MODEL is not set"),
+        ({"MODEL": "m"}, "CALLSHEET_EMBEDDINGS_URL is not set"),
+        ({"MODEL": "m", "URL": "localhost"}, "CALLSHEET_EMBEDDINGS_URL is 'localhost'"),
+        ({"MODEL": "m", "URL": "http://x", "TIMEOUT_S": "soon"}, "CALLSHEET_EMBEDDINGS_TIMEOUT_S is 'soon'"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings, words):
+    environ = {f"CALLSHEET_EMBEDDINGS_{name}": value for name, value in settings.items()}
+    with pytest.raises(Invalid, match=words):
+        configured_embeddings(environ)

@@ -1,0 +1,155 @@
+"""The `callsheet` command under test: in a process of its own, or in this one."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from callsheet.server.cli import main as cli
+from tests.doubles.killing import Warm
+from tests.doubles.waiting import until
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "callsheet.server.cli.main"]
+BRIEF = "A 30 second spot for Nordlys, a bakery in Oslo that opens at six. For early commuters."
+UPBEAT = "Make the music more upbeat"
+
+
+@dataclass
+class Finished:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Forked:
+    """The command in a process of its own, which did not have to import anything first."""
+
+    pid: int
+    folder: Path
+    """Where `out` and `err` are what it said."""
+
+    @classmethod
+    def of(cls, warm: Warm, folder: Path, *words: str, **env: str) -> "Forked":
+        how = {"words": words, "folder": str(folder), "environ": environment(**env)}
+        return cls(warm.fork("tests.doubles.warm_work:command", **how), folder)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        code = self.folder / "code"
+        return int(code.read_text()) if code.exists() else None
+
+    def wait(self, timeout: float) -> int:
+        until(lambda: self.poll() is not None, "the end of the process", patience_s=timeout)
+        return self.poll() or 0
+
+    def finished(self) -> Finished:
+        code = self.wait(50)
+        return Finished(code, *((self.folder / name).read_text() for name in ("out", "err")))
+
+
+@dataclass
+class Serving:
+    """A running `callsheet serve`."""
+
+    process: subprocess.Popen[str] | Forked
+    url: str
+    data_dir: Path
+    greeting: str
+
+
+def environment(**more: str) -> dict[str, str]:
+    """No key, no storage but the one a test names, no colours forced upon us."""
+    ours = {
+        name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "OPENAI_"))
+    }
+    ours.pop("REDIS_URL", None)
+    return ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | more
+
+
+def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
+    """Run the command in a process of its own."""
+    done = subprocess.run(
+        [*COMMAND, *args],
+        env=environment(**env),
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=50,
+    )
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def begin(folder: Path, data_dir: Path, warm: Warm | None = None, **env: str) -> Serving:
+    """Start a server: forked where there is something warm to fork it from; it says things in `out`."""
+    words = ("serve", "--port", "0", "--data-dir", str(data_dir))
+    said = folder / "out"
+    said.touch()
+    process = Forked.of(warm, folder, *words, **env) if warm else _started(folder, words, env)
+    try:
+        until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
+        assert process.poll() is None, said.read_text()
+    except AssertionError:
+        process.send_signal(signal.SIGKILL)
+        raise
+    greeting = said.read_text()
+    url = next(word for word in greeting.split() if word.startswith("http://"))
+    return Serving(process, url, data_dir, greeting)
+
+
+def _started(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+    with (folder / "out").open("w") as log:
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            env=environment(**env),
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def end(serving: Serving) -> int:
+    serving.process.send_signal(signal.SIGINT)
+    return serving.process.wait(timeout=20)
+
+
+def in_process(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Finished]:
+    """The command in this process, on the session's server: the same code without an interpreter's start."""
+    for name in [name for name in os.environ if name.startswith(("CALLSHEET_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("REDIS_URL", valkey_url)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def command(*args: str) -> Finished:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(args)
+        said = capsys.readouterr()
+        return Finished(int(ended.value.code or 0), said.out, said.err)
+
+    return command
+
+
+def refused(done: Finished, *words: str, code: int = 1) -> None:
+    """Two lines on stderr that name these words, nothing on stdout, no trace."""
+    assert (done.code, done.out) == (code, ""), done
+    lines = done.err.splitlines()
+    assert [line.partition(":")[0] for line in lines[-2:]] == ["error", "remedy"], done.err
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in " ".join(lines[-2:]), (word, done.err)

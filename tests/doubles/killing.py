@@ -1,0 +1,235 @@
+"""Real kills: a server in a process of its own, and a proxy to Redis that kills it at a chosen command.
+
+The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it
+either kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills
+instead of delivering it (the effect happened, and nobody was told).
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+from websockets.exceptions import WebSocketException
+
+from tests.doubles.redis_server import free_port
+from tests.doubles.waiting import eventually
+
+When = Literal["before", "after"]
+_SERVE = "tests.doubles.warm_work:serve"
+
+
+@dataclass
+class Kill:
+    """At which message to kill whom."""
+
+    at: int
+    when: When
+    pid: int = 0
+    seen: int = 0
+    done: bool = False
+    armed: bool = False
+
+
+@dataclass
+class Proxy:
+    """Passes Redis's protocol on, byte for byte, over a unix socket."""
+
+    path: str
+    target: str
+    kill: Kill = field(default_factory=lambda: Kill(at=-1, when="before"))
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        self._tasks = set()
+        return self
+
+    async def __aexit__(self, *error):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        assert task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        up_reader, up_writer = await asyncio.open_unix_connection(self.target)
+        held = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._up(reader, up_writer, held))
+                both.create_task(self._down(up_reader, writer, held))
+        except* (ConnectionError, OSError):
+            pass
+        finally:
+            for one in (writer, up_writer):
+                one.close()
+                with contextlib.suppress(ConnectionError, OSError):
+                    await one.wait_closed()
+
+    async def _up(self, reader, up_writer, held):
+        while data := await reader.read(1 << 20):
+            if self._due() and self.kill.when == "before":
+                self._strike()
+                return
+            if self.kill.armed and self.kill.seen == self.kill.at:
+                held.set()
+            up_writer.write(data)
+            await up_writer.drain()
+        up_writer.close()
+
+    async def _down(self, up_reader, writer, held):
+        while data := await up_reader.read(1 << 20):
+            if held.is_set():
+                self._strike()
+                return
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    def _due(self):
+        if self.kill.armed and not self.kill.done:
+            self.kill.seen += 1
+        return self.kill.armed and self.kill.seen == self.kill.at and not self.kill.done
+
+    def _strike(self):
+        if not self.kill.done:
+            self.kill.done = True
+            os.kill(self.kill.pid, signal.SIGKILL)
+
+
+class Warm:
+    """A parent that has everything imported and forks a process in a few milliseconds."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.doubles.warm"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
+        return self
+
+    def __exit__(self, *error):
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
+        self._process.wait(60)
+        self._out.close()
+
+    def start(self, redis_url: str, lease_s: float, **chosen: object) -> tuple[int, str]:
+        """Fork a server; its process id and its URL. `config` and `carry` are as the settings call them."""
+        port = free_port()
+        pid = self.fork(_SERVE, port=port, redis_url=redis_url, lease_s=lease_s, **chosen)
+        return pid, f"http://127.0.0.1:{port}"
+
+    def work(self, redis_url: str, lease_s: float, config: str, **chosen: object) -> int:
+        """Fork a worker without a server; its process id. `worker_port` is as the settings call it."""
+        return self.fork(_SERVE, port=0, redis_url=redis_url, lease_s=lease_s, config=config, **chosen)
+
+    def fork(self, what: str, **how: object) -> int:
+        """Have `module:function` called in a process; its id."""
+        return int(self._asked(what, how, waits=False))
+
+    def returned(self, what: str, **how: object) -> tuple[Any, int]:
+        """Have `module:function` called in a process; what it returned, and the process's exit code."""
+        value, code = self._asked(what, how, waits=True)
+        return value, code
+
+    def _asked(self, what: str, how: object, *, waits: bool) -> Any:
+        self._in.write(json.dumps({"what": what, "how": how, "waits": waits}) + "\n")
+        self._in.flush()
+        answer = self._out.readline()
+        assert answer, f"the warmed parent ended with {self._process.wait(60)}; why is on standard error"
+        return json.loads(answer)
+
+
+class Shop:
+    """A server that is killed at one message to Redis, and others after it on the same storage."""
+
+    lease_s = 1.0
+    config: str | None = None
+
+    def __init__(self, warm: Warm, proxy: Proxy, url: str) -> None:
+        self._warm, self._proxy, self.url = warm, proxy, url
+
+    async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
+        """Use a server, by its URL, that dies at `kill`; whether it died."""
+        self._proxy.kill = kill
+        kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s, config=self.config)
+        await self._answering(base)
+        kill.armed = True
+        try:
+            await use(base)
+        except (httpx.TransportError, WebSocketException, OSError):
+            if not kill.done:
+                raise
+        kill.armed = False
+        if not kill.done:
+            os.kill(kill.pid, signal.SIGKILL)
+        return kill.done
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[str]:
+        """The URL of a server that is started now, and killed in the end."""
+        pid, base = self._warm.start(self.url, self.lease_s, config=self.config)
+        try:
+            await self._answering(base)
+            yield base
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    async def messages_of(self, use: Callable[[str, int], Awaitable[object]]) -> int:
+        """How many messages an undisturbed use sends to Redis, which knows the scripts by then."""
+        seen = []
+        for turn in range(3):
+            count = Kill(at=-1, when="before")
+            assert not await self.killed_at(count, partial(_flipped, use, turn))
+            seen.append(count.seen)
+        return min(seen[1:])
+
+    async def _answering(self, base: str) -> None:
+        path = "/info" if self.config else "/api/ads"
+
+        async def listed() -> bool:
+            try:
+                return (await client.get(path)).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+            await eventually(listed, "the server answers", patience_s=20)
+
+
+async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base: str) -> None:
+    await use(base, turn)
+
+
+def sampled(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
+    """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
+    every = range(1, count + 1)
+    return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))
+
+
+def answering(url: str) -> bool:
+    """Whether a server is there."""
+    try:
+        return httpx.get(f"{url}/ok", timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False

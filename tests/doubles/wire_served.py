@@ -1,0 +1,76 @@
+"""A Redis and a server for a whole file of tests: nothing is emptied, so every test uses new threads."""
+
+import asyncio
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langgraph_sdk.client import LangGraphClient
+from redis import Redis
+
+from callsheet.storage.embedded import server as embedded
+from tests.doubles.key_leaks import leaks
+from tests.doubles.waiting import until
+from tests.doubles.wire_graphs import GRAPHS
+from tests.doubles.wire_server import serving
+
+HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
+APPROVED: Any = {"decisions": [{"type": "approve"}]}
+
+
+@contextmanager
+def home(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
+    """The URL of a server on a Redis of its own."""
+    with ground() as url, serving(url, graphs, **chosen) as found:
+        yield found
+
+
+@contextmanager
+def ground() -> Iterator[str]:
+    """The URL of a Redis; in the end every key there is must be a declared one."""
+    folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
+    lease = embedded.ensure_running(folder)
+    url = f"{lease.url}?db=0"
+    try:
+        yield url
+        with Redis.from_url(url) as server:
+            assert not (left := leaks(server)), "\n".join(left)
+    finally:
+        lease.close()
+        until(lambda: not embedded.is_running(folder), "the end of the file's server")
+        shutil.rmtree(folder)
+
+
+async def threaded(client: LangGraphClient) -> str:
+    """A new thread's id."""
+    return str((await client.threads.create())["thread_id"])
+
+
+def said(**values: Any) -> Any:
+    """A graph's input."""
+    return values
+
+
+def anew() -> str:
+    """An id nothing has."""
+    return str(uuid.uuid4())
+
+
+async def status(client: LangGraphClient, thread: str) -> str:
+    """How a thread stands."""
+    return str((await client.threads.get(thread))["status"])
+
+
+async def collected(source: Any, most: int = 0) -> list[Any]:
+    """The events of a stream, all or so many."""
+    found = []
+    async for event in source:
+        found.append(event)
+        if len(found) == most:
+            break
+    await asyncio.sleep(0)
+    return found

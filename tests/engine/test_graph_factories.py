@@ -1,0 +1,143 @@
+"""Factories of graphs get each run's config and runtime, as in LangGraph's own server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.doubles.wire_served import home
+
+FACTORIES = """
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from langgraph_sdk.runtime import ServerRuntime
+
+opened = closed = 0
+
+
+class State(TypedDict, total=False):
+    model: str
+    seen: list[str]
+
+
+@dataclass
+class Context:
+    tone: str = "plain"
+
+
+def graph(*seen: str, model: str = "none"):
+    builder = StateGraph(State, context_schema=Context)
+    builder.add_node("answer", lambda state: {"model": model, "seen": list(seen)})
+    builder.add_edge(START, "answer")
+    return builder
+
+
+def by_config(config: RunnableConfig):
+    return graph(model=config["configurable"].get("model", "none")).compile()
+
+
+async def by_runtime(runtime: "ServerRuntime[Context]"):
+    execution = runtime.execution_runtime
+    tone = execution.context.tone if execution else ""
+    return graph(runtime.access_context, tone, type(runtime.store).__name__)
+
+
+def by_both(server: "ServerRuntime", config):
+    return graph(server.access_context, model=config["configurable"].get("model", "none"))
+
+
+@contextlib.asynccontextmanager
+async def with_resources(config):
+    global opened, closed
+    opened += 1
+    yield graph(str(opened), str(closed), model=config["configurable"].get("model", "none"))
+    closed += 1
+
+
+def once():
+    global opened
+    opened += 100
+    return graph(str(opened))
+
+
+def failing(config):
+    if "model" in config["configurable"]:
+        raise RuntimeError("no such model")
+    return graph()
+"""
+NAMES = ("by_config", "by_runtime", "by_both", "with_resources", "once", "failing")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("factories")
+    (folder / "factories.py").write_text(FACTORIES)
+    file = folder / "langgraph.json"
+    graphs = {name: f"./factories.py:{name}" for name in NAMES}
+    file.write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
+    with home(None, config=file) as found:
+        yield found
+
+
+async def answered(client: LangGraphClient, graph: str, **more: Any) -> Any:
+    return await client.runs.wait(None, graph, input={}, **more)
+
+
+async def test_a_run_and_an_assistant_choose_by_their_config(client: LangGraphClient) -> None:
+    chosen: Any = {"configurable": {"model": "gpt-x"}}
+    for graph in ("by_config", "by_both"):
+        assert (await answered(client, graph))["model"] == "none"
+        assert (await answered(client, graph, config=chosen))["model"] == "gpt-x"
+        assistant = await client.assistants.create(graph, config=chosen)
+        assert (await answered(client, assistant["assistant_id"]))["model"] == "gpt-x"
+
+
+async def test_a_runtime_tells_why_a_graph_is_made_and_has_the_runs_context(
+    client: LangGraphClient,
+) -> None:
+    assert (await answered(client, "by_runtime", context={"tone": "warm"}))["seen"] == [
+        "threads.create_run",
+        "warm",
+        "RedisStore",
+    ]
+    assert (await answered(client, "by_both"))["seen"] == ["threads.create_run"]
+
+
+async def test_what_a_factory_opens_is_open_for_a_run_and_closed_after_it(client: LangGraphClient) -> None:
+    first = (await answered(client, "with_resources"))["seen"]
+    second = (await answered(client, "with_resources"))["seen"]
+    assert [int(number) for number in second] == [int(number) + 1 for number in first]
+
+
+async def test_a_factory_that_takes_nothing_is_called_once(client: LangGraphClient) -> None:
+    assert await answered(client, "once") == await answered(client, "once")
+
+
+async def test_a_factory_that_fails_is_the_runs_error(client: LangGraphClient) -> None:
+    thread = await client.threads.create()
+    run = await client.runs.create(
+        thread["thread_id"], "failing", input={}, config={"configurable": {"model": "x"}}
+    )
+    await client.runs.join(thread["thread_id"], run["run_id"])
+    assert (await client.runs.get(thread["thread_id"], run["run_id"]))["status"] == "error"
+
+
+async def test_a_thread_of_a_factory_is_read_and_continued(client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    chosen: Any = {"configurable": {"model": "gpt-x"}}
+    await client.runs.wait(thread, "by_config", input={}, config=chosen)
+    state: Any = await client.threads.get_state(thread)
+    assert state["values"]["model"] == "gpt-x"
+    await client.runs.wait(thread, "by_config", input={})
+    history: Any = await client.threads.get_history(thread)
+    assert history[0]["values"]["model"] == "none"
+    schemas: Any = await client.assistants.get_schemas("by_config")
+    assert schemas["state_schema"]["properties"].keys() == {"model", "seen"}

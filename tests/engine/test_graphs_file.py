@@ -1,0 +1,256 @@
+"""The file that says which graphs are served, and what becomes of what it names."""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
+from langgraph_sdk import get_client
+
+from callsheet.server.app import create_app
+from callsheet.server.runtime import graph_loading, graphs_file
+from callsheet.server.settings import Settings, read_settings
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.store import RedisStore
+from tests.doubles.wire_graphs import GRAPHS
+from tests.doubles.wire_server import serving
+
+ROOT = Path(__file__).parents[2]
+NAMES = [*json.loads((ROOT / "langgraph.json").read_text())["graphs"]]
+CODE = '''
+"""Graphs in every form a file may have them in."""
+import os
+from contextlib import asynccontextmanager, contextmanager
+from typing_extensions import TypedDict
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
+from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
+
+class Count(TypedDict):
+    x: int
+
+builder = StateGraph(Count)
+builder.add_node("add", lambda state: {"x": state["x"] + 1})
+builder.add_edge(START, "add")
+compiled = builder.compile()
+named = builder.compile(name="theirs")
+closed = []
+
+def plain():
+    return builder
+
+def configured(config):
+    assert config == {"configurable": {}}
+    return compiled
+
+async def later():
+    return builder.compile()
+
+@asynccontextmanager
+async def opened():
+    yield compiled
+    closed.append("opened")
+
+@contextmanager
+def held(config=None):
+    yield builder
+    closed.append("held")
+
+@entrypoint()
+def steps(x: int) -> int:
+    return x + 1
+
+def greedy(one, two):
+    return compiled
+
+def broken():
+    raise RuntimeError("no weather today")
+
+kept = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
+told = os.environ.get("TEST_GRAPHS_TOLD")
+number = 7
+'''
+FORMS = ("builder", "compiled", "named", "plain", "configured", "later", "opened", "held", "steps")
+
+
+@pytest.fixture(autouse=True)
+def untouched_path() -> Iterator[None]:
+    before, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = before
+    for name in set(sys.modules) - modules:
+        if name.startswith(("forms", "local_forms")):
+            del sys.modules[name]
+
+
+def written(folder: Path, graphs: Any = None, **more: Any) -> Path:
+    (folder / "forms.py").write_text(CODE)
+    file = folder / "langgraph.json"
+    file.write_text(json.dumps({"graphs": graphs or {name: f"./forms.py:{name}" for name in FORMS}, **more}))
+    return file
+
+
+async def found(file: Path) -> dict[str, Pregel[Any, Any]]:
+    async with AsyncExitStack() as stack:
+        return await graph_loading.load_graphs(graphs_file.read_graphs_file(file), stack)
+
+
+async def test_a_graph_may_have_every_form_that_langgraph_knows(tmp_path: Path) -> None:
+    graphs = await found(written(tmp_path))
+    assert tuple(graphs) == FORMS
+    for name in FORMS:
+        assert isinstance(graphs[name], Pregel), name
+    for name in FORMS[:-1]:
+        assert await graphs[name].ainvoke({"x": 1}) == {"x": 2}, name
+    assert await graphs["steps"].ainvoke(1) == 2
+
+
+async def test_a_file_is_imported_once_and_what_it_opened_is_closed_at_the_end(tmp_path: Path) -> None:
+    file = graphs_file.read_graphs_file(written(tmp_path))
+    async with AsyncExitStack() as stack:
+        graphs = await graph_loading.load_graphs(file, stack)
+        [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
+        assert graphs["compiled"] is graphs["opened"] is module.compiled
+        assert module.closed == []
+    assert module.closed == ["held", "opened"]
+
+
+async def test_a_module_is_found_beside_the_file_and_under_its_dependencies(tmp_path: Path) -> None:
+    (tmp_path / "lib" / "local_forms").mkdir(parents=True)
+    (tmp_path / "lib" / "local_forms" / "__init__.py").write_text(CODE)
+    graphs = {"one": "local_forms:compiled", "two": {"path": "forms:builder", "description": "Counts"}}
+    made = await found(written(tmp_path, graphs, dependencies=["./lib", "langchain"]))
+    assert [await one.ainvoke({"x": 1}) for one in made.values()] == [{"x": 2}, {"x": 2}]
+
+
+async def test_variables_of_the_file_are_set_before_its_graphs_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_GRAPHS_KEPT", "mine")
+    monkeypatch.delenv("TEST_GRAPHS_TOLD", raising=False)
+    (tmp_path / "vars").write_text("TEST_GRAPHS_TOLD=yes\nTEST_GRAPHS_KEPT=theirs\n")
+    await found(written(tmp_path, env="vars"))
+    [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
+    assert module.told == "yes"
+    assert os.environ["TEST_GRAPHS_KEPT"] == "mine"
+    monkeypatch.delenv("TEST_GRAPHS_TOLD")
+    assert graphs_file.read_graphs_file(written(tmp_path, env={"A": 1})).env == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{bad", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ("{}", "has no 'graphs'"),
+        ('{"graphs": {}}', "has no 'graphs'"),
+        ('{"graphs": {"a": 7}}', "has 7 for graph 'a'"),
+        ('{"graphs": {"a": "./forms.py"}}', "has './forms.py' for graph 'a'"),
+        ('{"graphs": {"a": "./none.py:graph"}}', "which is not a file"),
+        ('{"graphs": {"a": "m:graph"}, "env": "none"}', "has 'none' for 'env'"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_starts(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "langgraph.json"
+    file.write_text(text)
+    with pytest.raises(Invalid) as refused:
+        create_app(Settings(config=file))
+    assert str(file) in refused.value.message
+    assert told in refused.value.message
+    assert refused.value.remedy
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_CONFIG", "/nowhere/langgraph.json")
+    with pytest.raises(Invalid, match="cannot be read: No such file"):
+        create_app(read_settings())
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("./forms.py:nothing", "has no 'nothing'"),
+        ("./forms.py:number", "is of type int"),
+        ("./forms.py:greedy", "takes "),
+        ("./forms.py:broken", "cannot be made: RuntimeError: no weather today"),
+        ("./syntax.py:graph", "cannot be imported: SyntaxError"),
+        ("no_such_module_anywhere:graph", "there is no module"),
+        ("no_such.module:graph", "there is no module"),
+    ],
+)
+async def test_a_graph_that_cannot_be_had_is_named_with_the_reason(
+    tmp_path: Path, place: str, told: str
+) -> None:
+    (tmp_path / "syntax.py").write_text("graph = (")
+    with pytest.raises(Invalid) as refused:
+        await found(written(tmp_path, {"mine": place}))
+    assert told in refused.value.message
+    assert refused.value.remedy
+
+
+async def test_a_server_without_its_graphs_does_not_start(tmp_path: Path, valkey_url: str) -> None:
+    app = create_app(Settings(redis_url=valkey_url, config=written(tmp_path, {"mine": "./forms.py:broken"})))
+    with pytest.raises(Invalid, match="no weather today"):
+        async with app.router.lifespan_context(app):
+            pass
+
+
+async def test_a_limit_for_an_unknown_tool_is_logged_at_the_start(
+    valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(Settings(redis_url=valkey_url, tools='{"fetch_dat": {"calls": 3}, "*": {"tries": 1}}'))
+    async with app.router.lifespan_context(app):
+        pass
+    warned = [one.getMessage() for one in caplog.records if "CALLSHEET_TOOLS" in one.getMessage()]
+    assert len(warned) == 1
+    assert "'fetch_dat'" in warned[0]
+
+
+async def test_a_graph_with_storage_of_its_own_gets_the_servers_with_a_warning(
+    tmp_path: Path, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    graphs = await found(written(tmp_path, {"kept": "./forms.py:kept", "named": "./forms.py:named"}))
+    assert isinstance(graphs["kept"].checkpointer, InMemorySaver)
+    assert isinstance(graphs["kept"].store, InMemoryStore)
+    saver, store = RedisSaver(storage.redis), RedisStore(storage, lambda: "local")
+    attached = graph_loading.attach_storage(graphs, saver, store)
+    assert all(one.checkpointer is saver and one.store is store for one in attached.values())
+    assert [one.name for one in attached.values()] == ["kept", "theirs"]
+    warned = [one.getMessage() for one in caplog.records]
+    assert [
+        ("'kept'" in one, word in one) for one, word in zip(warned, ("checkpointer", "store"), strict=True)
+    ]
+    assert isinstance(graphs["kept"].checkpointer, InMemorySaver), "the original is as it was"
+
+
+async def test_the_graphs_of_a_file_are_served_and_nothing_else(valkey_url: str) -> None:
+    file = ROOT / "tests" / "doubles" / "wire_graphs.json"
+    assert json.loads(file.read_text())["graphs"].keys() == GRAPHS.keys()
+    with serving(valkey_url, None, config=file) as url:
+        async with get_client(url=url) as client:
+            found: Any = await client.assistants.search(limit=100)
+            assert {one["graph_id"] for one in found} == GRAPHS.keys()
+            thread: Any = await client.threads.create(graph_id="counter")
+            await client.threads.update_state(thread["thread_id"], {"x": 3}, as_node="a")
+            state: Any = await client.threads.get_state(thread["thread_id"])
+            assert state["next"] == ["b"]
+            http: Any = client.http.client
+            assert (await http.get("/api/ads")).status_code == 404, "no ads without their workflow"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_graph_can_be_read_at_a_glance(name: str) -> None:
+    """X6: Studio draws at most fourteen edges."""
+    module = importlib.import_module(f"callsheet.graphs.{name}")
+    assert len(module.graph.get_graph().edges) <= 14

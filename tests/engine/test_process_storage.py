@@ -1,0 +1,146 @@
+"""The storage that a process shares: the server's own, else one for each event loop."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster, BlockingError
+
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage, current, use
+from callsheet.storage.embedded import server as embedded
+from tests.doubles.waiting import until
+from tests.storage.embedded_server import ROOT, data_directory, inhabitants
+
+
+@pytest.fixture
+def data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The default data directory of this test; no Redis is named by the environment."""
+    with data_directory() as folder:
+        monkeypatch.setenv("CALLSHEET_DATA_DIR", str(folder))
+        monkeypatch.delenv("REDIS_URL", raising=False)
+        yield folder
+
+
+@pytest.fixture
+async def used(storage: Storage) -> AsyncIterator[Storage]:
+    use(storage)
+    yield storage
+    use(None)
+
+
+async def pings(times: int) -> Storage:
+    for _ in range(times):
+        await (await current()).redis.ping()
+    return await current()
+
+
+def test_an_event_loop_opens_one_storage_and_closes_it_at_its_end(data_dir: Path) -> None:
+    async def main() -> Storage:
+        first, *others = await asyncio.gather(*(pings(2) for _ in range(8)))
+        assert all(other is first for other in others)
+        assert len(await first.redis.client_list()) <= 8
+        return first
+
+    storage = asyncio.run(main())
+    assert storage.lease is not None
+    until(lambda: not inhabitants(data_dir), "the end of the server when the loop has ended")
+
+
+def test_each_event_loop_has_a_storage_of_its_own(data_dir: Path) -> None:
+    assert asyncio.run(pings(1)) is not asyncio.run(pings(1))
+
+
+def test_a_failed_opening_is_tried_again(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setenv("REDIS_URL", "nonsense")
+        for _ in range(2):
+            with pytest.raises(Invalid, match="must begin with"):
+                await current()
+        monkeypatch.delenv("REDIS_URL")
+        await pings(1)
+
+    asyncio.run(main())
+
+
+def test_an_impatient_caller_does_not_spoil_it_for_the_others(data_dir: Path) -> None:
+    async def main() -> None:
+        impatient = asyncio.create_task(current())
+        patient = asyncio.create_task(current())
+        await asyncio.sleep(0)
+        impatient.cancel()
+        assert await (await patient).redis.ping()
+        assert impatient.cancelled()
+
+    asyncio.run(main())
+
+
+async def test_the_storage_in_use_is_the_current_one(used: Storage) -> None:
+    assert await current() is used
+
+
+async def test_another_loop_meets_the_same_server(used: Storage) -> None:
+    """A connection works in one loop only, so the other loop gets its own, to the same place."""
+
+    def elsewhere() -> str:
+        return asyncio.run(pings(1)).url
+
+    assert await asyncio.to_thread(elsewhere) == used.url
+
+
+async def test_a_loop_that_ends_takes_no_storage_from_another(used: Storage) -> None:
+    async def begun_and_ended() -> None:
+        use(used)
+        use(None)
+
+    await asyncio.to_thread(asyncio.run, begun_and_ended())
+    assert await current() is used
+
+
+@pytest.fixture
+def no_blocking() -> Iterator[None]:
+    """Blocking calls in an event loop raise, as under `langgraph dev` without --allow-blocking."""
+    guard = BlockBuster()
+    guard.activate()
+    yield
+    guard.deactivate()
+
+
+def test_opening_using_and_closing_never_block_the_event_loop(data_dir: Path, no_blocking: None) -> None:
+    asyncio.run(pings(3))
+
+
+def test_the_guard_of_that_test_does_notice_a_blocking_start(data_dir: Path, no_blocking: None) -> None:
+    async def careless() -> None:
+        embedded.ensure_running(data_dir)
+
+    with pytest.raises(BlockingError):
+        asyncio.run(careless())
+
+
+_TRAP = """
+import os
+
+class Trap(dict):
+    def __getitem__(self, name):
+        assert name not in {"REDIS_URL", "CALLSHEET_DATA_DIR", "XDG_DATA_HOME"}, name
+        return super().__getitem__(name)
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+os.environ = Trap(os.environ)
+import storage, callsheet.storage.redis.keys, callsheet.storage.redis.scripts
+"""
+
+
+@pytest.mark.slow
+def test_an_import_reads_no_variable_and_starts_no_server(data_dir: Path) -> None:
+    """HOUSE: nothing reads the environment at import."""
+    environment = os.environ | {"REDIS_URL": "nonsense"}
+    subprocess.run([sys.executable, "-c", _TRAP], cwd=ROOT, env=environment, check=True)
+    assert not inhabitants(data_dir)

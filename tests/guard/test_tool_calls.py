@@ -1,0 +1,213 @@
+"""Every attempt at a call is on record, refused ones too (C29, C31, C32, C50)."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from callsheet.state.errors import Fenced
+from callsheet.storage import tool_calls
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.scripts import execute_all
+from callsheet.storage.tool_calls import CallFilter
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.attempt import abandoned_outcome
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.guard.record import MAX_CHARS, close
+from tests.doubles.waiting import eventually
+from tests.guard.guarded import SCOPE, made, step, write
+
+
+async def records(opened, owner="local", limit=50, **wanted):
+    return await tool_calls.list_calls(opened, owner, CallFilter(**wanted), limit)
+
+
+async def only(opened):
+    (record,) = await records(opened)
+    return record
+
+
+async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
+    """C12, C29, C32."""
+    await guard.call(made(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1"))
+    record = await only(opened)
+    started, ended = record.pop("startMs"), record.pop("endMs")
+    assert 0 <= ended - started < 60_000
+    assert len(record.pop("id")) == 32
+    assert record == {
+        "conversationId": "t",
+        "messageId": "message-1",
+        "toolCallId": "c1",
+        "toolName": "probe",
+        "input": {"n": 3},
+        "output": {"versionId": "v1", "status": "draft"},
+        "status": "completed",
+        "userId": "local",
+        "runId": "r",
+        "kind": "ad",
+        "artefactId": "kopi",
+        "tries": 1,
+        "cached": False,
+    }
+
+
+async def fails(args, call):
+    raise RuntimeError("hunter2")
+
+
+async def hangs(args, call):
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("run", "asked", "more", "kind", "status"),
+    [
+        (write, step(tool="nope"), {}, "unknown_tool", "failed"),
+        (write, step({"n": -1}), {}, "validation_error", "failed"),
+        (write, step(raw="{n:"), {}, "validation_error", "failed"),
+        (write, step(writes=()), {"writes": ("music",)}, "permission_denied", "failed"),
+        (fails, step(), {}, "execution_error", "failed"),
+        (hangs, step(), {"options": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
+        (write, step(), {"options": ToolOptions(calls=1)}, "rate_limit_error", "failed"),
+    ],
+)
+async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
+    """C31, C32, C33-C38, C41."""
+    tools = made(run, **more)
+    if kind == "rate_limit_error":
+        await guard.call(tools, step(call="c0"), SCOPE)
+    outcome = await guard.call(tools, asked, SCOPE)
+    (record, *_) = await records(opened, status=status)
+    assert (outcome.label, record["errorType"], record["status"]) == (kind, kind, status)
+    assert record["error"] == outcome.output["error"]
+    assert record["retryable"] == outcome.output["retryable"]
+    assert record["endMs"] >= record["startMs"]
+    assert "hunter2" not in str(record)
+
+
+async def test_a_call_that_is_under_way_says_so_and_goes_on_with_its_record_after_a_crash(opened):
+    """C-R7: one record for one call of one message, whichever attempt is at it."""
+    lost = [Fenced("lost")]
+
+    async def probe(args, call):
+        if lost:
+            raise lost.pop()
+        return await write(args, call)
+
+    tools = made(probe, writes=("music",))
+    with pytest.raises(Fenced):
+        await guard.call(tools, step(), SCOPE)
+    left = await only(opened)
+    assert (left["status"], "endMs" in left) == ("executing", False)
+    await guard.call(tools, step(), replace(SCOPE, epoch=2))
+    record = await only(opened)
+    assert (record["status"], record["startMs"]) == ("completed", left["startMs"])
+    await guard.call(tools, step(), replace(SCOPE, plan="another-message"))
+    assert len(await records(opened)) == 2
+
+
+async def test_a_cancelled_call_is_recorded_as_such(opened):
+    began = asyncio.Event()
+
+    async def probe(args, call):
+        began.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(guard.call(made(probe), step(), SCOPE))
+    await began.wait()
+    task.cancel()
+    await asyncio.wait((task,))
+    record = await only(opened)
+    assert (record["status"], record["errorType"]) == ("failed", "execution_error")
+    assert "cancelled" in record["error"]
+
+
+async def test_a_call_that_waits_for_its_turn_is_pending(opened):
+    tools = made(write, writes=("music",), options=ToolOptions(calls=1, window_s=60))
+    await guard.call(tools, step(call="c0"), SCOPE)
+    task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
+
+    async def pending():
+        return await records(opened, status="pending")
+
+    await eventually(pending, "the call waits")
+    task.cancel()
+    await asyncio.wait((task,))
+    assert not await pending()
+
+
+async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(opened):
+    tools = {**made(write, "one", writes=("music",)), **made(write, "two", writes=("music",))}
+    for i in range(6):
+        name, thread = ("one", "two")[i % 2], ("t", "u")[i % 3 == 0]
+        await guard.call(tools, step({"n": i}, tool=name, call=f"c{i}"), replace(SCOPE, thread=thread))
+    everything = await records(opened)
+    # Calls of the same millisecond are in no order of their own.
+    assert sorted(record["input"]["n"] for record in everything) == list(range(6))
+    starts = [record["startMs"] for record in everything]
+    assert starts == sorted(starts, reverse=True)
+    assert {record["input"]["n"] for record in await records(opened, thread="u")} == {0, 3}
+    assert {record["input"]["n"] for record in await records(opened, tool="two")} == {1, 3, 5}
+    assert {record["input"]["n"] for record in await records(opened, thread="t", tool="two")} == {1, 5}
+    assert await records(opened, status="failed") == []
+    first = await records(opened, limit=4)
+    rest = await records(opened, before=first[-1]["id"])
+    assert [*first, *rest] == everything
+    assert await records(opened, before="unknown") == []
+    assert await records(opened, owner="ana") == []
+    assert await tool_calls.find(opened, "local", first[0]["id"]) == first[0]
+    assert await tool_calls.find(opened, "ana", first[0]["id"]) is None
+
+
+async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
+    async def probe(args, call):
+        return {"text": "น" * 20_000}
+
+    await guard.call(made(probe), step({"n": 10**9}), SCOPE)
+    output = (await only(opened))["output"]
+    assert output["truncated"]
+    assert output["characters"] > 20_000
+    assert len(output["beginning"]) == MAX_CHARS
+
+
+async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_the_rest(opened):
+    for i in range(5):
+        fields = {"toolName": "probe", "conversationId": "t"}
+        await execute_all(
+            opened.redis, [tool_calls.write_call("local", "t", f"{i:032}", fields, ended=True, max_records=3)]
+        )
+    kept = await records(opened)
+    assert len(kept) == 3
+    assert {record["id"] for record in await records(opened, thread="t")} == {one["id"] for one in kept}
+    for record in kept:
+        await opened.redis.delete(keys.tool_call_records("local", "t", record["id"]).record)
+    assert await records(opened) == []
+
+
+async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thread_goes_on(opened):
+    """C32: nothing stays "executing" behind a conversation that went on without it."""
+
+    async def lost(args, call):
+        raise Fenced("lost")
+
+    scope = replace(SCOPE, plan="message-1")
+    for call in ("c1", "c2"):
+        with pytest.raises(Fenced):
+            await guard.call(made(lost), step(call=call), scope)
+    await close(
+        opened,
+        scope,
+        {("message-1", "c1"): abandoned_outcome(None), ("message-1", "c9"): abandoned_outcome(None)},
+    )
+    status = {record["toolCallId"]: record["status"] for record in await records(opened)}
+    assert status == {"c1": "failed", "c2": "executing"}
+
+
+def test_an_effect_outside_that_was_abandoned_is_not_said_to_have_been_prevented():
+    outside = made(write, "post", outside=True)["post"]
+    harmless = made(write, "put", outside=True, idempotent=True)["put"]
+    assert [abandoned_outcome(one).label for one in (outside, harmless, None)] == [
+        "timeout_error",
+        "execution_error",
+        "execution_error",
+    ]

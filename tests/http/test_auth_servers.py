@@ -1,0 +1,42 @@
+"""X4: keys and limits on a cluster and on a Redis without modules."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callsheet.server.http import api_keys
+from callsheet.state.errors import Unauthenticated
+from callsheet.storage import api_keys as kept
+from callsheet.storage import connect, rate_limits
+from callsheet.storage.embedded import watchdog
+from tests.doubles.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
+from tests.doubles.needs import need
+from tests.doubles.redis_server import cluster, running
+
+
+@pytest.fixture(params=[pytest.param("cluster", marks=pytest.mark.slow), "redis-server"])
+def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "cluster":
+        with cluster(watchdog.binary(), tmp_path) as server:
+            yield server.url.replace("redis://", "redis+cluster://")
+    else:
+        with running(need("redis-server"), tmp_path) as server:
+            yield server.url
+
+
+async def test_keys_and_limits_work_on_any_server(redis_url: str) -> None:
+    async with connect(redis_url) as storage:
+        made = [await key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
+        assert (await api_keys.authenticate_key(storage, made[0])).owner == "alice"
+        assert {one.owner for one in await kept.list_keys(storage)} == {"alice", "bob"}
+        await kept.revoke(storage, made[0].split("_")[1])
+        with pytest.raises(Unauthenticated):
+            await api_keys.authenticate_key(storage, made[0])
+        counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
+        assert [one.allowed for one in counts] == [True, True, False]
+        opened = [await rate_limits.open_stream(storage, "alice", f"s{i}", 2, 30) for i in range(3)]
+        assert opened == [True, True, False]
+        await rate_limits.renew_streams(storage, "alice", ["s0", "s1"], 30)
+        await rate_limits.close_stream(storage, "alice", "s0")
+        assert await rate_limits.open_stream(storage, "alice", "s2", 2, 30)

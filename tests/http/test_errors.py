@@ -1,0 +1,134 @@
+"""Exceptions as replies: one table, one shape, never a trace (A81, X13)."""
+
+import json
+import logging
+
+import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel, Field, ValidationError
+
+from callsheet.server.http import errors as problems
+from callsheet.state import errors
+from tests.doubles.served import calling
+
+
+def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]]:
+    return [kind, *(deeper for one in kind.__subclasses__() for deeper in every(one))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (errors.Invalid, 400),
+        (errors.Unauthenticated, 401),
+        (errors.Forbidden, 403),
+        (errors.Missing, 404),
+        (errors.Conflict, 409),
+        (errors.TooLarge, 413),
+        (errors.Refused, 400),
+        (errors.Busy, 409),
+        (errors.Limited, 429),
+        (errors.TimedOut, 504),
+        (errors.StorageDown, 503),
+        (errors.StorageSilent, 503),
+        (errors.StorageRefused, 503),
+        (errors.Unavailable, 503),
+        (errors.Fenced, 409),
+    ],
+)
+def test_every_error_has_its_status(kind: type[errors.CallsheetError], status: int) -> None:
+    """X13: 400, 401, 403, 404, 409, 413, 429 and 5xx."""
+    found, body = problems.error_body(kind("the thing, the rule", remedy="do this", details={"id": "x"}))
+    assert found == status
+    assert body["error"] == "the thing, the rule"
+    assert body["remedy"] == "do this"
+    assert body["details"] == {"id": "x"}
+
+
+def test_no_error_of_the_tree_is_forgotten() -> None:
+    listed = tuple(kind for kind, _, _ in problems.STATUSES)
+    ours = {kind for kind in every(errors.CallsheetError) if kind.__module__ == errors.__name__}
+    forgotten = {kind for kind in ours if not issubclass(kind, listed)}
+    # What a tool made too much of is told by the guard as the call's outcome, and goes no further.
+    assert forgotten == {errors.CallsheetError, errors.Broken, errors.Oversized}
+
+
+def test_what_is_worth_asking_again_says_when() -> None:
+    limited = errors.Limited("too many calls")
+    limited.retry_after_s = 2.2
+    assert problems.error_response(limited).headers["retry-after"] == "3"
+    assert problems.error_response(errors.Busy("busy")).headers["retry-after"] == "1"
+    assert json.loads(bytes(problems.error_response(limited).body))["retryAfterSeconds"] == 2.2
+    assert "retry-after" not in problems.error_response(errors.Missing("gone")).headers
+
+
+def test_a_bug_is_told_by_an_id_that_the_log_has_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        status, body = problems.error_body(ZeroDivisionError("the secret of it"))
+    assert (status, body["error"]) == (500, "Internal error")
+    assert "secret" not in json.dumps(body)
+    assert body["id"] in caplog.text
+    assert "the secret of it" in caplog.text
+
+
+def test_a_broken_installation_is_told_with_its_remedy_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The key a vendor refuses is the operator's to correct, and the operator may be the caller."""
+    with caplog.at_level(logging.ERROR):
+        status, body = problems.error_body(errors.Broken("OpenAI refuses the key", remedy="set another"))
+    assert (status, body["error"], body["remedy"]) == (500, "OpenAI refuses the key", "set another")
+    assert body["id"] in caplog.text
+
+
+class Thing(BaseModel):
+    name: str = Field(min_length=1)
+    count: int = 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "field"),
+    [
+        ({}, 400, "'name' is missing"),
+        ({"name": ""}, 400, "'name': string should have at least 1 character"),
+        ({"name": 5}, 422, "'name': input should be a valid string"),
+        ({"name": "x", "count": "many"}, 422, "'count'"),
+        ({"count": "many"}, 400, "'name' is missing"),
+    ],
+)
+def test_a_missing_or_empty_field_is_400_and_a_wrong_type_is_422(
+    raw: dict[str, object], status: int, field: str
+) -> None:
+    with pytest.raises(ValidationError) as unfit:
+        Thing.model_validate(raw)
+    found, body = problems.error_body(unfit.value)
+    assert found == status
+    assert field in body["error"]
+    assert body["details"]["fields"]
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    made = FastAPI()
+    problems.install_error_handlers(made)
+
+    @made.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("with a secret")
+
+    return made
+
+
+async def test_an_unknown_path_and_a_wrong_method_are_told_in_the_same_shape(app: FastAPI) -> None:
+    async with calling(app) as client:
+        unknown, method = await client.get("/nowhere"), await client.delete("/broken")
+    assert (unknown.status_code, unknown.json()["type"]) == (404, "missing")
+    assert "GET '/nowhere'" in unknown.json()["error"]
+    assert (method.status_code, method.headers["allow"]) == (405, "GET")
+    assert isinstance(method.json()["error"], str)
+
+
+async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
+    async with calling(app) as client:
+        reply = await client.get("/broken")
+    assert reply.status_code == 500
+    assert reply.json().keys() == {"error", "type", "id"}
+    assert "secret" not in reply.text

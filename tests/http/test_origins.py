@@ -1,0 +1,150 @@
+"""Who may call: this machine, and no website but those allowed (ARCHITECTURE 7)."""
+
+import pytest
+from fastapi import FastAPI
+
+from callsheet.server.app import create_app
+from callsheet.server.http import origins
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid
+from tests.doubles.served import calling
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    """An application that was never started: the gate stands before everything that needs storage."""
+    return create_app(
+        Settings(allow_origins=("https://studio.example",), allow_hosts=("callsheet.internal",))
+    )
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1:2024", "localhost", "localhost:80", "[::1]:2024", "app.localhost:1", "Callsheet.Internal:99"],
+)
+async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host: str) -> None:
+    async with calling(app) as client:
+        assert (await client.get("/ok", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:2024",
+        "10.0.0.1",
+        "",
+        "a b",
+        "x:y",
+        "127.0.0.1@e",
+        "[::1].evil",
+    ],
+)
+async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host: str) -> None:
+    async with calling(app) as client:
+        reply = await client.get("/ok", headers={"Host": host})
+    assert reply.status_code == 403
+    assert repr(host) in reply.json()["error"]
+    assert "CALLSHEET_ALLOW_HOSTS" in reply.json()["remedy"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://localhost:3000",
+        "http://127.0.0.1:5173",
+        "https://[::1]",
+        origins.STUDIO,
+        "https://studio.example",
+    ],
+)
+async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
+    app: FastAPI, origin: str
+) -> None:
+    async with calling(app) as client:
+        reply = await client.get("/ok", headers={"Origin": origin})
+    assert reply.status_code == 200
+    assert reply.headers["access-control-allow-origin"] == origin
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "http://localhost.evil.example",
+        "https://smith.langchain.com.evil.example",
+        "http://smith.langchain.com",
+        "https://user@localhost",
+        "file://",
+        "https://studio.example.evil.example",
+        "http://[::1].evil",
+    ],
+)
+async def test_any_other_page_may_not_even_send_plain_text(app: FastAPI, origin: str) -> None:
+    """A text/plain POST is the one that browsers send without asking first."""
+    async with calling(app) as client:
+        reply = await client.post(
+            "/api/ai/generate", content="{}", headers={"Origin": origin, "Content-Type": "text/plain"}
+        )
+    assert reply.status_code == 403
+    assert repr(origin) in reply.json()["error"]
+    assert "access-control-allow-origin" not in reply.headers
+
+
+async def test_a_browser_that_asks_first_is_told_what_it_may(app: FastAPI) -> None:
+    asked = {
+        "Origin": origins.STUDIO,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,idempotency-key",
+        "Access-Control-Request-Private-Network": "true",
+    }
+    async with calling(app) as client:
+        reply = await client.options("/api/ai/generate", headers=asked)
+    assert reply.status_code == 200
+    assert reply.headers["access-control-allow-private-network"] == "true"
+    assert "idempotency-key" in reply.headers["access-control-allow-headers"]
+
+
+async def test_a_request_that_arrived_from_outside_is_refused_whatever_its_headers_say(app: FastAPI) -> None:
+    async with calling(app, base_url="http://192.168.1.7:2024") as client:
+        reply = await client.get("/ok", headers={"Host": "localhost"})
+    assert reply.status_code == 403
+    assert reply.json()["error"] == "calls from other machines need authentication"
+
+
+async def test_a_foreign_web_socket_is_closed_before_it_opens(app: FastAPI) -> None:
+    sent = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example")]
+    scope = {
+        "type": "websocket",
+        "path": "/",
+        "headers": headers,
+        "server": ("127.0.0.1", 2024),
+        "query_string": b"",
+    }
+    await app(scope, receive, send)  # type: ignore[arg-type]  # plain dicts are ASGI's messages
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "callsheet.internal"])
+def test_an_address_others_can_reach_is_refused_without_authentication(host: str) -> None:
+    with pytest.raises(Invalid, match="no authentication") as refused:
+        create_app(Settings(host=host))
+    assert repr(host) in refused.value.message
+    assert "127.0.0.1" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "LOCALHOST.", "a.localhost"]
+)
+def test_loopback_names_are_known(host: str) -> None:
+    assert origins.is_loopback(host)

@@ -1,0 +1,174 @@
+"""The server's settings: environment, `.env`, defaults, and what is said of a wrong one."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from callsheet.providers.settings import VendorSettings
+from callsheet.server.settings import Settings, read_settings, unknown_variables, variable_name
+from callsheet.state.errors import Invalid
+
+ROOT = Path(__file__).parents[2]
+_VARIABLE = re.compile(
+    r"\b((?:CALLSHEET|GOOGLE|OPENAI|DASHSCOPE|MOONSHOT|COMPATIBLE(?!_VERSION)|OLLAMA|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
+)
+_OF_EACH_VENDOR = {"API_KEY", "BASE_URL", "MODEL"}
+"""Settings shown for each vendor; the others are shown for OpenAI alone, and are the same for all."""
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting in the environment, no `.env` in the working directory."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(variable_name(name), raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_any_setting_the_server_is_on_loopback_port_2024() -> None:
+    settings = read_settings()
+    assert (settings.host, settings.port, settings.lease_s) == ("127.0.0.1", 2024, 10.0)
+    assert settings.redis_url is None
+    assert settings.data_dir is None
+
+
+def test_an_argument_beats_the_environment_and_that_beats_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("CALLSHEET_PORT=3001\nCALLSHEET_LEASE_S=3\nCALLSHEET_HOST=localhost\n")
+    monkeypatch.setenv("CALLSHEET_PORT", "3002")
+    monkeypatch.setenv("CALLSHEET_LEASE_S", "4")
+    # What read() puts into the environment is taken back after the test.
+    monkeypatch.setenv("CALLSHEET_HOST", "127.0.0.1")
+    monkeypatch.delenv("CALLSHEET_HOST")
+    settings = read_settings(port=3003, lease_s=None)
+    assert (settings.port, settings.lease_s, settings.host) == (3003, 4.0, "localhost")
+
+
+def test_keys_in_the_file_reach_the_environment_where_providers_look(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import os
+
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-from-file\n")
+    read_settings()
+    assert os.environ["OPENAI_API_KEY"] == "sk-from-file"
+
+
+def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_ALLOW_ORIGINS", "https://a.example, https://b.example:8443,")
+    monkeypatch.setenv("CALLSHEET_ALLOW_HOSTS", "a.internal")
+    monkeypatch.setenv("CALLSHEET_FETCH_HOSTS", "data.example, figures.example")
+    settings = read_settings()
+    assert settings.fetch_hosts == ("data.example", "figures.example")
+    assert settings.allow_origins == ("https://a.example", "https://b.example:8443")
+    assert settings.allow_hosts == ("a.internal",)
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_PORT", "")
+    monkeypatch.setenv("REDIS_URL", "")
+    assert (read_settings().port, read_settings().redis_url) == (2024, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CALLSHEET_PORT", "http"),
+        ("CALLSHEET_PORT", "70000"),
+        ("CALLSHEET_LEASE_S", "0"),
+        ("CALLSHEET_LEASE_S", "16"),
+        ("CALLSHEET_MAX_BODY_BYTES", "-1"),
+        ("CALLSHEET_LOG_LEVEL", "loud"),
+        ("CALLSHEET_TOOLS", "[]"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Invalid) as refused:
+        read_settings()
+    assert refused.value.message.startswith(f"{name} is {value!r}: ")
+    assert name in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        (
+            "CALLSHEET_ALLOW_ORIGINS",
+            "studio.example",
+            "a scheme, name and port, such as https://studio.example",
+        ),
+        ("CALLSHEET_ALLOW_ORIGINS", "https://studio.example/page", "a scheme, name and port"),
+        ("CALLSHEET_ALLOW_HOSTS", "http://callsheet.internal", "a name, with or without port"),
+        ("CALLSHEET_ALLOW_HOSTS", "one.internal two.internal", "a name, with or without port"),
+        ("CALLSHEET_FETCH_HOSTS", "https://data.example", "a name alone, such as data.example"),
+        ("CALLSHEET_FETCH_HOSTS", "*.data.example", "a name alone, such as data.example"),
+    ],
+)
+def test_an_entry_that_would_never_be_matched_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, rule: str
+) -> None:
+    monkeypatch.setenv(name, f"localhost://ok, {value}" if "ORIGINS" in name else f"ok.example, {value}")
+    with pytest.raises(Invalid, match=re.escape(f"{value!r} is not {rule}")) as refused:
+        read_settings()
+    assert "Value error" not in refused.value.message
+    assert name in refused.value.remedy
+
+
+def test_settings_never_change_and_never_show_the_password() -> None:
+    settings = Settings(redis_url="redis://:secret@localhost")
+    with pytest.raises(ValueError, match="frozen"):
+        settings.port = 1  # type: ignore[misc]  # the point of the test
+    assert "secret" not in repr(settings)
+
+
+def test_the_example_names_every_variable_the_program_reads_and_no_other() -> None:
+    text = (ROOT / ".env.example").read_text()
+    shown = {line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)}
+    read_by_settings = {variable_name(name) for name in Settings.model_fields}
+    assert read_by_settings <= shown
+    assert shown == read_by_settings | _named_in_code()
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() -> None:
+    known = {name: "x" for name in _named_in_code() if name.startswith("CALLSHEET_")}
+    others = {"REDIS_UR": "x", "PATH": "x", "CALLSHEET_Port": "1", "CALLSHEET_SERVICE_HOST": "10.0.0.1"}
+    others |= {"CALLSHEET_REDIS_PORT_6379_TCP": "x", "CALLSHEET_REDIS_SERVICE_PORT": "x"}
+    assert unknown_variables(known | others) == []
+    assert unknown_variables({"CALLSHEET_PROT": "3000", "CALLSHEET_Q": ""}) == [
+        "CALLSHEET_PROT is no setting and is ignored; is it CALLSHEET_PORT?",
+        "CALLSHEET_Q is no setting and is ignored",
+    ]
+
+
+def test_the_example_shows_the_defaults() -> None:
+    text = (ROOT / ".env.example").read_text()
+    shown = dict(
+        line.lstrip("#").split("=", 1) for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
+    )
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        expected = (
+            "" if default in (None, ()) else f"{default:g}" if isinstance(default, float) else str(default)
+        )
+        assert shown[variable_name(name)] == expected, name
+    assert shlex.split(text, comments=True) == []
+
+
+def _named_in_code() -> set[str]:
+    """Every variable that a module names in full, and those of each vendor by its prefix."""
+    found: set[str] = set()
+    for folder in ("graphs", "nodes", "tools", "state", "server", "providers", "storage"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            found |= set(_VARIABLE.findall(text))
+            for prefix in re.findall(r'prefix: ClassVar\[str\] = "([A-Z]+)"', text):
+                parts = {field.upper() for field in VendorSettings.model_fields}
+                found |= {f"{prefix}_{part}" for part in (parts if prefix == "OPENAI" else _OF_EACH_VENDOR)}
+    return found

@@ -1,0 +1,272 @@
+"""Every kind of answer to what a lesson asks, by every door: graph, LangGraph's client, REST (B47-B54)."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from callsheet.graphs import fact_narration
+from tests.lessons.lesson_doors import Door, Question, card, edited, ids, inbox
+from tests.lessons.lesson_material import material
+
+TEXT = material("photosynthesis").text
+GRAPHS = {"fact_narration": fact_narration.graph}
+
+
+EVERY = (1, 2, 3, 4, 5, 6, 7)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An answer that chooses, and the numbers of the facts it chooses."""
+
+    name: str
+    answer: Callable[[Question], Any]
+    numbers: tuple[int, ...]
+
+
+CHOICES = (
+    Choice("approve", lambda _: card("approve"), EVERY),
+    Choice("edit", lambda q: edited("select_facts", facts=q["facts"][1:3]), (2, 3)),
+    Choice("edit with ids", lambda q: edited("select_facts", facts=ids(q, 6)), (6,)),
+    Choice("respond", lambda _: card("respond", message="1, 2 and 7"), (1, 2, 7)),
+    Choice("ids", lambda q: ids(q, 1, 3), (1, 3)),
+    Choice("one id", lambda q: ids(q, 5)[0], (5,)),
+    Choice("ids by name", lambda q: {"facts": ids(q, 2)}, (2,)),
+    Choice("indices", lambda _: [1, 3, 5], (1, 3, 5)),
+    Choice("one index", lambda _: 4, (4,)),
+    Choice("facts as they were", lambda q: q["facts"][:2], (1, 2)),
+    Choice("facts by name", lambda q: {"selectedFacts": q["facts"][3:5]}, (4, 5)),
+    Choice(
+        "facts not selected", lambda q: [{**one, "selected": False} for one in q["facts"][:6]] + [7], (7,)
+    ),
+    Choice("all", lambda _: "all", EVERY),
+    Choice("true", lambda _: True, EVERY),
+    Choice("numbers", lambda _: "1, 2 and 6", (1, 2, 6)),
+    Choice("a plain yes", lambda _: "Yes, please!", EVERY),
+    Choice("JSON as text", lambda q: json.dumps({"facts": ids(q, 2, 4)}), (2, 4)),
+    Choice("inbox accept", lambda _: inbox("accept"), EVERY),
+    Choice("inbox accept as text", lambda _: json.dumps(inbox("accept")), EVERY),
+    Choice("inbox response", lambda _: inbox("response", "2 and 4"), (2, 4)),
+    Choice(
+        "inbox edit with texts",
+        lambda q: inbox("edit", {"action": "select_facts", "args": {"facts": json.dumps(q["facts"][:1])}}),
+        (1,),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CHOICES, ids=[one.name for one in CHOICES])
+async def test_a_choice_is_narrated_and_nothing_else(door: Door, case: Choice) -> None:
+    """B10, B22, B41, B48, B50, B52: every fact chosen is told, and no other."""
+    asked = await door.asked(TEXT)
+    assert asked["action_requests"][0]["name"] == "select_facts"
+    assert await door.answers(case.answer(asked)) is None, door.told
+    wanted = ids(asked, *case.numbers)
+    assert await door.confirmed() == wanted
+    assert (await door.narration()).facts == set(wanted)
+    assert (await door.count("confirmed"), await door.count("narration")) == (1, 1)
+
+
+OWN = {"concept": "Moss", "details": "Moss has no roots."}
+WORDED: tuple[tuple[str, Callable[[Question], Any]], ...] = (
+    ("a list", lambda q: [{**q["facts"][0], "details": "Leaves cook their food with light."}, OWN]),
+    (
+        "an edit",
+        lambda q: edited(
+            "select_facts", facts=[{**q["facts"][0], "details": "Leaves cook their food with light."}, OWN]
+        ),
+    ),
+    (
+        "an inbox's edit",
+        lambda q: inbox(
+            "edit",
+            {
+                "action": "select_facts",
+                "args": {
+                    "facts": [{"id": ids(q, 1)[0], "details": "Leaves cook their food with light."}, OWN]
+                },
+            },
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("answer", [one[1] for one in WORDED], ids=[one[0] for one in WORDED])
+async def test_edited_and_added_facts_are_told_in_the_persons_words(
+    door: Door, answer: Callable[[Question], Any]
+) -> None:
+    """B48, B52: an edited fact keeps its id and its passage."""
+    asked = await door.asked(TEXT)
+    assert await door.answers(answer(asked)) is None, door.told
+    first, new = (await door.newest("confirmed"))["facts"]
+    assert (first["id"], first["source"]["quote"]) == (
+        asked["facts"][0]["id"],
+        asked["facts"][0]["source"]["quote"],
+    )
+    assert new["source"] is None
+    said = " ".join(segment.narration for segment in (await door.narration()).segments)
+    assert "Leaves cook their food with light." in said
+    assert "Moss has no roots." in said
+
+
+async def test_a_wish_sent_along_with_the_choice_is_heard(door: Door) -> None:
+    """B33, B48: the narration is of those facts and as is wished; what was said is in the conversation."""
+    asked = await door.asked(TEXT)
+    wish = "Begin with a question."
+    numbers = {"target_duration": 90, "level_shift": -1}
+    assert await door.answers({"facts": [1, 2], "message": wish, **numbers}) is None, door.told
+    told = await door.narration()
+    assert told.facts == set(ids(asked, 1, 2))
+    assert (told.total_duration, told.reading_level) == (90, "5.5")
+    again = await door.asked(TEXT + " Roots drink.")
+    assert await door.answers({"facts": [3], "message": "shorter, please"}) is None
+    after = await door.narration()
+    assert after.facts == set(ids(again, 3))
+    assert after.total_duration == 90
+
+
+REFUSED: tuple[tuple[Any, str], ...] = (
+    ("", "empty"),
+    ([], "at least one"),
+    ({"facts": []}, "at least one"),
+    ("none", "at least one"),
+    (inbox("response", "none"), "at least one"),
+    ([9], "no fact 9"),
+    ("9", "no fact 9"),
+    (["fact-nope"], "fact-nope"),
+    ({"facts": [{"id": "fact-0000000000"}]}, "fact-0000000000"),
+    ({"facts": 3.5}, "3.5"),
+    ({"answer": 5}, "answer"),
+    (card("shrug"), "shrug"),
+    (card("edit", edited_action={"name": "send_mail", "args": {}}), "send_mail"),
+    (edited("select_facts", facts=[]), "at least one"),
+    (inbox("shrug"), "shrug"),
+    ([{"concept": "", "details": "x"}], "concept"),
+    ('{"facts": ["fact-nope"]}', "fact-nope"),
+)
+
+
+async def test_what_chooses_nothing_is_refused_and_the_question_goes_on_waiting(door: Door) -> None:
+    """B53: with the reason in the next question and in what is said; no fact is lost or confirmed."""
+    asked = await door.asked(TEXT)
+    for answer, words in REFUSED:
+        again = await door.answers(answer)
+        assert again, answer
+        assert words in again["problem"], answer
+        assert again["problem"].casefold().rstrip(".") in door.told.casefold(), answer
+        assert again["facts"] == asked["facts"]
+    assert not await door.confirmed()
+    assert await door.answers("1") is None
+    assert await door.confirmed() == ids(asked, 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        card("reject", message="more about the roots"),
+        inbox("ignore"),
+        "more facts about roots",
+    ],
+    ids=["reject", "inbox ignore", "words"],
+)
+async def test_a_rejection_has_other_facts_looked_for(door: Door, answer: Any) -> None:
+    """B54: the earlier ones can still be chosen, by id."""
+    asked = await door.asked(TEXT)
+    again = await door.answers(answer)
+    assert again
+    assert not again["problem"]
+    known = {one["id"] for one in (*again["facts"], *again["earlierFacts"])}
+    assert set(ids(asked, *EVERY)) <= known
+    assert await door.answers(ids(asked, 2)) is None
+    assert await door.confirmed() == ids(asked, 2)
+
+
+HOOK = [{"id": "hook", "narration": "What do leaves eat?"}]
+APPROVALS: tuple[tuple[str, Any, bool], ...] = (
+    ("approve", card("approve"), False),
+    ("yes", "yes", False),
+    ("true", True, False),
+    ("inbox accept", inbox("accept"), False),
+    ("edit", edited("review_narration", segments=HOOK), True),
+    ("segments", {"segments": HOOK}, True),
+    (
+        "inbox edit",
+        inbox("edit", {"action": "review_narration", "args": {"segments": json.dumps(HOOK)}}),
+        True,
+    ),
+    ("JSON as text", json.dumps({"segments": HOOK}), True),
+)
+
+
+async def reviewed(door: Door) -> Question:
+    """The question whether a narration is right."""
+    await door.asked(TEXT, review=True)
+    asked = await door.answers([1, 2, 3])
+    assert asked
+    assert asked["action_requests"][0]["name"] == "review_narration"
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "changes"), [one[1:] for one in APPROVALS], ids=[one[0] for one in APPROVALS]
+)
+async def test_an_approval_ends_the_script(door: Door, answer: Any, *, changes: bool) -> None:
+    """B44, B49, B-R16: as it is, or in a person's words, with the other segments the same to the byte."""
+    before = (await reviewed(door))["narration"]["segments"]
+    assert await door.answers(answer) is None, door.told
+    assert await door.standing() == "narration_verified"
+    after = (await door.newest("narration"))["segments"]
+    assert after[1:] == before[1:]
+    assert (after[0]["narration"] == "What do leaves eat?") is changes
+    assert (after[0] == before[0]) is not changes
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        card("reject", message="make the hook shorter"),
+        card("respond", message="make the hook shorter"),
+        inbox("response", "make the hook shorter"),
+        "make the hook shorter",
+    ],
+    ids=["reject", "respond", "inbox response", "words"],
+)
+async def test_a_wish_is_carried_out_and_asked_about_again(door: Door, answer: Any) -> None:
+    """B49, B-R16."""
+    before = (await reviewed(door))["narration"]["segments"]
+    again = await door.answers(answer)
+    assert again
+    after = again["narration"]["segments"]
+    assert (len(after[0]["narration"]) < len(before[0]["narration"]), after[1:]) == (True, before[1:])
+    assert await door.standing() == ""
+    assert await door.answers("yes") is None
+
+
+UNHEARD: tuple[tuple[Any, str], ...] = (
+    ("", "the answer is empty"),
+    (card("reject"), "the answer is empty"),
+    (inbox("ignore"), "the answer is empty"),
+    (7, "is not an answer about the narration"),
+    ({"segments": []}, "is not an answer about the narration"),
+    ({"segments": [{"narration": "x"}]}, "segments.0.id"),
+    ({"segments": [{"id": "coda", "narration": "x"}]}, "coda"),
+    ({"segments": [{"id": "hook", "narration": "word " * 60}]}, "allow 22"),
+    (card("shrug"), "shrug"),
+    (edited("select_facts", facts=[1]), "select_facts"),
+)
+
+
+async def test_what_is_no_answer_is_refused_and_the_review_goes_on_waiting(door: Door) -> None:
+    """B-R16."""
+    asked = await reviewed(door)
+    for answer, words in UNHEARD:
+        again = await door.answers(answer)
+        assert again, answer
+        assert words in again["problem"], answer
+        assert again["narration"] == asked["narration"]
+    assert await door.count("narration") == 1
+    assert await door.answers("ok") is None
+    assert await door.standing() == "narration_verified"

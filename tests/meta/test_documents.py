@@ -1,0 +1,80 @@
+"""README, langgraph.json, Makefile and code tell one story."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from callsheet.nodes.workflow import workflow_of
+from callsheet.server.bootstrap import packaged_graphs
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_readmes_two_commands_are_the_makefiles():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"make (\w+)`|\$ make (\w+)", README))
+    assert {one or other for one, other in named} <= targets
+    assert "$ make run" in README
+    assert "$ make test" in README
+
+
+def test_continuous_integration_calls_the_readmes_test_command():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert script.rstrip().endswith("make test")
+
+
+def test_the_workflows_of_langgraph_json_are_the_servers():
+    """X6."""
+    declared = json.loads((ROOT / "langgraph.json").read_text())
+    assert packaged_graphs().path.read_text() == (ROOT / "langgraph.json").read_text()
+    for name, place in declared["graphs"].items():
+        module, _, variable = place.partition(":")
+        graph = getattr(importlib.import_module(module), variable)
+        spec = workflow_of(graph)
+        assert spec is not None
+        assert (graph.name, spec.name) == (name, name)
+
+
+def test_the_checkpointer_of_langgraph_json_is_ours():
+    path = json.loads((ROOT / "langgraph.json").read_text())["checkpointer"]["path"]
+    module, _, variable = path.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), variable))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "README.md",
+        "DESIGN.md",
+        "CHANGELOG.md",
+        "docs/checkpointer.md",
+        "docs/lessons.md",
+        "docs/operations.md",
+        "docs/security.md",
+        "docs/tools.md",
+    ],
+)
+def test_every_link_of_a_document_leads_somewhere(document):
+    file = ROOT / document
+    for target in re.findall(r"\]\(([^)#]+)", file.read_text()):
+        if "://" not in target:
+            assert (file.parent / target).exists(), target
+
+
+def test_every_folder_the_readme_names_is_there_and_none_is_missing():
+    named = set(re.findall(r"`(\w+)/`", README))
+    code = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert code <= named
+    assert all((ROOT / name).is_dir() for name in named)
+
+
+def test_the_readmes_session_is_there():
+    session = README.partition("<!-- session -->")[2].partition("<!-- /session -->")[0]
+    assert "callsheet ad" in session
+    assert '"music": "v2"' in session
+    assert '"sfx": "v2"' in session
+    assert '"voices"' not in session.partition('"drafts"')[2].partition("}")[0], "voices stay as they were"

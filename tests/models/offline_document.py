@@ -1,0 +1,92 @@
+"""The text of docs/offline.md, made from the grammar; `python -m tests.models.offline_document` writes it."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from callsheet.providers.offline import campaigns, lessons, video
+from callsheet.providers.offline.ads import edits as ads
+from callsheet.providers.offline.ads import first_draft
+from callsheet.providers.offline.grammar import Form
+from callsheet.providers.offline.pages import edits as pages
+
+FILE = Path(__file__).parents[2] / "docs" / "offline.md"
+
+
+class Section(NamedTuple):
+    """The forms of one kind of request."""
+
+    title: str
+    text: str
+    forms: tuple[Form, ...]
+
+
+_INTRODUCTION = """\
+# The offline model
+
+Without a key for a language model, Callsheet answers with a small deterministic model: a grammar of
+English requests, without network or download. It lets you try the workflows, and it drives tests.
+It is no language model: with `OPENAI_API_KEY`, or a local server at `OPENAI_BASE_URL`, a real model
+answers instead.
+
+It understands the forms below and nothing else. A message is one request, or several joined by
+"and", "then", a comma or a full stop. "please" and "could you" may stand around a request. Capital
+letters matter in names only. If any part of a message matches no form, the whole message is
+declined in one sentence and changes nothing.
+
+In a pattern, `[words]` may be left out, `(one|other)` is a choice, and `{slot}` stands for words
+such as those of the example. This page is generated from the grammar; a test compares the two and
+tries every example.
+"""
+_BRIEF = """\
+`callsheet run ad_creation "30 seconds for Miel, a bakery in Lyon"` makes a first draft: two voices,
+music and sound effects. The client's name begins with a capital letter, and more sentences may
+follow it. The script has the client's own sentences and stock phrases. A brief in another language
+gets stock phrases of that language where `providers/offline/ads/data.toml` has some, and the reply
+says so."""
+_LESSON = """\
+A message can also be lesson material of at least three sentences, with requests about the student
+or the length before or after it. The model proposes facts, which are quotations of the material. A
+person chooses, and the narration is made of their sentences.
+
+A choice is numbers (`2`, `1 and 3`, `1, 2, 3`, `#1 #2`), `all`, or a plain `Yes!`, and nothing else; the
+forms below remain possible, so "more about the leaves" finds other facts. Ranges such as "1-3" and numbers
+in words are declined."""
+_PAGE = """\
+An element is named by its text in quotation marks, by its label, by its type and position ("the
+second card", "the heading in the hero"), or as "it" and "this". The first form fills in the starter
+page."""
+_VIDEO = """\
+A scene is named by its position ("scene 2", "scenes 1 and 3", "the last two scenes"), by "all", or as
+"it": the scene that changed last."""
+_CAMPAIGNS = """\
+Words for channels, sentiments, styles and value propositions are filters; other words of a topic are
+searched by meaning."""
+SECTIONS = (
+    Section("A brief for an ad", _BRIEF, first_draft.BRIEFS),
+    Section("An ad", "An edit makes new versions of the streams that it names, and of no others.", ads.FORMS),
+    Section("A lesson", _LESSON, lessons.FORMS),
+    Section("A landing page", _PAGE, pages.FORMS),
+    Section("A video", _VIDEO, video.FORMS),
+    Section("Questions about campaigns", _CAMPAIGNS, campaigns.FORMS),
+)
+
+
+def document() -> str:
+    """Return the whole document."""
+    sections = [f"## {each.title}\n\n{each.text}\n\n{_table(each.forms)}\n" for each in SECTIONS]
+    return "\n".join([_INTRODUCTION, *sections])
+
+
+def _table(forms: tuple[Form, ...]) -> str:
+    rows = [f"| `{form.name}` | {form.example} | {_cell(form.pattern)} |" for form in forms]
+    return "\n".join(["| form | example | pattern |", "|---|---|---|", *rows])
+
+
+def _cell(pattern: str) -> str:
+    """Return a pattern as Markdown: `{name:slot}` as its slot, and the bars escaped."""
+    return "`" + re.sub(r"\{\w+:(\w+)\}", r"{\1}", pattern).replace("|", "\\|") + "`"
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

@@ -1,0 +1,41 @@
+"""The evaluation of campaign search: recorded answers pass, and wrong ones are caught."""
+
+import pytest
+
+from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+
+CAMPAIGNS = "campaign_search"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
+    """E1-E30: through the graph, the client over HTTP and the real tools."""
+    assert wrong_ones(await recorded_scores(valkey_url, CAMPAIGNS, part)) == {}
+
+
+@pytest.mark.slow
+async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
+    found = await offline_scores(valkey_url, CAMPAIGNS)
+    assert len(found) >= 5
+    assert wrong_ones(found) == {}
+
+
+async def test_a_number_that_no_search_returned_is_caught(valkey_url: str) -> None:
+    """E27: the product asks once more, and then answers from the result alone."""
+    answers = recorded(CAMPAIGNS, "count-01")
+    statement = answers[1]["calls"][0][1]["statements"][0]
+    statement["text"], statement["figures"] = "999 campaigns are on Facebook.", [999]
+    wrong = await failing(valkey_url, CAMPAIGNS, "count-01", [*answers, answers[1]])
+    assert "figure 999 was not returned" in wrong["proven"]
+    mended = [*answers, *recorded(CAMPAIGNS, "count-01")[1:]]
+    assert await failing(valkey_url, CAMPAIGNS, "count-01", mended) == {}
+
+
+async def test_the_wrong_filters_are_caught(valkey_url: str) -> None:
+    answers = recorded(CAMPAIGNS, "show-01")
+    answers[0]["calls"][0][1]["channel"] = ["email"]
+    del answers[1]["calls"][0][1]["statements"][0]["figures"]
+    answers[1]["calls"][0][1]["statements"][0]["text"] = "These ran on Instagram."
+    wrong = await failing(valkey_url, CAMPAIGNS, "show-01", answers)
+    assert {"filters", "ids"} == wrong.keys()

@@ -1,0 +1,113 @@
+"""The evaluation of lessons: recorded answers pass, and wrong ones are caught."""
+
+from typing import Any
+
+import pytest
+
+from callsheet.state.lessons.facts import new_fact
+from callsheet.state.lessons.narration import DEFAULT_S, Narration, Sentence, build_segment, slots
+from evals import lessons
+from evals.lessons import Shown
+from evals.tasks import Task
+from evals.turns import Turn
+from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+
+LESSONS = "fact_narration"
+FALSE = {
+    "number": ("Leaves have 500 tiny holes that let air in.", "says 500"),
+    "name": ("Leaves have tiny holes, as Newton saw.", "says Newton"),
+    "date": ("Leaves have tiny holes since 12 March 1850.", "12, 1850, March"),
+    "claim": ("Trees are kind to everybody who visits.", "says nothing of the facts"),
+}
+"""Sentences that the fact about leaves does not prove."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
+    """B1-B22, B52: through the graph, the client over HTTP and the real tools."""
+    assert wrong_ones(await recorded_scores(valkey_url, LESSONS, part)) == {}
+
+
+async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
+    found = await offline_scores(valkey_url, LESSONS)
+    assert len(found) >= 5
+    assert wrong_ones(found) == {}
+
+
+@pytest.mark.parametrize("kind", [*FALSE])
+async def test_a_false_sentence_that_a_model_wrote_is_caught(valkey_url: str, kind: str) -> None:
+    """B22: the product leaves it out with a note; the model wrote it all the same."""
+    said, problem = FALSE[kind]
+    answers = recorded(LESSONS, "choice-number-12")
+    script = answers[1]["fills"]["segments"]
+    sentence = next(
+        one for segment in script for one in segment["sentences"] if one["text"].startswith("Leaves")
+    )
+    sentence["text"] = said
+    repair = {"index": 0, "text": said, "factIds": sentence["factIds"]}
+    # A draft that does not tell a fact is asked for once more.
+    answers += [answers[1]] if kind == "claim" else []
+    answers.append({"form": "SentenceRepairs", "fills": {"sentences": [repair]}})
+    wrong = (await failing(valkey_url, LESSONS, "choice-number-12", answers))["proven"]
+    # A sentence that says nothing of its fact is no proof of it.
+    assert kind == "claim" or problem in wrong
+    assert "“Leaves” is not told" in wrong
+
+
+@pytest.mark.parametrize("kind", [*FALSE])
+def test_a_false_sentence_in_a_stored_narration_is_caught(kind: str) -> None:
+    """B22: whoever wrote it."""
+    said, problem = FALSE[kind]
+    assert problem in lessons.proven(wanted=True, turn=turn_of(said))
+    assert lessons.proven(wanted=True, turn=turn_of("Leaves have tiny holes that let air in.")) == ""
+
+
+def turn_of(said: str) -> Turn[Shown]:
+    """Return a turn whose narration says a sentence about leaves."""
+    fact = new_fact("Leaves", "Leaves have tiny holes that let air in.")
+    true = Sentence(text="Tiny holes in leaves let air in.", factIds=(fact.id,))
+    made = [[true], [Sentence(text=said, factIds=(fact.id,))], [], []]
+    segments = tuple(
+        build_segment(slot, sentences, "english")
+        for slot, sentences in zip(slots(DEFAULT_S, "english"), made, strict=True)
+    )
+    told = Narration(
+        total_duration=DEFAULT_S,
+        reading_level="4.5",
+        key_terms_count=0,
+        segments=segments,
+        topic="leaves",
+        language="english",
+    )
+    data: dict[str, Any] = {
+        "confirmed": {"facts": [fact.model_dump()]},
+        "narration": told.model_dump(mode="json"),
+    }
+    shown = Shown(data, {})
+    task = Task(LESSONS, "stored", [], {})
+    return Turn(task, {}, [], shown, shown, {}, "", [], [])
+
+
+async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> None:
+    """B52: "looks good but drop caffeine" is all but that."""
+    answers = recorded(LESSONS, "choice-drop-1")
+    answers[0]["calls"][0][1]["fact_ids"].pop()
+    assert "chosen" in await failing(valkey_url, LESSONS, "choice-drop-1", answers)
+
+
+async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
+    """B6: a fact without a passage of the material is no fact."""
+    answers = recorded(LESSONS, "material-11")
+    for fact in answers[1]["fills"]["facts"]:
+        fact["quote"] = "Cats are the best animals in the world."
+    answers += [answers[1], {"text": "I found no fact that the text proves."}]
+    assert "facts_min" in await failing(valkey_url, LESSONS, "material-11", answers)
+
+
+async def test_a_change_of_another_segment_is_caught(valkey_url: str) -> None:
+    answers = recorded(LESSONS, "edit-10")
+    answers[0]["calls"][0][1]["segments"] = ["hook", "conclusion"]
+    hook = answers[1]["fills"]["segments"][0]
+    answers[1]["fills"]["segments"].append({**hook, "type": "conclusion"})
+    assert "segments" in await failing(valkey_url, LESSONS, "edit-10", answers)

@@ -1,0 +1,179 @@
+"""The offline model on ads, through the compiled graph: first drafts, each form, declined requests."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from callsheet.providers.offline.ads.edits import FORMS
+from callsheet.providers.offline.ads.first_draft import BRIEFS
+from callsheet.tools.ads import voices
+from tests.doubles.ad_model import config, stream
+
+BRIEF = (
+    "Harbour Bikes rents e-bikes by the hour in Porto. For weekend visitors, 20 seconds. "
+    "First hour free until 30 June. harbourbikes.example"
+)
+TEXT = [
+    "Here comes Harbour Bikes. Harbour Bikes rents e-bikes by the hour in Porto.",
+    "First hour free until 30 June. harbourbikes.example. Harbour Bikes. Come and see.",
+]
+MUSIC = "bright acoustic folk guitar, friendly, 96 BPM, instrumental, room for a voice-over"
+SOUNDS = [("bicycle bell ringing twice", "start"), ("bicycle freewheel rolling past", "end")]
+CAST = [voice.id for voice in voices.search("english", count=8)]
+BRITISH = voices.search("english", accent="British")[0].id
+CHANGES: dict[str, dict[str, Any]] = {
+    "music.wish": {"music": f"{MUSIC}, more upbeat"},
+    "effect.add": {"sounds": [*SOUNDS, ("whoosh", "start")]},
+    "effect.remove": {"sounds": []},
+    "voice.change": {"cast": [CAST[0], BRITISH]},
+    "voice.pace": {"pace": [0.91, 1.0]},
+    "script.shorter": {"text": [TEXT[0], TEXT[1].removesuffix(" Come and see.")]},
+    "script.replace": {"text": [TEXT[0], TEXT[1].replace("June", "July")]},
+    "variations": {"cast": CAST[6:8]},
+    "urgent": {
+        "pace": [1.1, 1.1],
+        "music": f"{MUSIC}, more urgent",
+        "sounds": [*SOUNDS, ("countdown 5,4,3,2,1", "start")],
+    },
+    "reply": {},
+}
+STREAM = {"text": "voices", "cast": "voices", "pace": "voices", "music": "music", "sounds": "sfx"}
+
+
+@pytest.fixture
+def say(graph):
+    """A turn of the conversation; returns its last word and the versions it made."""
+
+    async def say(text):
+        given = {"messages": [HumanMessage(text)]}
+        state = await graph.ainvoke(given, config(), context={"provider": "offline"})
+        return state["messages"][-1].text, state["drafts"]
+
+    return say
+
+
+async def versions(opened):
+    streams = {name: await stream(opened, name) for name in ("voices", "music", "sfx")}
+    return {name: [version.data for version in one.versions] for name, one in streams.items()}
+
+
+async def ad(opened):
+    newest = {name: datas[-1] for name, datas in (await versions(opened)).items()}
+    tracks, effects = newest["voices"]["voiceTracks"], newest["sfx"]["soundFxPrompts"]
+    return {
+        "text": [track["text"] for track in tracks],
+        "cast": [track["voiceId"] for track in tracks],
+        "pace": [track["speed"] for track in tracks],
+        "music": newest["music"]["musicPrompt"],
+        "sounds": [(effect["description"], effect["placement"]["type"]) for effect in effects],
+    }
+
+
+async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
+    """A50, A59, A63, A78: the plan precedes the cast; directions are not spoken; it suggests an edit."""
+    last, made = await say(BRIEF)
+    assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    first = {"text": TEXT, "cast": CAST[:2], "pace": [1, 1], "music": MUSIC, "sounds": SOUNDS}
+    assert await ad(opened) == first
+    assert "“For weekend visitors, 20 seconds.”" in last
+    messages = (await graph.aget_state(config())).values["messages"]
+    assert messages[1].text.startswith("My plan: 20 seconds for Harbour Bikes")
+    assert [len(message.tool_calls) for message in messages[1:4:2]] == [1, 3]
+    assert last.endswith("Should I make the music calmer?")
+    assert (await say("yes"))[1] == {"music": "v2"}
+    assert await ad(opened) == first | {"music": f"{MUSIC}, calmer"}
+
+
+@pytest.mark.parametrize(
+    ("brief", "text", "absent"),
+    [
+        ("30 seconds for Miel, a bakery in Lyon", "Miel, a bakery in Lyon.", "30 seconds"),
+        ("A 15-second radio ad for Crumb & Co. Free coffee.", "Crumb & Co", "radio"),
+        ("Ledgerly: We sell. Dry humour. Two months free. 30 seconds", "Two months free.", "sell humour"),
+        ("Hale and Sons, undertakers. No sales talk. Call 0113 496 0158.", "0113 496 0158", "No talk"),
+        ("Vale Ale is sold in every pub in all of Leeds. Drink responsibly. 4 s", "responsibly", "pub"),
+        ("Kawiarnia Pod Lipą, kawa w Krakowie. Kawa za 9 zł do maja.", "Kawa za 9 zł do maja.", "sekund"),
+        ("An ad for Doi Chang Coffee in Thai. Young audience.", "Doi Chang Coffee", "ad audience"),
+    ],
+)
+async def test_obligatory_sentences_go_first_and_directions_are_not_in_the_script(
+    say, opened, brief, text, absent
+):
+    """A74: in the brief's language, with voices that speak it."""
+    await say(brief)
+    now = await ad(opened)
+    assert text in " ".join(now["text"])
+    assert not set(absent.split()) & set(" ".join(now["text"]).replace(".", " ").split())
+    language = {"Kawiarnia": "polish", "An": "thai"}.get(brief.split()[0], "english")
+    cast = [voices.find(voice) for voice in now["cast"]]
+    assert {voice.language for voice in cast if voice} == {language}
+
+
+@pytest.mark.parametrize("form", BRIEFS, ids=lambda form: form.name)
+async def test_the_example_of_each_brief_becomes_a_first_draft(say, form):
+    _, made = await say(form.example)
+    assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
+
+
+@pytest.mark.parametrize("text", ["a bakery in Lyon", "hello", "Make the music calmer"])
+async def test_nothing_is_made_where_no_client_is_named(say, text):
+    last, made = await say(text)
+    assert made == {}
+    assert "made nothing" in last or "There is no ad yet" in last
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+async def test_each_form_changes_what_its_example_names_and_nothing_else(say, opened, form):
+    """A56–A60, A64, A77, A79."""
+    await say(BRIEF)
+    if form.name == "reply":
+        await say("make the music louder")
+    before, known = await ad(opened), await versions(opened)
+    last, made = await say(form.example)
+    assert set(made) == {STREAM[key] for key in CHANGES[form.name]}
+    assert await ad(opened) == before | CHANGES[form.name]
+    after = await versions(opened)
+    count = 3 if form.name == "variations" else 1
+    assert {name: after[name][: len(known[name])] for name in after} == known
+    assert all(len(after[name]) == len(known[name]) + count * (name in made) for name in after)
+    assert all(version in last for version in made.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("make the music calmer but not slower", "make the music louder and email it to Dan"),
+        *("don't add a whoosh", "add a testimonial from a customer named Rob", "haz la música más alegre"),
+        *("add a whoosh after the ninth voice", "change the fifth voice to a man", "make it nicer", "no"),
+        *('replace "Lisbon" with "Braga"', "remove the gong", "undo"),
+        *("create 9 variations", "give me the script as a Word file"),
+    ],
+)
+async def test_a_request_that_is_not_understood_or_cannot_be_done_changes_nothing(say, opened, text):
+    await say(BRIEF)
+    before = await versions(opened)
+    last, made = await say(text)
+    assert (made, await versions(opened)) == ({}, before)
+    assert "chang" in last
+
+
+async def test_an_edit_builds_on_what_is_there_after_the_conversation_was_summarised(say, opened, graph):
+    """A69, A-R12."""
+    await say(BRIEF)
+    for wish in ("louder", "quieter") * 5:
+        await say(f"make the music {wish}")
+    assert (await graph.aget_state(config())).values["summary"]
+    before = await ad(opened)
+    assert (await say("make the second voice slower"))[1] == {"voices": "v2"}
+    assert await ad(opened) == before | {"pace": [1.0, 0.91]}
+
+
+async def test_an_ad_that_grew_too_long_says_so_and_is_shortened_on_a_yes(say):
+    await say(BRIEF)
+    last, _ = await say("add the sound of a horn at the start, add a gong, add a bell and add a pop")
+    assert "the spot has 20 s" in last
+    assert last.endswith("Should I make the script shorter?")
+    last, made = await say("yes")
+    assert made == {"voices": "v2"}
+    assert "the spot has" not in last

@@ -1,0 +1,203 @@
+"""The offline model on lessons: its grammar and a first session (B1, B29, X11)."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from callsheet import providers
+from callsheet.providers.offline.lessons import FORMS
+from callsheet.tools import REGISTRY
+from callsheet.tools.registry import definitions
+from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_material import material
+from tests.models.offline_document import FILE
+
+TOOLS = REGISTRY.of("lesson")
+TEXT = (
+    "Plants make food from light. Leaves take in air through tiny pores. Roots bring up water from the soil."
+)
+STUDENT, FACTS, NARRATION = "saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"
+FACTS_RESULT = {
+    "message": "Found.",
+    "facts": [{"concept": "Chlorophyll", "details": "Chlorophyll is a pigment."}],
+}
+NARRATION_RESULT = {"message": "Ready.", "narration": {"total_duration": 120}}
+EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "student.age": [(STUDENT, {"child_age": "9", "child_interest": "football"})],
+    "student.interest": [(STUDENT, {"child_interest": "chess and horses"})],
+    "source.text": [(FACTS, {"content": TEXT})],
+    "source.file": [(FACTS, {"content": ""})],
+    "source.page": [(FACTS, {"content": "https://example.org/rivers"})],
+    "facts.more": [(FACTS, {"content": "", "guidance": "the roots"})],
+    "narration.write": [(NARRATION, {"facts": []})],
+    "narration.length": [(NARRATION, {"facts": [], "target_duration": 90})],
+    "narration.change": [(NARRATION, {"facts": [], "target_duration": 45})],
+    "narration.student": [(STUDENT, {"child_age": "6"}), (NARRATION, {"facts": []})],
+    "narration.part": [(NARRATION, {"facts": [], "segments": ["hook"], "guidance": "shorter"})],
+    "help": [],
+    "question": [],
+}
+DECLINED = (
+    "make the hook shorter but keep the question",
+    "make it a bit shorter",
+    "make it 90 bananas",
+    "rewrite everything",
+    "the first two",
+    "My student is 9 and loves football and find a picture",
+    "My student is nice",
+    "mach es kürzer",
+    "Delete all my sessions",
+    "Do you speak Spanish?",
+    "make the hook shorter. Also funnier.",
+    "more about the leaves, but not the roots",
+    "I don't like it. The narration is too long for my class. It bores them! Can you make it shorter?",
+    "Chlorophyll is a pigment.",
+)
+
+
+def turn(text: str, *results: tuple[str, dict[str, Any]]) -> list[BaseMessage]:
+    calls = [{"name": name, "args": {}, "id": f"{text}{n}"} for n, (name, _) in enumerate(results)]
+    answered = [
+        ToolMessage(json.dumps(data), tool_call_id=call["id"])
+        for call, (_, data) in zip(calls, results, strict=True)
+    ]
+    return [HumanMessage(text), *([AIMessage("", tool_calls=calls), *answered] if calls else [])]
+
+
+def reply_to(*messages: BaseMessage, choice: str = "auto") -> AIMessage:
+    model = providers.load("offline").bind_tools(definitions(TOOLS), tool_choice=choice)
+    return model.invoke([SystemMessage("You help teachers."), *messages])
+
+
+def calls_for(*messages: BaseMessage) -> list[tuple[str, dict[str, Any]]]:
+    return [(call["name"], call["args"]) for call in reply_to(*messages).tool_calls]
+
+
+BEFORE = [*turn("Before.", (FACTS, FACTS_RESULT), (NARRATION, NARRATION_RESULT)), AIMessage("Done.")]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda one: one.name)
+def test_the_example_of_every_form_leads_to_its_calls(form):
+    message = f"{form.example}\n\n{TEXT}" if form.name == "source.text" else form.example
+    assert calls_for(*BEFORE, HumanMessage(message)) == EXPECTED_CALLS[form.name]
+    for name, args in EXPECTED_CALLS[form.name]:
+        TOOLS[name].schema.model_validate(args)
+
+
+@pytest.mark.parametrize("message", DECLINED)
+def test_a_message_that_is_not_wholly_understood_changes_nothing(message):
+    reply = reply_to(*BEFORE, HumanMessage(message))
+    assert reply.tool_calls == []
+    assert "I changed nothing" in reply.text
+
+
+@pytest.mark.parametrize(
+    "name", ["the_moon", "great_fire", "struggle_for_existence", "growing_a_bean", "panda"]
+)
+@pytest.mark.parametrize(
+    "message", ["{}", "My student is 8 and loves chess. Make it two minutes.\n\n{}", "{}\n\nShe is 8."]
+)
+def test_material_with_requests_around_it_reaches_the_tool(name, message):
+    """B42, B56, B57: a lesson may speak of children, ages and likings itself."""
+    calls = dict(calls_for(HumanMessage(message.format(material(name).text.strip()))))
+    assert "".join(calls[FACTS]["content"].split()) in "".join(material(name).text.split())
+    assert len(calls[FACTS]["content"]) > 0.9 * len(material(name).text.strip())
+    assert (calls[FACTS].get("target_duration"), calls.get(STUDENT, {}).get("child_age")) == (
+        (120, "8") if "two minutes" in message else (None, "8" if "8" in message else None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("more facts about the roots", (FACTS, {"content": "", "guidance": "the roots"})),
+        ("Give me other facts", (FACTS, {"content": "", "guidance": "other facts"})),
+        (
+            "Rewrite the conclusion",
+            (NARRATION, {"facts": [], "segments": ["conclusion"], "guidance": "in other words"}),
+        ),
+    ],
+)
+def test_a_form_may_have_several_wordings(message, call):
+    assert calls_for(*BEFORE, HumanMessage(message)) == [call]
+
+
+def test_several_requests_are_several_calls():
+    calls = calls_for(*BEFORE, HumanMessage("She is 12. Make it 2 minutes, and rewrite the hook!"))
+    assert [name for name, _ in calls] == [STUDENT, NARRATION, NARRATION]
+
+
+def test_a_length_with_an_uploaded_file_is_that_of_its_narration():
+    calls = calls_for(HumanMessage("She is 13. Make it 2 minutes\n\nFind the facts in the file I uploaded."))
+    assert calls == [(STUDENT, {"child_age": "13"}), (FACTS, {"content": "", "target_duration": 120})]
+
+
+def test_a_question_is_answered_from_the_facts_only():
+    """B54."""
+    assert (
+        reply_to(*BEFORE, HumanMessage("What does chlorophyll do?")).text
+        == "Chlorophyll: Chlorophyll is a pigment."
+    )
+    assert "say nothing about that" in reply_to(*BEFORE, HumanMessage("Why is the sky blue?")).text
+    assert "Paste lesson material" in reply_to(HumanMessage("Why is the sky blue?")).text
+
+
+def test_the_reply_reports_the_results():
+    """B69."""
+    noted, failed = (
+        {"message": "Noted.", "warnings": ["a guess"]},
+        {"error": "scanned", "suggestion": "paste it"},
+    )
+    reply = reply_to(*turn("She is 7. Find the facts.", (STUDENT, noted), (FACTS, failed)))
+    assert (reply.text, reply.tool_calls) == (
+        "Noted. Note: a guess.\n\nThat did not work: scanned. Paste it",
+        [],
+    )
+
+
+def test_the_length_comes_from_the_state_of_the_lesson():
+    message = "make it longer\n\n<state>\nNarration v2: 40 s, english, reading level 4.5\n</state>"
+    assert calls_for(HumanMessage(message)) == [(NARRATION, {"facts": [], "target_duration": 60})]
+
+
+def test_no_tool_is_called_when_none_may_be():
+    reply = reply_to(HumanMessage("My student is 7"), choice="none")
+    assert (reply.tool_calls, "I changed nothing" in reply.text) == ([], True)
+
+
+async def test_a_lesson_of_a_first_session_is_narrated(opened):
+    """B47, B52: the session of the README, with the file pasted."""
+    chat = Chat(opened)
+    question = asked(await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text))
+    assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
+    await chat.answers("1, 2 and 3")
+    made = await chat.narration()
+    text = " ".join(part.narration for part in made.segments)
+    assert "A firebreak is a gap made by pulling down buildings" in text
+    assert ("football" in text, made.reading_level, made.warnings) == (True, "4.5", ())
+
+
+@pytest.mark.parametrize("words", ["1-3", "only 2", "the first two", "one and three"])
+async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choose(opened, words):
+    """B53: nothing is chosen, and the question stays."""
+    chat = Chat(opened)
+    question = asked(await chat.says(material("great_fire").text))
+    assert "choose by number" not in reply_to(HumanMessage(words)).text, "nothing waits for a choice"
+    state = await chat.answers(words)
+    assert "choose by number, such as “1 and 3”, or say “all”" in state["messages"][-1].text
+    assert asked(state)["facts"] == question["facts"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"), [("2", 1), ("1 and 3", 2), ("1, 2, 3", 3), ("#1 #2", 2), ("all", 0), ("Yes!", 0)]
+)
+async def test_the_forms_of_a_choice_in_the_document_choose(opened, words, count):
+    """B53: docs/offline.md lists them."""
+    assert f"`{words}`" in FILE.read_text(encoding="utf-8")
+    chat = Chat(opened)
+    question = asked(await chat.says(material("great_fire").text))
+    await chat.answers(words)
+    chosen = (await chat.data("confirmed"))["facts"]
+    assert len(chosen) == (count or len(question["facts"]))

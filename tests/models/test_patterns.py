@@ -1,0 +1,199 @@
+"""Regular expressions read users' text on the event loop, so none may take long for any text (X7)."""
+
+import ast
+import asyncio
+import importlib
+import os
+import pkgutil
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.providers.offline.ads.first_draft import BRIEFS, DATA
+from callsheet.providers.offline.grammar import MAX_CHARS, Form
+from tests.doubles.killing import Warm, answering
+from tests.doubles.waiting import eventually
+from tests.lessons.lesson_client import TOOLS, user
+from tests.lessons.lesson_material import material as lesson
+
+LAYERS = ("graphs", "nodes", "tools", "state", "providers", "storage", "server")
+METHODS = {"search", "match", "fullmatch", "split", "findall", "finditer", "sub"}
+LONGEST = 20_000
+"""Characters of a message or a field of a brief."""
+SCREENED = 2_000
+ATOMS = (
+    *("1", "a", "A", "é", "一", " ", "\n", "a\t", ".", ",", "(", "[", "/", "'", '"', "`", "<", "=", "#1 "),
+    *(
+        "- ",
+        "a ",
+        "a-",
+        "A'",
+        "1 ",
+        "1.",
+        "1,",
+        "a@",
+        "http://a",
+        "ab,",
+        "and ",
+        "the ",
+        "all ",
+        "no thanks ",
+    ),
+)
+TAILS = ("", "x!")
+
+
+def modules() -> Iterator[ModuleType]:
+    for layer in LAYERS:
+        package = importlib.import_module(f"callsheet.{layer}")
+        for each in pkgutil.walk_packages(package.__path__, f"callsheet.{layer}."):
+            yield importlib.import_module(each.name)
+
+
+def compiled(value: Any) -> Iterator[re.Pattern[Any]]:
+    """The patterns in a value of a module."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, Form):
+        yield value.regex
+    elif isinstance(value, Mapping):
+        yield from compiled(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from compiled(each)
+    elif isinstance(value, FunctionType):
+        yield from compiled([cell.cell_contents for cell in value.__closure__ or ()])
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from compiled([getattr(value, each.name, None) for each in fields(value)])
+
+
+def inline(module: ModuleType) -> Iterator[re.Pattern[Any]]:
+    """The patterns that a module writes where it uses them."""
+    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="re"), attr=method), args=[ast.Constant(value=text), *_]
+            ) if method in METHODS:
+                yield re.compile(text)
+
+
+def patterns() -> dict[re.Pattern[Any], str]:
+    """Every pattern of the packages, and the first module that has it."""
+    words = [text for text in DATA.values() if isinstance(text, str)]
+    found = dict.fromkeys((re.compile(text, re.IGNORECASE) for text in words), "offline.ads.data")
+    for module in modules():
+        known = [each for value in [*vars(module).values()] for each in compiled(value)]
+        for each in (*known, *inline(module)):
+            found.setdefault(each, module.__name__)
+    return found
+
+
+def atoms(pattern: re.Pattern[Any]) -> list[str]:
+    """Repeated beginnings: usual ones, and the pattern's own first and last words and signs."""
+    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    source = re.sub(r"\\[a-zA-Z]|[()\[\]?*+|^$]", " ", source)
+    own = list(dict.fromkeys(re.findall(r"[^\W\d_]{2,}|[^\w\s\\]", source)))
+    chosen = [*own[:6], *own[-3:]]
+    return list(dict.fromkeys([*ATOMS, *chosen, *(f"{word} " for word in chosen[:4])]))
+
+
+def cost_s(pattern: re.Pattern[Any], form: tuple[str, str], size: int) -> float:
+    """Processor time to search a text of `size` characters, and to match all of it; the better of two."""
+    atom, tail = form
+    text: Any = (atom * (size // len(atom) + 1))[:size] + tail
+    if isinstance(pattern.pattern, bytes):
+        text = text.encode()
+    spent: list[float] = []
+    while len(spent) < 1 or (len(spent) < 2 and spent[0] > 0.01):
+        began = time.process_time()
+        for _ in pattern.finditer(text):
+            pass
+        pattern.fullmatch(text)
+        spent.append(time.process_time() - began)
+    return min(spent)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.slow
+def test_no_pattern_takes_long_for_a_text_of_any_form() -> None:
+    """Most forms of the offline model read `MAX_CHARS` characters at most."""
+    known = patterns()
+    forms = {each.regex for module in modules() for each in forms_of([*vars(module).values()])}
+    forms -= {each.regex for each in BRIEFS}
+    assert len(known) > 100, "the patterns are found"
+    assert forms
+    slow = []
+    for pattern, module in known.items():
+        sizes = (MAX_CHARS, MAX_CHARS) if pattern in forms else (SCREENED, LONGEST)
+        texts = [(atom, tail) for atom in atoms(pattern) for tail in TAILS]
+        screened = sorted(texts, key=lambda each: -cost_s(pattern, each, sizes[0]))
+        for text in screened[:2]:
+            spent = cost_s(pattern, text, sizes[1])
+            if spent > 0.25:
+                slow.append((module, pattern.pattern[:80], text, round(spent, 2)))
+    assert not slow, "make it linear: bounded or possessive repetition, or a lookbehind before the first one"
+
+
+def forms_of(value: Any) -> Iterator[Form]:
+    """The forms of requests in a value of a module."""
+    if isinstance(value, Form):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from forms_of(each)
+
+
+HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a brief with a number of 19,880 digits": (
+        "/api/ai/generate",
+        {"adId": "digits", "brief": f"20 seconds {'1' * 19_880}x"},
+    ),
+    "a lesson of 19,900 digits": (TOOLS, {"messages": user("1" * 19_900), "provider": "offline"}),
+    "a page chat with 19,890 blanks": (
+        "/api/pages/blanks/chat",
+        {"message": f"change{' ' * 19_890}x", "provider": "offline"},
+    ),
+    "a choice of a thousand numbers": (TOOLS, {"messages": user("1," * 990 + "x"), "provider": "offline"}),
+}
+
+
+@pytest.fixture
+async def http(warm: Warm, valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A server in a process of its own."""
+    pid, url = warm.start(valkey_url, 10.0)
+    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+        try:
+            await eventually(lambda: asyncio.to_thread(answering, url), "the server answers", patience_s=30)
+            yield client
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def longest_ok_s(http: httpx.AsyncClient, until: "asyncio.Task[Any]") -> float:
+    """The longest time that `/ok` took until a task ended."""
+    longest_s = 0.0
+    while not until.done():
+        began = time.monotonic()
+        assert (await http.get("/ok")).status_code == 200
+        longest_s = max(longest_s, time.monotonic() - began)
+        await asyncio.sleep(0.02)
+    return longest_s
+
+
+@pytest.mark.slow
+async def test_a_hostile_request_delays_nobody_elses(http: httpx.AsyncClient) -> None:
+    material = {"messages": user(lesson("photosynthesis").text), "provider": "offline"}
+    session = (await http.post(TOOLS, json=material)).headers["X-Session-Id"]
+    for what, (path, body) in HOSTILE.items():
+        headers = {"X-Session-Id": session} if "choice" in what else {}
+        request = asyncio.create_task(http.post(path, json=body, headers=headers))
+        assert await longest_ok_s(http, request) < 5, what
+        assert request.result().status_code < 500, (what, request.result().text[:500])

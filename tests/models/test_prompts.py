@@ -1,0 +1,50 @@
+"""Prompts are files with the craft in them, short, and known by the hash of their content."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.tokens import estimate_text
+from tests.doubles.chat_double import ChatDouble, Say
+
+WORKFLOWS = [one.WORKFLOW for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)]
+MAX_TOKENS = 1_200
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
+def test_a_prompt_is_short_and_the_same_for_everyone(workflow: WorkflowSpec) -> None:
+    """A65: providers cache it across threads."""
+    prompt = workflow.prompt({}, "one")
+    assert prompt == workflow.prompt({"brief": "x"}, "other")
+    assert 300 < estimate_text(prompt) <= MAX_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("workflow", "parts"),
+    [
+        # A62, A63: role, tools, plan before casting.
+        (ad_creation, ["creative director", "Plan before you cast", *ad_creation.WORKFLOW.tools]),
+        # A77, A79, A34: variations, all three streams, drafts are not on air.
+        (ad_creation, ["Several variations", '"more urgent"', "A person activates a version"]),
+        # B14, B21, B57.
+        (fact_narration, ["expert educational assistant", "ALWAYS call extractFactsTool", "at 10"]),
+        (page_builder, ["Contrast", "Phone first", "One primary action", "a call of its own"]),
+    ],
+)
+def test_a_prompt_has_the_rules_and_the_craft(workflow: Any, parts: list[str]) -> None:
+    prompt = workflow.WORKFLOW.prompt({}, "one")
+    assert [part for part in parts if part not in prompt] == []
+
+
+async def test_every_checkpoint_names_the_version_of_its_prompt(graph: Any, model: ChatDouble) -> None:
+    """A75: results of another prompt are told apart."""
+    model.script(Say("What is the ad for?"))
+    config = {"configurable": {"thread_id": "kopi"}}
+    await graph.ainvoke({"messages": [HumanMessage("Hi")]}, config, context={"provider": "openai"})
+    metadata = (await graph.aget_state(config)).metadata
+    assert metadata["prompt"] == ad_creation.WORKFLOW.prompt_version
+    name, _, digest = ad_creation.WORKFLOW.prompt_version.partition("@")
+    assert (name, len(digest)) == ("ad_creation", 12)

@@ -1,0 +1,254 @@
+"""The chat about pages over a web socket, frame by frame (C13–C20)."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.doubles.page_chat_client import CALL, Frame, anew, client, over, types
+from tests.doubles.wire_served import home
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home(None, max_body_bytes=10_000) as found:
+        yield found
+
+
+@pytest.fixture
+async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+        yield client
+
+
+async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.AsyncClient) -> None:
+    """C11–C17, C19, C30: Start → Progress → Complete for each call, then the words; the last says so."""
+    page = anew()
+    async with client(url) as chat:
+        told = await chat.say(page, "Make the headline teal")
+    assert types(told) == ["userMessage", *CALL, *CALL, "aiResponseChunk"]
+    assert told[0]["content"] == "Make the headline teal"
+    start, progress, complete = told[4:7]
+    assert (start["toolName"], start["input"]["modifications"]) == (
+        "modify_element",
+        {"style": {"color": "teal"}},
+    )
+    assert progress["status"] == "executing"
+    assert complete["output"]["versionId"] == "v1"
+    assert len({frame["toolCallId"] for frame in (start, progress, complete)}) == 1
+    words = [frame for frame in told if frame["type"] == "aiResponseChunk"]
+    assert "".join(frame["content"] for frame in words).startswith("I changed the heading")
+    assert len(words) > 2, "text still streams where tools are called"
+    assert [frame["isLastChunk"] for frame in words] == [False] * (len(words) - 1) + [True]
+    assert {frame["conversationId"] for frame in told} == {page}
+    found = (await http.get(f"/threads/{page}/runs")).json()
+    assert [run["status"] for run in found] == ["success"], "a message is a run on the engine"
+    assert (await http.get(f"/api/pages/{page}")).json()["versionId"] == "v1"
+    messages = (await http.get(f"/threads/{page}/state")).json()["values"]["messages"]
+    asked = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert asked == [message["tool_call_id"] for message in messages if message["type"] == "tool"]
+    assert len(asked) == 2, "calls and results stay with the conversation"
+
+
+async def test_all_clients_of_a_conversation_are_told_the_same(url: str, http: httpx.AsyncClient) -> None:
+    page = anew()
+    async with client(url) as one, client(url) as other:
+        await one.say(page, "Make the headline teal")
+        await other.send({"type": "join", "conversationId": page, "lastEventId": "0"})
+        await other.until(over)
+        assert other.told.pop(0) == {"type": "joined", "conversationId": page}
+        assert other.told == one.told
+        await other.say(page, "make it bigger")
+        await one.until(over)
+        assert other.told == one.told
+        assert len({frame["eventId"] for frame in one.told}) == len(one.told)
+    heard = await events_of(http, page, len(one.told))
+    assert heard == one.told, "the same over SSE (C20)"
+
+
+async def events_of(http: httpx.AsyncClient, page: str, count: int, last: str = "0") -> list[Frame]:
+    """So many events over SSE."""
+    found: list[Frame] = []
+    place = f"/api/conversations/{page}/events"
+    async with http.stream("GET", place, headers={"Last-Event-ID": last}) as reply:
+        assert reply.status_code == 200
+        async for line in reply.aiter_lines():
+            if line.startswith("data: "):
+                found.append(json.loads(line[6:]))
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_a_reader_goes_on_after_the_last_event_it_saw(url: str, http: httpx.AsyncClient) -> None:
+    """A cut at any frame: nothing is lost and nothing told twice."""
+    page = anew()
+    async with client(url) as chat:
+        whole = await chat.say(page, "Make the headline teal and add a contact form")
+    for cut in range(1, len(whole), 5):
+        async with client(url) as again:
+            last = whole[cut - 1]["eventId"]
+            await again.send({"type": "join", "conversationId": page, "lastEventId": last})
+            await again.until(over)
+            assert again.told[1:] == whole[cut:]
+    assert await events_of(http, page, 3, whole[-4]["eventId"]) == whole[-3:]
+
+
+async def test_a_deletion_is_asked_about_and_answered(url: str, http: httpx.AsyncClient) -> None:
+    """C-R1."""
+    page = anew()
+    async with client(url) as chat, client(url) as other:
+        told = await chat.say(page, "delete the features section")
+        await other.send({"type": "join", "conversationId": page, "lastEventId": told[-1]["eventId"]})
+        await other.until(lambda frame: frame["type"] == "joined")
+        assert types(told)[-2:] == ["approvalRequest", "aiResponseChunk"]
+        [action] = told[-2]["actions"]
+        assert (action["name"], action["args"]) == ("delete_element", {"elementId": "section-2"})
+        assert action["description"] == "Deleting from the page: the section “Features” (section-2)"
+        answer = {"type": "approvalResponse", "conversationId": page, "questionId": told[-2]["id"]}
+        for wrong in ([{"type": "approve"}] * 2, [{"type": "edit"}]):
+            await chat.send({**answer, "decisions": wrong})
+            refused = (await chat.until(over)).pop()
+            assert (refused["errorType"], "runId" in refused) == ("validation_error", False)
+        await chat.send({**answer, "decisions": [{"type": "approve"}]})
+        done = (await chat.until(over))[len(told) :]
+        assert types(done) == ["approvalResponse", *CALL, "aiResponseChunk"]
+        assert (await other.until(over))[1:] == done
+        await chat.send({**answer, "decisions": [{"type": "approve"}]})
+        assert (await chat.until(over))[-1]["type"] == "error", "a question is answered once"
+    ids = [one["id"] for one in (await http.get(f"/api/pages/{page}")).json()["page"]["root"]["children"]]
+    assert "section-2" not in ids
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ("{", "validation_error"),
+        ("[]", "validation_error"),
+        ({"type": "shout"}, "validation_error"),
+        ({"type": "userMessage", "conversationId": "p"}, "validation_error"),
+        ({"type": "userMessage", "conversationId": "p", "content": " "}, "validation_error"),
+        ({"type": "join", "conversationId": "nowhere"}, "validation_error"),
+        ({"type": "cancel", "conversationId": "nowhere"}, "validation_error"),
+        (
+            {"type": "approvalResponse", "conversationId": "nowhere", "decisions": [{"type": "approve"}]},
+            "validation_error",
+        ),
+    ],
+)
+async def test_what_cannot_be_done_is_answered_with_an_error_and_the_line_stays(
+    url: str, wrong: Any, kind: str
+) -> None:
+    """C18, C39."""
+    async with client(url) as chat:
+        await chat.send(wrong)
+        [error] = await chat.until(over)
+        assert (error["type"], error["errorType"], error["retryable"]) == ("error", kind, False)
+        assert error["error"]
+        told = await chat.say(anew(), "what can you do?")
+        assert types(told) == ["userMessage", "aiResponseChunk"]
+
+
+async def test_a_message_over_the_limit_closes_the_socket(url: str) -> None:
+    async with client(url) as chat:
+        with pytest.raises(ConnectionClosed) as closed:
+            await chat.say(anew(), "x" * 10_001)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1009
+
+
+async def test_a_page_of_another_site_may_not_connect(url: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with client(url, Origin="https://evil.example"):
+            pass
+    assert refused.value.response.status_code == 403
+
+
+async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
+    url: str, http: httpx.AsyncClient
+) -> None:
+    """C2, C26."""
+    page = anew()
+    async with client(url) as chat:
+        told = await chat.say(page, "make this orange", selectedElementId="section-2", messageId="m1")
+        assert told[-1]["isLastChunk"]
+        assert (told[0]["type"], told[0]["messageId"]) == ("userMessage", "m1")
+        begun = len(chat.told)
+        message = {"type": "userMessage", "conversationId": page, "content": "make this orange"}
+        await chat.send(
+            {**message, "provider": "offline", "selectedElementId": "section-2", "messageId": "m1"}
+        )
+        await chat.until(lambda frame: frame["type"] == "repeated")
+        repeated = {"type": "repeated", "conversationId": page, "messageId": "m1", "runId": told[0]["runId"]}
+        assert chat.told[-1] == repeated
+        await chat.say(page, "what can you do?")
+        assert types(chat.told[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
+        await chat.say(page, "something else", messageId="m1")
+        assert "used" in chat.told[-1]["error"]
+    found = (await http.get(f"/api/pages/{page}")).json()
+    assert found["versionId"] == "v1"
+
+
+async def test_a_message_of_two_clients_may_have_one_id_in_two_conversations(url: str) -> None:
+    """C13: the id is the client's, and an answer in words has it too."""
+    async with client(url) as one, client(url) as other:
+        pages = [(one, anew()), (other, anew())]
+        for chat, page in pages:
+            told = await chat.say(page, "delete the features section", messageId="m1")
+            assert told[0]["messageId"] == "m1"
+            told = await chat.say(page, "yes", messageId="m2")
+            assert (told[0]["type"], told[0]["messageId"]) == ("approvalResponse", "m2")
+
+
+async def test_a_message_for_another_page_is_refused_in_a_conversation(
+    url: str, http: httpx.AsyncClient
+) -> None:
+    """C-R9."""
+    page = anew()
+    async with client(url) as chat:
+        await chat.say(page, "Make the headline teal", pageId=page)
+        [error] = await chat.say(page, "Make the headline red", pageId="cafe")
+        assert error["errorType"] == "validation_error"
+        assert f"about the page '{page}', not 'cafe'" in error["error"]
+        assert (await http.get(f"/api/pages/{page}")).json()["versionId"] == "v1"
+        assert (await http.get("/api/pages/cafe")).status_code == 404
+        assert (await chat.say(page, "Make the headline red"))[-1]["isLastChunk"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "remedy"),
+    [
+        ({"type": "foo"}, "the type 'foo' is not known", "approvalResponse, join, leave, cancel"),
+        ({"type": ["join"]}, "is not known", "userMessage"),
+        ({}, "the message has no type", "userMessage"),
+        ({"type": "userMessage"}, "userMessage: 'content' is missing", "docs/chat.md"),
+        ({"type": "userMessage", "content": " "}, "the message is empty", "say in words"),
+        ({"type": "userMessage", "content": "x", "messageId": ""}, "messageId ''", "another messageId"),
+    ],
+)
+async def test_an_error_names_the_rule_and_the_conversation(
+    url: str, wrong: Frame, words: str, remedy: str
+) -> None:
+    """C18, C39: no words of a library, and no field that this message does not have."""
+    async with client(url) as chat:
+        await chat.send({"conversationId": "shop", **wrong})
+        [error] = await chat.until(over)
+    assert error["conversationId"] == "shop"
+    assert (words in error["error"], remedy in error["suggestion"]) == (True, True), error
+    assert not any(word in json.dumps(error) for word in ("Input", "tag", '"message"'))
+
+
+async def test_a_conversation_that_is_taken_away_is_told_of_no_more_until_it_begins_anew(
+    url: str, http: httpx.AsyncClient
+) -> None:
+    page = anew()
+    async with client(url) as chat:
+        await chat.say(page, "Make the headline teal")
+        assert (await http.delete(f"/threads/{page}")).status_code == 204
+        told = (await chat.until(lambda frame: frame["type"] == "error"))[-1]
+        assert (told["conversationId"], told["error"]) == (page, f"there is no thread '{page}'")
+        again = await chat.say(page, "Make the headline red")
+    assert again[0]["content"] == "Make the headline red"

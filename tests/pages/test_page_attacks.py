@@ -1,0 +1,194 @@
+"""Attacks on a page: what cheat sheets say to try, wherever something can be said (C28, C58)."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from callsheet.state.errors import Invalid
+from callsheet.state.pages import edits, elements, styles, themes
+from callsheet.state.pages.elements import KINDS
+from callsheet.state.pages.page import ROOT, Page
+from callsheet.state.pages.starter import STARTER
+from callsheet.tools.pages.html import render_document, sanitize
+from tests.doubles.attacks import PAYLOADS
+from tests.pages.page_double import same_page
+from tests.pages.page_watch import hostile, watched, wrongs
+
+ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
+ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
+
+
+def accepted(rule: Callable[..., object], *args: Any) -> bool:
+    """Whether a rule lets it pass; what it refuses can never be stored."""
+    try:
+        rule(*args)
+    except Invalid:
+        return False
+    return True
+
+
+def said(payload: str) -> list[dict[str, Any]]:
+    """Elements that say it as text or as a label, one of each kind."""
+    return [
+        {"type": kind, "label": payload[:80], "content": payload if rules.says else ""}
+        for kind, rules in KINDS.items()
+        if kind != "page"
+    ]
+
+
+def attributed(payload: str) -> list[dict[str, Any]]:
+    """Elements that have it as the value of an attribute, wherever it is let pass."""
+    return [
+        {"type": kind, "attributes": {name: payload}}
+        for kind, name in ATTRIBUTES
+        if accepted(elements.check_attributes, kind, {name: payload})
+    ]
+
+
+def styled(payload: str) -> list[dict[str, Any]]:
+    """Elements that have it as the value of a style, wherever it is let pass."""
+    return [
+        {"type": "text", "style": {prop: payload}}
+        for prop in styles.PROPERTIES
+        if accepted(styles.check_value, prop, payload)
+    ]
+
+
+def attacked(payload: str) -> Page:
+    """A page on which it is wherever it may be."""
+    page = STARTER
+    for each in (said, attributed, styled):
+        page, _ = edits.create(page, ROOT, {"type": "container", "children": each(payload)})
+    titles = {"title": payload, "description": payload}
+    if accepted(elements.check_attributes, "page", titles):
+        page = edits.modify(page, ROOT, attributes=titles)
+    tokens = {token: payload for token in styles.TOKENS if accepted(themes.check_theme, {token: payload})}
+    return edits.apply_theme(page, None, tokens)
+
+
+def test_there_are_enough_payloads_and_each_once():
+    assert len(PAYLOADS) >= 60
+    assert len(set(PAYLOADS)) == len(PAYLOADS)
+
+
+@pytest.mark.slow
+def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
+    """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
+    for payload in PAYLOADS:
+        html = render_document(attacked(payload)).html
+        assert not (wrong := wrongs(html)), (payload, wrong)
+        shown = edits.modify(STARTER, "text-2", content=payload)
+        kept = shown.get("text-2").content
+        assert "".join(kept.split()) in "".join(watched(render_document(shown).html).text.split()), payload
+
+
+def test_it_is_the_name_of_nothing_and_no_style_or_address():
+    for payload in PAYLOADS:
+        for edit in (
+            lambda said=payload: edits.modify(STARTER, "heading-1", attributes={said: "x"}),
+            lambda said=payload: edits.modify(STARTER, "heading-1", style={said: "red"}),
+            lambda said=payload: edits.create(STARTER, ROOT, {"type": said}),
+            lambda said=payload: edits.apply_theme(STARTER, said, {}),
+            lambda said=payload: edits.apply_theme(STARTER, None, {said: "red"}),
+        ):
+            with pytest.raises(Invalid):
+                edit()
+        assert not styled(payload) or "(" not in payload
+        assert not accepted(elements.check_attributes, "link", {"href": payload}) or not ACTIVE.match(
+            payload
+        ), payload
+
+
+def test_the_sanitiser_alone_lets_nothing_through_either():
+    """A second wall: markup that had come in by some other way."""
+    for payload in PAYLOADS:
+        for html in (
+            payload,
+            f"<p>{payload}</p>",
+            f'<a href="{payload}">x</a>',
+            f"<p title='{payload}'>x</p>",
+        ):
+            watch = watched(sanitize(html))
+            assert not watch.wrong, (payload, watch.wrong)
+            assert not watch.styles
+
+
+def test_the_watch_sees_what_it_watches_for():
+    """A check that finds nothing anywhere would show nothing."""
+    for html in (
+        "<script>x</script>",
+        "<p onclick=x>",
+        "<a href='java\tscript:x'>",
+        "<a href='//evil.example'>",
+        "<img src=data:text/html,x>",
+        "<p style='color:red'>",
+        "<iframe srcdoc=x>",
+        "<!-- x -->",
+        "<meta http-equiv=refresh content=0>",
+    ):
+        assert watched(html).wrong, html
+    for css in ("a{background:url(x)}", "@import x", "a{color:\\72 ed}", "a{position:fixed}"):
+        assert hostile(css), css
+    good = render_document(STARTER).html
+    assert not wrongs(good)
+    assert wrongs(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
+
+
+def test_the_walls_hold_for_any_page_that_is_stored():
+    """Even a version that was put into storage by hand is held to the rules when it is read."""
+    hostile_root: dict[str, Any] = {"id": ROOT, "type": "page"}
+    for child in (
+        {"id": "x onload=alert(1)", "type": "text"},
+        {"id": "text-1", "type": "text", "style": {"color": "url(//evil.example)"}},
+        {"id": "text-1", "type": "text", "attributes": {"onclick": "alert(1)"}},
+        {"id": "link-1", "type": "link", "attributes": {"href": "javascript:alert(1)"}},
+    ):
+        with pytest.raises((Invalid, ValueError)):
+            Page.model_validate({"root": hostile_root | {"children": [child]}})
+
+
+def test_every_kind_of_element_is_exported_as_html():
+    inside = [
+        {"type": "ol", "children": [{"type": "item", "content": "First"}]},
+        {"type": "video", "attributes": {"src": "https://a.example/v.mp4", "controls": "false"}},
+        {"type": "video", "attributes": {"src": "https://a.example/v.mp4"}},
+        {"type": "image", "attributes": {"alt": "A loaf"}},
+        {"type": "image", "attributes": {"src": "/loaf.png", "alt": "A loaf"}},
+        {"type": "input", "attributes": {"label": "Name", "required": "true"}},
+        {"type": "checkbox", "attributes": {"label": "Agreed"}},
+        {"type": "textarea", "attributes": {"value": "a < b"}},
+        {"type": "select", "children": [{"type": "option", "content": "S", "attributes": {"value": "s"}}]},
+        {"type": "button", "content": "Send"},
+        {"type": "button", "content": "Back", "attributes": {"href": "/"}},
+    ]
+    page, _ = edits.create(STARTER, ROOT, {"type": "form", "label": "Order", "children": inside})
+    page, _ = edits.create(page, ROOT, {"type": "button", "content": "Nowhere"})
+    page = edits.modify(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
+    html = render_document(edits.apply_theme(page, "dark", {}, ["footer-1"])).html
+    assert not wrongs(html)
+    for piece in (
+        '<ol id="list-1"><li id="item-1">First</li></ol>',
+        '<video id="video-1" src="https://a.example/v.mp4"></video>',
+        '<video id="video-2" controls="" src="https://a.example/v.mp4"></video>',
+        '<div id="image-1" class="placeholder" role="img" aria-label="A loaf">A loaf</div>',
+        '<img id="image-2" alt="A loaf" src="/loaf.png">',
+        '<label>Name<input id="input-1" required="" type="text"></label>',
+        '<label class="check"><input id="input-2" type="checkbox">Agreed</label>',
+        '<textarea id="textarea-1">a &lt; b</textarea>',
+        '<select id="select-1"><option id="option-1" value="s">S</option></select>',
+        '<button id="button-2" type="submit">Send</button>',
+        '<a id="button-3" href="/" class="button" rel="noopener noreferrer">Back</a>',
+        '<button id="button-4" type="button">Nowhere</button>',
+        "<title>Bread &amp; more</title>",
+        '<meta name="description" content="All of it">',
+        "#footer-1{--primary:#1d4ed8;",
+    ):
+        assert piece in html, piece
+
+
+def test_pages_are_the_same_whatever_ids_were_given_meanwhile():
+    after, made = edits.create(STARTER, ROOT, {"type": "section"})
+    assert same_page(STARTER, edits.delete(after, made))
+    assert not same_page(STARTER, after)

@@ -1,0 +1,117 @@
+"""Mutated files of threads: refused with a reason, or imported so that everything can be read."""
+
+import copy
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from callsheet.server.app import create_app
+from callsheet.server.settings import Settings
+from tests.doubles.served import OURS, calling, generated
+from tests.doubles.wire_graphs import GRAPHS
+from tests.storage.test_archive import changed, file_of
+
+MUTATIONS: Final = 300
+VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, -1, 0, 2**53, 2**63, 2**64, -(2**70), 10**400, 0.5, 1e308, -0.0),
+    *("", "x", "\0", "é" * 300, "v1", "-inf", "2026-13-01", "__root__", "ad-1", "AAAA", "gA=="),
+    *([], {}, [[]], [None], {"": {}}, {"json": 5}, {"as": "msgpack", "base64": "wQ=="}),
+)
+"""Values of other types, over limits, and with a meaning elsewhere."""
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) in a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in list(items):
+        yield value, key
+        yield from places(part)
+
+
+def mutate(lines: list[dict[str, Any]], chances: random.Random) -> None:
+    """Change one or two things in the lines between the first and the last."""
+    for _ in range(chances.choice((1, 1, 1, 2))):
+        at = chances.randrange(1, len(lines) - 1)
+        kind = chances.random()
+        if kind < 0.08 and len(lines) > 4:
+            del lines[at]
+        elif kind < 0.16:
+            lines.insert(chances.randrange(1, len(lines) - 1), copy.deepcopy(lines[at]))
+        elif kind < 0.24:
+            other = chances.randrange(1, len(lines) - 1)
+            lines[at], lines[other] = lines[other], lines[at]
+        elif found := list(places(lines[at]["data"])):
+            holder, key = chances.choice(found)
+            if kind < 0.4:
+                del holder[key]
+            elif kind < 0.5:
+                holder[key] = copy.deepcopy(chances.choice(chances.choice(found)[:1]))
+            else:
+                holder[key] = copy.deepcopy(chances.choice(VALUES))
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(Settings(redis_url=valkey_url), {**GRAPHS, **OURS.graphs})
+    async with app.router.lifespan_context(app), calling(app) as one:
+        yield one
+
+
+async def files(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
+    """Threads of several kinds as files, each with the paths that show one named `copy`."""
+    shared = [f"/threads/copy{part}" for part in ("", "/history?limit=100", "/runs", "/storage")]
+    shared += ["/api/threads/copy/export", "/api/ads", "/api/pages", "/api/agent-create/sessions"]
+    await generated(client)
+    ad = [f"/api/ads/copy{part}" for part in ("", "/voices", "/music/v1", "/timeline", "/conversation")]
+    hello = {"message": "add a hero section", "provider": "offline"}
+    assert (await client.post("/api/pages/page-1/chat", json=hello)).status_code == 200
+    page = [f"/api/pages/copy{part}" for part in ("", "/versions", "/export")]
+    made = [(await file_of(client), [*shared, *ad]), (await file_of(client, "page-1"), [*shared, *page])]
+    for graph in ("agent", "parent", "counter"):
+        thread = (await client.post("/threads", json={})).json()["thread_id"]
+        given = {"x": 1, "messages": [{"role": "user", "content": "hi"}]}
+        body = {"assistant_id": graph, "input": given}
+        assert (await client.post(f"/threads/{thread}/runs/wait", json=body)).status_code == 200
+        made.append((await file_of(client, thread), shared))
+    return made
+
+
+@pytest.mark.slow
+async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClient) -> None:
+    """No internal error, nothing half written, and no list is broken for everybody."""
+    chances, made, accepted = random.Random(1), await files(client), 0
+    for number in range(MUTATIONS):
+        (content, paths), name = chances.choice(made), f"copy-{number}"
+        file = changed(content, lambda lines: mutate(lines, chances))
+        reply = await client.post("/api/threads/import", params={"as": name}, content=file)
+        assert reply.status_code in {201, 400, 422}, (number, reply.text)
+        if reply.status_code != 201:
+            assert reply.json()["error"], number
+            assert (await client.get(f"/threads/{name}")).status_code == 404, number
+            continue
+        accepted += 1
+        for path in (path.replace("copy", name) for path in paths):
+            # A version or a page may be missing in the file.
+            fits = {200} if path.startswith("/threads") else {200, 404}
+            assert (await client.get(path)).status_code in fits, (number, path)
+        # Pending writes that fit no state are taken along; /state says so.
+        assert (await client.get(f"/threads/{name}/state")).status_code in {200, 409}, number
+        assert (await client.post("/threads/search", json={"ids": [name]})).status_code == 200, number
+    assert accepted > MUTATIONS / 20
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400], ids=["above", "below", "long"])
+async def test_an_integer_over_64_bits_is_refused_by_its_line(client: httpx.AsyncClient, number: int) -> None:
+    await generated(client)
+    content = await file_of(client)
+
+    def change(lines: list[dict[str, Any]]) -> None:
+        lines[1]["data"]["metadata"]["large"] = number
+
+    reply = await client.post("/api/threads/import", content=changed(content, change))
+    assert reply.status_code == 400
+    assert "line 2" in reply.json()["error"]
+    assert "64 bits" in reply.json()["error"]

@@ -1,0 +1,149 @@
+"""X3: what was acknowledged survives the SIGKILL of its writer and of its server, and nothing is torn."""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.embedded import watchdog
+from tests.doubles.redis_server import Server, running
+from tests.storage.saver_graphs import contents, said, talk, thread
+from tests.storage.saver_victims import contend, converse, digest, victim
+
+ROUNDS, ALL_ROUNDS = 5, 200
+
+
+# With `everysec` a server puts off its writes while the disk is busy, and loses those of the last moment.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with (
+        tempfile.TemporaryDirectory(prefix="saver-") as folder,
+        running(watchdog.binary(), Path(folder), *DURABLE) as started,
+    ):
+        yield started
+
+
+def conversation(turns):
+    """What is said in so many turns."""
+    return [text for turn in range(turns) for text in (f"{turn}", f"re:{turn}")]
+
+
+async def check(url, name, acknowledged):
+    """All acknowledged turns are there, and every checkpoint is what it was when it was stored."""
+    async with RedisSaver.from_url(url) as saver:
+        states = [state async for state in talk(saver).aget_state_history(thread(name))]
+    # More may be there: turns that ended before their process could say so.
+    assert len(contents(states[0].values)) >= 2 * acknowledged
+    told = conversation(len(contents(states[0].values)) // 2 + 1)
+    for state in states:
+        said_then = contents(state.values)
+        assert said_then == told[: len(said_then)]
+        assert state.values.get("n", 0) == len(said_then) // 2
+
+
+async def kill_writers(url, rounds):
+    """Kill a conversing process at a random moment, again and again; each next one goes on from there."""
+    chance = random.Random(rounds)
+    acknowledged = 0
+    for _ in range(rounds):
+        with victim(converse, url, "t") as other:
+            assert other.report() == "begun"
+            for _ in range(chance.randrange(4)):
+                acknowledged = max(acknowledged, other.report() + 1)
+            # The moment of the kill, not a wait for anything.
+            await asyncio.sleep(chance.uniform(0, 0.05))
+            acknowledged = max([acknowledged, *(turn + 1 for turn in other.kill())])
+        await check(url, "t", acknowledged)
+    assert acknowledged
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+async def test_a_conversation_survives_the_sigkill_of_its_process_at_any_moment(valkey_url):
+    await kill_writers(valkey_url, ROUNDS)
+
+
+@pytest.mark.fault
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_a_conversation_survives_two_hundred_such_kills(valkey_url):
+    await kill_writers(valkey_url, ALL_ROUNDS)
+
+
+async def kill_server(server, rounds):
+    """Kill the server under four conversations at random moments, and start it again; nobody is told."""
+    chance = random.Random(rounds)
+    acknowledged = dict.fromkeys("abcd", 0)
+    ended, progress = asyncio.Event(), asyncio.Event()
+
+    async def user(saver, name):
+        while not ended.is_set():
+            turn = acknowledged[name]
+            await talk(saver).ainvoke(said(str(turn)), thread(name), durability="sync")
+            acknowledged[name] = turn + 1
+            progress.set()
+
+    async def killer():
+        for _ in range(rounds):
+            for _ in range(3):
+                progress.clear()
+                await progress.wait()
+            # The moment of the kill, not a wait for anything.
+            await asyncio.sleep(chance.uniform(0, 0.02))
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        ended.set()
+
+    async with RedisSaver.from_url(server.url) as saver, asyncio.TaskGroup() as group:
+        for name in acknowledged:
+            group.create_task(user(saver, name))
+        group.create_task(killer())
+    for name, turns in acknowledged.items():
+        await check(server.url, name, turns)
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+async def test_conversations_go_on_without_an_error_when_their_server_is_killed_and_started_again(server):
+    await kill_server(server, ROUNDS)
+
+
+@pytest.mark.fault
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_conversations_survive_two_hundred_deaths_of_their_server(server):
+    await kill_server(server, ALL_ROUNDS)
+
+
+@pytest.mark.fault
+async def test_a_blocking_graph_goes_on_when_its_server_is_killed_and_started_again(server):
+    async with RedisSaver.from_url(server.url) as saver:
+        graph = talk(saver)
+        for turn in range(4):
+            server.kill()
+            starting = asyncio.create_task(asyncio.to_thread(server.start))
+            await asyncio.to_thread(graph.invoke, said(str(turn)), thread("t"))
+            await starting
+    await check(server.url, "t", 4)
+
+
+@pytest.mark.fault
+async def test_processes_that_write_on_one_thread_at_once_never_spoil_it(valkey_url):
+    """X8 keeps runs apart; should that fail, the thread forks, and every checkpoint stays what it was."""
+    with victim(contend, valkey_url, "t", 40, "a") as one, victim(contend, valkey_url, "t", 40, "b") as other:
+        assert one.report() == other.report() == "done"
+        one.join()
+        other.join()
+
+    assert (one.exit_code, other.exit_code) == (0, 0)
+    async with RedisSaver.from_url(valkey_url) as saver:
+        found = [each.checkpoint["channel_values"] async for each in saver.alist(thread("t"))]
+    assert found
+    assert all(digest(values["messages"]) == values["digest"] for values in found)

@@ -1,0 +1,273 @@
+"""X3: lists are stored as pieces of a log: only new elements are sent, and equal is not identical."""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from redis import Redis
+
+from callsheet.state.errors import Missing
+from callsheet.storage.checkpoints import RedisSaver, message_log
+from callsheet.storage.checkpoints.frozen_copies import freeze
+from callsheet.storage.checkpoints.message_log import LogCache, ThreadLog
+from tests.storage.saver_graphs import newest, thread
+from tests.storage.saver_values import new_id
+
+positions = st.lists(st.integers(0, 30))
+
+
+@given(positions)
+def test_a_written_table_gives_the_positions_it_was_made_of(chosen):
+    assert message_log.decode_table(message_log.encode_table(message_log.pieces(chosen))) == chosen
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=8))
+def test_a_covering_table_has_each_position_once_and_no_seams(pieces):
+    covered: tuple[message_log.Piece, ...] = ()
+    for piece in pieces:
+        covered = message_log.extend_table(covered, piece)
+
+    expected = sorted({at for first, count in pieces for at in range(first, first + count)})
+    assert [at for first, count in covered for at in range(first, first + count)] == expected
+    assert all(one[0] + one[1] < other[0] for one, other in pairwise(covered))
+
+
+def test_new_elements_count_from_where_they_land():
+    drafted = [0, 1, message_log.NEW, 5, message_log.NEW + 1]
+
+    assert message_log.encode_table(message_log.pieces(drafted)) == b"0:2,@0:1,5:1,@1:1"
+    assert message_log.resolve_new(drafted, 40) == [0, 1, 40, 5, 41]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (1, True),
+        (1, 1.0),
+        ({"a": 1}, {"a": True}),
+        ([1, 2], (1, 2)),
+        ([1], [1, 2]),
+        ({"a": 1}, {"b": 1}),
+        (HumanMessage("a"), AIMessage("a")),
+        (HumanMessage("a", additional_kwargs={"n": 1}), HumanMessage("a", additional_kwargs={"n": True})),
+        (HumanMessage("a", extra=1), HumanMessage("a", extra=2)),
+        (HumanMessage("a"), {"content": "a"}),
+    ],
+    ids=repr,
+)
+def test_what_is_equal_but_not_the_same_is_told_apart(before, after):
+    known = freeze(before)
+
+    assert known is not None
+    assert known.matches(before)
+    assert not known.matches(after)
+
+
+def test_a_comparison_without_truth_value_is_a_difference():
+    class Array:
+        def __eq__(self, other: object) -> Any:
+            return self
+
+        def __bool__(self) -> bool:
+            raise ValueError("the truth of an array is ambiguous")
+
+        __hash__ = None  # type: ignore[assignment]  # as arrays have none
+
+    message = HumanMessage("a", additional_kwargs={"v": 1})
+    for before, after in (
+        ({"v": 1}, {"v": Array()}),
+        (message, message.model_copy(update={"content": Array()})),
+    ):
+        known = freeze(before)
+        assert known is not None
+        assert not known.matches(after)
+
+
+def test_only_values_of_supported_types_are_frozen():
+    class Text(str):
+        __slots__ = ()
+
+    class Note(HumanMessage):
+        _seen: int = 0
+
+    assert freeze(Note(content="a")) is None
+    assert freeze({"a": {1}}) is None
+    assert freeze([Text("a")]) is None
+    assert freeze(HumanMessage("a", additional_kwargs={"v": object()})) is None
+
+
+def test_copies_of_a_frozen_copy_share_nothing_mutable():
+    message = AIMessage("a", tool_calls=[{"name": "mix", "args": {"fade_ms": [1]}, "id": "c"}], extra=[1])
+    known = freeze(message)
+    assert known is not None
+    first, second = known.copy(), known.copy()
+
+    first.tool_calls[0]["args"]["fade_ms"].append(2)
+    first.extra.append(2)
+    first.content = "b"
+
+    assert second == message
+    assert known.matches(second)
+    assert second.model_fields_set == message.model_fields_set
+
+
+def test_the_cache_drops_the_threads_used_longest_ago():
+    cache = LogCache(limit_bytes=100)
+    for name in "abc":
+        log = ThreadLog(b"g")
+        log.add(0, [b"x" * 40])
+        cache.put(name, log)
+
+    assert cache.get("a").spans == ()
+    assert cache.get("b").spans == cache.get("c").spans == ((0, 1),)
+    cache.remove("b")
+    cache.remove("never")
+    assert cache.get("b").spans == ()
+
+
+@pytest.fixture
+async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
+    async with RedisSaver.from_url(valkey_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def stored(valkey_url):
+    """Return the length of the thread's log."""
+    with Redis.from_url(valkey_url) as server:
+        yield lambda: server.llen("checkpoint:{t}:log")
+
+
+async def put(saver, values):
+    """Store the list in the thread's newest checkpoint."""
+    await put_on(saver, await newest(saver, "t"), values)
+
+
+async def put_on(saver, parent, values):
+    """Store the list in a child of that checkpoint."""
+    versions = parent.checkpoint["channel_versions"] if parent else {}
+    changed = {"messages": saver.get_next_version(versions.get("messages"), None)}
+    checkpoint = empty_checkpoint() | {
+        "id": new_id(),
+        "channel_values": {"messages": values},
+        "channel_versions": changed,
+    }
+    await saver.aput(parent.config if parent else thread("t"), checkpoint, {}, changed)
+
+
+async def test_a_step_stores_only_what_is_new_of_a_list(saver, stored):
+    talk = [HumanMessage(str(number), id=str(number)) for number in range(10)]
+    await put(saver, talk)
+    assert stored() == 10
+    for changed, more in (
+        ([*talk, HumanMessage("10")], 1),
+        (talk[:3] + talk[4:], 0),
+        (talk[::-1], 0),
+        ([*talk[:3], HumanMessage("edited", id="3"), *talk[4:]], 1),
+        (talk[5:], 0),
+        (talk, 0),
+    ):
+        before = stored()
+        await put(saver, changed)
+        assert stored() - before == more
+        assert (await newest(saver, "t")).checkpoint["channel_values"]["messages"] == changed
+
+
+async def test_a_state_that_was_only_looked_at_meanwhile_is_not_stored_again(saver, stored):
+    """A console that polls a thread must not make its next step store everything anew."""
+    talk = [HumanMessage(str(number), id=str(number)) for number in range(10)]
+    await put(saver, talk)
+    await newest(saver, "t")
+
+    await put(saver, [*talk, AIMessage("more")])
+
+    assert stored() == 11
+
+
+async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, stored, valkey_url):
+    words = [{"n": number} for number in range(400)]
+    await put(saver, words)
+
+    await put(saver, [each for each in words if each["n"] % 3])
+
+    assert stored() == 400 + 266
+    assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
+
+
+async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, stored):
+    words = [{"v": {number}} for number in range(5)]
+    await put(saver, words)
+    await put(saver, [*words, {"v": {5}}])
+
+    assert stored() == 6
+    found = (await newest(saver, "t")).checkpoint["channel_values"]["messages"]
+    assert found == [{"v": {number}} for number in range(6)]
+
+
+async def test_what_a_server_lost_is_not_taken_for_what_came_in_its_place(saver, valkey_url):
+    """After a failover or a restored backup the log may be shorter, and grow again with other elements."""
+    said = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, said)
+    with Redis.from_url(valkey_url) as server:
+        backup: Any = {key: server.dump(key) for key in server.keys("*")}
+        await put(saver, [*said, HumanMessage("lost", id="lost")])
+        await newest(saver, "t")
+        server.flushdb()
+        for key, dump in backup.items():
+            server.restore(key, 0, dump)
+    async with RedisSaver.from_url(valkey_url) as other:
+        instead = [*said, HumanMessage("instead", id="instead")]
+        await put(other, instead)
+
+        found = await newest(saver, "t")
+        assert found.checkpoint["channel_values"]["messages"] == instead
+        more = [*found.checkpoint["channel_values"]["messages"], HumanMessage("more", id="more")]
+        await put(saver, more)
+
+        assert (await newest(other, "t")).checkpoint["channel_values"]["messages"] == more
+
+
+async def test_a_put_that_counts_on_lost_elements_is_stored_whole(saver, valkey_url):
+    said = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, said)
+    parent = await newest(saver, "t")
+    with Redis.from_url(valkey_url) as server:
+        server.delete("checkpoint:{t}:log")
+
+    await put_on(saver, parent, [*said, HumanMessage("c", id="c")])
+
+    assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+async def test_a_thread_without_all_of_its_log_is_broken_and_says_so(saver, valkey_url, left):
+    first, *others = (HumanMessage(text, id=text) for text in "abc")
+    await put(saver, [first, others[0]])
+    await put_on(saver, await newest(saver, "t"), [first, others[1]])
+    async with RedisSaver.from_url(valkey_url) as other:
+        with Redis.from_url(valkey_url) as server:
+            server.rpop("checkpoint:{t}:log", 3 - left)
+
+        with pytest.raises(Missing, match="there is none"):
+            await newest(other, "t")
+
+
+async def test_another_process_fetches_only_the_elements_it_lacks(saver, valkey_url):
+    async with RedisSaver.from_url(valkey_url) as other:
+        talk = [HumanMessage("x" * 1000, id=str(number)) for number in range(50)]
+        await put(saver, talk)
+        await newest(other, "t")
+        await put(saver, [*talk, HumanMessage("more")])
+        with Redis.from_url(valkey_url) as server:
+            before = server.info("stats")["total_net_output_bytes"]
+
+            found = await newest(other, "t")
+
+            sent = server.info("stats")["total_net_output_bytes"] - before
+    assert len(found.checkpoint["channel_values"]["messages"]) == 51
+    assert sent < 10_000

@@ -1,0 +1,139 @@
+"""X4: the saver on every kind of server: without modules, in a cluster, behind Sentinel."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from redis import Redis, RedisCluster
+from redis.asyncio.sentinel import Sentinel
+
+from callsheet.state.errors import Invalid
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.embedded import watchdog
+from tests.doubles.needs import need
+from tests.doubles.redis_server import Server, cluster, free_port, running
+from tests.doubles.waiting import until
+from tests.storage.saver_graphs import newest, said, talk, thread
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A cluster for all tests, because it takes two seconds to start."""
+    with cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
+        yield server
+
+
+@pytest.fixture
+def node(started: Server) -> str:
+    """The URL of an empty cluster."""
+    with Redis.from_url(started.url) as server:
+        server.flushall()
+    return started.url.replace("redis://", "redis+cluster://")
+
+
+async def use_threads(url):
+    """Write to five threads at once, copy, prune and delete, and check what is left."""
+    async with RedisSaver.from_url(url) as saver:
+        for turn in range(3):
+            await asyncio.gather(
+                *(talk(saver).ainvoke(said(str(turn)), thread(f"t{number}")) for number in range(5))
+            )
+        await saver.acopy_thread("t0", "copy")
+        await saver.aprune(["copy"])
+        await saver.adelete_thread("t0")
+
+        found = await newest(saver, "copy")
+        assert len(found.checkpoint["channel_values"]["messages"]) == 6
+        names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
+        assert names == {"t1", "t2", "t3", "t4", "copy"}
+
+
+@pytest.mark.parametrize("server", ["valkey", "redis-server"])
+async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path):
+    """X4: a Valkey, and a Redis without modules."""
+    program = need("redis-server") if server == "redis-server" else watchdog.binary()
+    with running(program, tmp_path) as at:
+        await use_threads(at.url)
+
+
+@pytest.mark.slow
+async def test_threads_are_kept_copied_and_pruned_on_a_cluster(node):
+    """X4: two threads have different slots."""
+    await use_threads(node)
+
+
+async def use_blocking(saver):
+    """Write and copy with the blocking methods, and read with an asynchronous one."""
+    await asyncio.to_thread(talk(saver).invoke, said("a"), thread("t"))
+    await asyncio.to_thread(saver.copy_thread, "t", "copy")
+
+    assert len((await newest(saver, "copy")).checkpoint["channel_values"]["messages"]) == 2
+
+
+async def test_blocking_methods_work_on_a_cluster(node):
+    async with RedisSaver.from_url(node) as saver:
+        await use_blocking(saver)
+
+
+@pytest.mark.slow
+async def test_blocking_methods_work_on_a_cluster_with_a_client_of_the_callers(node):
+    with RedisCluster.from_url(node.replace("redis+cluster://", "redis://")) as blocking:
+        async with RedisSaver.from_url(node, sync_client=blocking) as saver:
+            await use_blocking(saver)
+
+        assert blocking.ping()
+
+
+async def test_what_a_cluster_cannot_do_is_said(node):
+    with pytest.raises(Invalid, match="wait_aof"):
+        async with RedisSaver.from_url(node, wait_aof=True):
+            pass
+    async with RedisSaver.from_url(node) as saver:
+        await newest(saver, "t")
+        with pytest.raises(Invalid, match="one event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(newest(saver, "t")))
+
+
+@contextmanager
+def sentinel(folder, watched) -> Iterator[int]:
+    """The port of a Sentinel that watches a server as `main`."""
+    port = free_port()
+    settings = folder / "sentinel.conf"
+    settings.write_text(f"port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {watched} 1\n")
+    process = subprocess.Popen(
+        [watchdog.binary(), settings, "--sentinel"], cwd=folder, stdout=subprocess.DEVNULL
+    )
+    try:
+        with Redis(port=port, socket_timeout=1) as client:
+            until(lambda: _watches(client), "a Sentinel that knows its server")
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _watches(client):
+    try:
+        return client.sentinel_get_master_addr_by_name("main")
+    except ConnectionError:
+        return False
+
+
+async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection(tmp_path):
+    with running(watchdog.binary(), tmp_path) as at, sentinel(tmp_path, at.port) as port:
+        guide = Sentinel([("127.0.0.1", port)])
+        async with guide.master_for("main") as client:
+            saver = RedisSaver(client)
+            await talk(saver).ainvoke(said("a"), thread("t"))
+            with Redis(port=at.port) as direct:
+                direct.client_kill_filter(_type="normal")
+            await talk(saver).ainvoke(said("b"), thread("t"))
+
+            assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
+            with pytest.raises(Invalid, match="need their own client"):
+                saver.get_tuple(thread("t"))
+            await saver.aclose()
+        for each in guide.sentinels:
+            await each.aclose()

@@ -1,0 +1,276 @@
+"""X3, X5: threads as a whole: named, listed, pruned, copied, deleted."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from redis import Redis
+
+from callsheet.state.errors import Invalid
+from callsheet.storage.checkpoints import RedisSaver
+from tests.storage.saver_graphs import DeltaTalk, contents, said, talk, thread
+from tests.storage.saver_values import new_id
+
+
+@pytest.fixture
+async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
+    async with RedisSaver.from_url(valkey_url) as opened:
+        yield opened
+
+
+async def values(saver, name):
+    """The newest state of the thread, or None."""
+    found = await saver.aget_tuple(thread(name))
+    return found and found.checkpoint["channel_values"]
+
+
+async def put(saver, name, namespace="", **metadata):
+    """An empty checkpoint."""
+    checkpoint = empty_checkpoint() | {"id": new_id()}
+    return await saver.aput(thread(name, checkpoint_ns=namespace), checkpoint, metadata, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "others"),
+    [
+        ("u1:42", ["u1", "u1:42:b", "u1:4"]),
+        ("a*", ["ab", "a", "a**"]),
+        ("a?[b]", ["axb", "a?b"]),
+        ("{a}b", ["{a}c", "a", "{a}"]),
+        ("a%7D", ["a}", "a%"]),
+        ("ไทย 你好", ["ไทย"]),
+        ("nul\0l", ["nul", "nul\0"]),
+    ],
+)
+async def test_deleting_a_thread_takes_away_all_of_it_and_nothing_else(saver, one, others):
+    for name in (one, *others):
+        await talk(saver).ainvoke(said("a"), thread(name))
+    old = (await saver.aget_tuple(thread(one))).config
+
+    await saver.adelete_thread(one)
+
+    assert await saver.aget_tuple(thread(one)) is None
+    assert await saver.aget_tuple(old) is None
+    assert [contents(await values(saver, name)) for name in others] == [["a", "re:a"]] * len(others)
+
+
+async def test_nothing_is_left_on_the_server_of_deleted_threads(saver, valkey_url):
+    """Forks, edits and runs included."""
+    graph = talk(saver)
+    for turn in range(3):
+        await graph.ainvoke(said(str(turn)), thread("t") | {"metadata": {"run_id": f"run-{turn}"}})
+    history = [state async for state in graph.aget_state_history(thread("t"))]
+    await graph.ainvoke(said("fork"), history[4].config)
+    await graph.aupdate_state(thread("t"), {"profile": "z"})
+    await saver.acopy_thread("t", "copy")
+    with Redis.from_url(valkey_url) as server:
+        assert len(server.keys()) == 2 * 5 + 2
+
+        await saver.adelete_thread("t")
+        await saver.aprune(["copy"], strategy="delete")
+
+        assert server.keys() == []
+
+
+async def test_a_thread_begun_anew_shows_nothing_of_the_deleted_one_to_whoever_remembers_it(
+    saver, valkey_url
+):
+    async with RedisSaver.from_url(valkey_url) as other:
+        for text in "abc":
+            await talk(saver).ainvoke(said(text), thread("t"))
+        await saver.aget_tuple(thread("t"))
+
+        await other.adelete_thread("t")
+        await talk(other).ainvoke(said("new"), thread("t"))
+
+        assert contents(await values(saver, "t")) == ["new", "re:new"]
+        await talk(saver).ainvoke(said("b"), thread("t"))
+        assert contents(await values(other, "t")) == ["new", "re:new", "b", "re:b"]
+
+
+async def test_a_run_that_outlives_the_deletion_of_its_thread_is_found_again(saver, valkey_url):
+    await talk(saver).ainvoke(said("a"), thread("t"))
+    async with RedisSaver.from_url(valkey_url) as other:
+        await other.adelete_thread("t")
+
+    await put(saver, "t")
+
+    assert [found.config["configurable"]["thread_id"] async for found in saver.alist(None)] == ["t"]
+
+
+async def test_a_list_without_namespace_has_the_checkpoints_of_subgraphs_newest_first(saver):
+    stored = [await put(saver, "t", namespace) for namespace in ("", "sub:1", "", "sub:2", "sub:1")]
+
+    found = [each.config async for each in saver.alist(thread("t"))]
+    first_two = [each.config async for each in saver.alist(thread("t"), limit=2)]
+    below = [each.config async for each in saver.alist(thread("t"), before=stored[2])]
+
+    assert found == stored[::-1]
+    assert first_two == stored[:2:-1]
+    assert below == stored[1::-1]
+
+
+async def test_a_list_without_thread_has_all_threads_but_those_deleted(saver):
+    for name in ("a", "b", "c"):
+        await put(saver, name)
+    await saver.adelete_thread("b")
+
+    found = [each.config["configurable"]["thread_id"] async for each in saver.alist(None)]
+
+    assert sorted(found) == ["a", "c"]
+    assert len([each async for each in saver.alist(None, limit=1)]) == 1
+
+
+async def test_savers_of_different_prefixes_do_not_see_each_others_threads(saver, valkey_url):
+    async with RedisSaver.from_url(valkey_url, prefix="other") as other:
+        await put(other, "t")
+        await put(saver, "u")
+        try:
+            assert await saver.aget_tuple(thread("t")) is None
+            assert [each.config["configurable"]["thread_id"] async for each in saver.alist(None)] == ["u"]
+        finally:
+            await other.adelete_thread("t")
+
+
+async def test_a_long_history_comes_page_by_page_and_whole(saver):
+    """More checkpoints than are fetched at once."""
+    stored = [(await put(saver, "t", step=step))["configurable"]["checkpoint_id"] for step in range(450)]
+
+    found = [each.checkpoint["id"] async for each in saver.alist(thread("t", checkpoint_ns=""))]
+    every = [each.checkpoint["id"] async for each in saver.alist(thread("t"))]
+    filtered = [
+        each.checkpoint["id"]
+        async for each in saver.alist(thread("t", checkpoint_ns=""), filter={"step": 3}, limit=1)
+    ]
+
+    assert found == every == stored[::-1]
+    assert filtered == [stored[3]]
+
+
+async def test_history_before_a_checkpoint_begins_with_the_one_below_it(saver):
+    graph = talk(saver)
+    for turn in range(3):
+        await graph.ainvoke(said(str(turn)), thread("t"))
+    history = [state.config async for state in graph.aget_state_history(thread("t"))]
+
+    below = [
+        state.config async for state in graph.aget_state_history(thread("t"), before=history[3], limit=4)
+    ]
+
+    assert below == history[4:8]
+
+
+async def test_pruning_keeps_a_channel_that_was_written_once_long_ago(saver):
+    graph = talk(saver)
+    await graph.ainvoke(said("0", profile="P"), thread("t"))
+    for turn in range(1, 4):
+        await graph.ainvoke(said(str(turn)), thread("t"))
+
+    await saver.aprune(["t"])
+
+    state = await graph.aget_state(thread("t"))
+    assert len([each async for each in saver.alist(thread("t"))]) == 1
+    assert (state.values["profile"], state.values["n"], len(state.values["messages"])) == ("P", 4, 8)
+    await graph.ainvoke(said("4"), thread("t"))
+    assert len((await graph.aget_state(thread("t"))).values["messages"]) == 10
+
+
+async def test_pruning_keeps_the_writes_a_channel_is_made_of(saver):
+    for turn in range(7):
+        await talk(saver, DeltaTalk).ainvoke(said(str(turn)), thread("t"))
+
+    await saver.aprune(["t"])
+
+    state = await talk(saver, DeltaTalk).aget_state(thread("t"))
+    assert len(state.values["messages"]) == 14
+    assert len([each async for each in saver.alist(thread("t"))]) < 21
+
+
+async def test_pruning_gives_back_the_memory_of_what_is_gone(saver, valkey_url):
+    graph = talk(saver)
+    for turn in range(20):
+        await graph.ainvoke(said(str(turn), profile="x" * 2000), thread("t"))
+    with Redis.from_url(valkey_url) as server:
+        before = {key: server.memory_usage(key) for key in server.keys("checkpoint:*")}
+
+        await saver.aprune(["t"])
+
+        after = {key: server.memory_usage(key) or 0 for key in before}
+    assert sum(after.values()) < sum(before.values()) / 4
+
+
+async def test_a_copy_and_its_original_go_different_ways(saver, valkey_url):
+    async with RedisSaver.from_url(valkey_url) as other:
+        for at in (saver, other):
+            await talk(at).ainvoke(said("old"), thread("copy"))
+        await talk(saver).ainvoke(said("a"), thread("t"))
+
+        await saver.acopy_thread("t", "copy")
+        await talk(saver).ainvoke(said("b"), thread("t"))
+        await talk(other).ainvoke(said("c"), thread("copy"))
+
+        for at in (saver, other):
+            assert contents(await values(at, "t")) == ["a", "re:a", "b", "re:b"]
+            assert contents(await values(at, "copy")) == ["a", "re:a", "c", "re:c"]
+
+
+async def test_copying_a_thread_that_does_not_exist_or_onto_itself_changes_nothing(saver):
+    await talk(saver).ainvoke(said("a"), thread("t"))
+
+    await saver.acopy_thread("missing", "t")
+    await saver.acopy_thread("t", "t")
+    await saver.acopy_thread("missing", "neither")
+
+    assert contents(await values(saver, "t")) == ["a", "re:a"]
+    assert {each.config["configurable"]["thread_id"] async for each in saver.alist(None)} == {"t"}
+
+
+async def test_a_run_is_taken_away_from_every_thread_it_wrote_on_and_from_copies(saver):
+    for name in ("t", "u"):
+        await put(saver, name, run_id="kept")
+        await put(saver, name, run_id="gone")
+        await put(saver, name, "sub:1", run_id="gone")
+    await saver.acopy_thread("t", "copy")
+
+    await saver.adelete_for_runs(["gone", "never-was"])
+
+    found = {
+        (each.config["configurable"]["thread_id"], each.metadata["run_id"])
+        async for each in saver.alist(None)
+    }
+    assert found == {(name, "kept") for name in ("t", "u", "copy")}
+
+
+async def test_a_run_that_its_server_forgot_for_a_while_is_found_again(saver, valkey_url):
+    """After a failover or a restored backup the run goes on, and is entered once more."""
+    await put(saver, "t", run_id="kept")
+    with Redis.from_url(valkey_url) as server:
+        backup = {key: server.dump(key) for key in server.keys("*")}
+        await put(saver, "t", run_id="gone")
+        server.flushdb()
+        for key, dump in backup.items():
+            server.restore(key, 0, dump)
+    await put(saver, "t", run_id="gone")
+
+    await saver.adelete_for_runs(["gone"])
+
+    assert [found.metadata["run_id"] async for found in saver.alist(thread("t"))] == ["kept"]
+
+
+async def test_a_thread_that_lost_its_only_run_can_be_written_again(saver):
+    await talk(saver).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
+
+    await saver.adelete_for_runs(["run"])
+    assert await saver.aget_tuple(thread("t")) is None
+    await talk(saver).ainvoke(said("b"), thread("t") | {"metadata": {"run_id": "run"}})
+
+    assert contents(await values(saver, "t")) == ["b", "re:b"]
+    await saver.adelete_for_runs(["run"])
+    assert await saver.aget_tuple(thread("t")) is None
+
+
+async def test_what_names_no_thread_or_no_way_of_pruning_is_refused(saver):
+    with pytest.raises(Invalid, match="names no thread"):
+        await saver.aget_tuple({"configurable": {}})
+    with pytest.raises(Invalid, match="'sometimes'"):
+        await saver.aprune(["t"], strategy="sometimes")

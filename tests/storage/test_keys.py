@@ -1,0 +1,279 @@
+"""The declared keys, and the check that every test's keys are held to."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis import Redis
+from redis.crc import key_slot
+
+from callsheet.state.errors import Invalid
+from callsheet.storage.redis import keys
+from tests.doubles.key_leaks import leaks
+
+IDS = st.text(min_size=1, max_size=255)
+ROOT = Path(__file__).parents[2]
+
+ARTEFACT = {
+    keys.artefact_meta: "hash",
+    keys.receipts: "hash",
+    keys.fences: "hash",
+}
+STREAM = {
+    keys.versions: "list",
+    keys.active_version: "string",
+    keys.version_counter: "string",
+}
+
+
+def artefact_keys(kind: str, name: str) -> dict[str, str]:
+    """Every key of one artefact with its type."""
+    return (
+        {make(kind, name): type_ for make, type_ in ARTEFACT.items()}
+        | {make(kind, name, "voices"): type_ for make, type_ in STREAM.items()}
+        | {keys.version(kind, name, "voices", "v3"): "string"}
+        | {keys.mixer(kind, name): "string"}
+    )
+
+
+def thread_keys(name: str) -> dict[str, str]:
+    """Every key of one thread with its type."""
+    return {
+        keys.run(name, "r"): "hash",
+        **dict(zip(keys.run_keys(name), ("hash", "zset", "list", "string", "stream"), strict=True)),
+        keys.idempotency(name, "k"): "string",
+        keys.thread_meta(name): "hash",
+        keys.question(name, "task"): "string",
+        keys.consent(name, "0a"): "string",
+    }
+
+
+def test_keys_are_spelled_as_the_source_design_spells_them() -> None:
+    """A35, with the id as hash tag."""
+    assert keys.version("ad", "ad-1", "voices", "v3") == "ad:{ad-1}:voices:v:v3"
+    assert keys.versions("ad", "ad-1", "music") == "ad:{ad-1}:music:versions"
+    assert keys.active_version("ad", "ad-1", "sfx") == "ad:{ad-1}:sfx:active"
+    assert keys.version_counter("ad", "ad-1", "voices") == "ad:{ad-1}:voices:counter"
+    assert keys.artefact_meta("ad", "ad-1") == "ad:{ad-1}:meta"
+    assert keys.mixer("ad", "ad-1") == "ad:{ad-1}:mixer"
+
+
+@pytest.mark.parametrize("kind", ["ad", "page", "lesson", "slogan"])
+@given(name=IDS)
+def test_every_key_of_an_artefact_is_declared_with_its_type(kind: str, name: str) -> None:
+    for key, type_ in artefact_keys(kind, name).items():
+        declaration = keys.declaration_of(key)
+        assert declaration is not None, key
+        assert (declaration.type, declaration.lifetime) == (type_, "forever")
+
+
+@given(name=IDS, key=st.text(min_size=1))
+def test_every_key_of_a_thread_is_declared_with_its_type(name: str, key: str) -> None:
+    for made, type_ in (thread_keys(name) | {keys.idempotency(name, key): "string"}).items():
+        declaration = keys.declaration_of(made)
+        assert declaration is not None, made
+        assert declaration.type == type_
+
+
+def test_a_lease_lives_15_seconds_and_an_idempotency_key_a_day() -> None:
+    lease, memo = (
+        keys.declaration_of(keys.run_keys("t").lease),
+        keys.declaration_of(keys.idempotency("t", "k")),
+    )
+    assert lease is not None
+    assert memo is not None
+    assert (lease.lifetime, memo.lifetime) == (15, 24 * 60 * 60)
+
+
+@given(owner=IDS)
+def test_the_owner_index_is_declared(owner: str) -> None:
+    declaration = keys.declaration_of(keys.owned_artefacts(owner, "ad"))
+    assert declaration is not None
+    assert (declaration.type, declaration.lifetime) == ("zset", "forever")
+
+
+@given(owner=IDS)
+def test_what_callers_leave_is_declared(owner: str) -> None:
+    made = {
+        keys.API_KEYS: ("zset", "forever"),
+        keys.api_key(owner): ("hash", "forever"),
+        keys.request_window(owner): ("zset", 60),
+        keys.open_streams(owner): ("zset", 30),
+    }
+    for key, known in made.items():
+        declaration = keys.declaration_of(key)
+        assert declaration is not None, key
+        assert (declaration.type, declaration.lifetime) == known
+
+
+@given(name=IDS)
+def test_all_keys_of_an_artefact_and_all_of_a_thread_share_a_cluster_slot(name: str) -> None:
+    assert len({key_slot(key.encode("utf-8", "surrogatepass")) for key in artefact_keys("ad", name)}) == 1
+    assert len({key_slot(key.encode("utf-8", "surrogatepass")) for key in thread_keys(name)}) == 1
+
+
+@given(one=IDS, other=IDS)
+def test_two_ids_never_share_a_tag(one: str, other: str) -> None:
+    assert (keys.hash_tag(one) == keys.hash_tag(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        ("ad-1", "{ad-1}"),
+        ("100%", "{100%25}"),
+        ("a{b}c", "{a%7Bb%7Dc}"),
+        ("%7B", "{%257B}"),
+        ("วิทยุ:1", "{วิทยุ:1}"),
+    ],
+)
+def test_what_would_end_a_tag_is_escaped(name: str, tag: str) -> None:
+    assert keys.hash_tag(name) == tag
+
+
+def test_an_empty_id_is_refused_because_it_would_be_no_tag() -> None:
+    with pytest.raises(Invalid, match="empty id"):
+        keys.hash_tag("")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "ad",
+        "ad:{}:meta",
+        "ad:{a}b}:meta",
+        "ad:a:meta",
+        "ad:{a}:metadata",
+        "ad:{a}:mixer:x",
+        "ad:{a}::versions",
+        "ad:{a}:voices:v:",
+        "ad:{a}:voices:v:v1:x",
+        "ad:{a}:{voices}:active",
+        "thread:{a}:idempotency:",
+    ],
+)
+def test_a_key_that_only_resembles_a_declared_one_is_not_declared(name: str) -> None:
+    assert keys.declaration_of(name) is None
+
+
+def test_no_key_falls_under_two_declarations() -> None:
+    concrete = [*artefact_keys("ad", "a"), *thread_keys("t"), keys.owned_artefacts("o", "ad")]
+    declarations = [keys.declaration_of(key) for key in concrete]
+    assert len({key.pattern for key in declarations if key}) == len(concrete)
+
+
+def test_every_declaration_says_what_the_key_is_for() -> None:
+    assert all(key.purpose for key in keys.KEYS)
+    assert len({key.pattern for key in keys.KEYS}) == len(keys.KEYS)
+
+
+def declared(name: str) -> keys.Key | None:
+    """Declarations for the tests of the check itself."""
+    return {
+        "kept": keys.Key("kept", "string", "forever", "-"),
+        "short": keys.Key("short", "string", 15, "-"),
+        "chosen": keys.Key("chosen", "string", "chosen", "-"),
+    }.get(name)
+
+
+@pytest.fixture
+def server(valkey_url: str) -> Iterator[Redis]:
+    with Redis.from_url(valkey_url) as client:
+        yield client
+        client.flushall()
+
+
+def test_keys_as_declared_are_no_leaks(server: Redis) -> None:
+    server.set("kept", 1)
+    server.set("short", 1, px=14_999)
+    server.set("chosen", 1, ex=3600)
+    assert leaks(server, declared) == []
+    server.persist("chosen")
+    assert leaks(server, declared) == []
+
+
+def test_an_undeclared_key_is_a_leak_in_any_database(valkey_url: str, server: Redis) -> None:
+    server.set("kept", 1)
+    with Redis.from_url(valkey_url.replace("db=0", "db=7")) as seventh:
+        seventh.set("stray", 1)
+    assert leaks(server, declared) == ["'stray' is declared nowhere in storage/redis/keys.py"]
+
+
+def test_a_key_of_another_type_is_a_leak(server: Redis) -> None:
+    server.rpush("kept", 1)
+    assert leaks(server, declared) == ["'kept' is a list, declared as a string"]
+
+
+def test_a_key_that_expires_though_declared_to_stay_is_a_leak(server: Redis) -> None:
+    server.set("kept", 1, ex=3600)
+    (leak,) = leaks(server, declared)
+    assert "declared to live forever" in leak
+
+
+def test_a_key_that_stays_though_declared_to_expire_is_a_leak(server: Redis) -> None:
+    server.set("short", 1)
+    assert leaks(server, declared) == ["'short' does not expire, declared to live 15"]
+
+
+def test_a_key_that_outlives_its_declaration_is_a_leak(server: Redis) -> None:
+    server.set("short", 1, ex=16)
+    (leak,) = leaks(server, declared)
+    assert leak.startswith("'short' expires in 1")
+
+
+_SAMPLE = """
+import pytest
+from callsheet.storage.redis import keys
+
+async def test_that_leaves_a_declared_key(storage):
+    await storage.redis.hset(keys.artefact_meta("ad", "a"), "owner", "local")
+
+async def test_that_finds_an_empty_server(storage):
+    assert await storage.redis.dbsize() == 0
+
+async def test_that_leaves_a_stray_key(storage):
+    await storage.redis.set("stray", 1)
+
+@pytest.mark.long
+def test_that_is_long():
+    pass
+"""
+
+
+def pytest_run(folder: Path, *options: str) -> str:
+    """What pytest prints about the sample, which fails because of one of its tests."""
+    (folder / "test_sample.py").write_text(_SAMPLE)
+    plugins = [
+        word
+        for name in ("pytest_asyncio.plugin", "pytest_timeout", "xdist.plugin", "tests.conftest")
+        for word in ("-p", name)
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-c", str(ROOT / "pyproject.toml"), *options, str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_test_that_leaves_a_stray_key_fails_and_the_next_finds_an_empty_server(tmp_path: Path) -> None:
+    printed = pytest_run(tmp_path)
+    assert "ERROR at teardown of test_that_leaves_a_stray_key" in printed
+    assert "'stray' is declared nowhere" in printed
+    assert "3 passed, 1 skipped, 1 error" in printed
+
+
+@pytest.mark.long
+def test_long_tests_run_when_asked_for(tmp_path: Path) -> None:
+    assert "4 passed, 1 error" in pytest_run(tmp_path, "--long")

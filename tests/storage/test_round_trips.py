@@ -1,0 +1,98 @@
+"""At most four round trips to Redis lie between a request and its run."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.doubles.served import BRIEF, served
+from tests.doubles.trips import SlowWire
+from tests.doubles.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+MOST = 4
+OFFLINE = {"provider": "offline"}
+
+
+@pytest.fixture
+async def wire(valkey_url: str) -> SlowWire:
+    return SlowWire(urlsplit(valkey_url).path)
+
+
+@pytest.fixture
+async def http(wire: SlowWire) -> AsyncIterator[httpx.AsyncClient]:
+    async with wire.open() as url, served(url) as client:
+        yield client
+
+
+async def generate(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    return await http.post("/api/ai/generate", json={"adId": name, "brief": BRIEF, **OFFLINE})
+
+
+async def chat_about_ad(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    return await http.post(f"/api/ads/{name}/chat", json={"message": "make the music calmer", **OFFLINE})
+
+
+async def chat_about_page(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    return await http.post(f"/api/pages/{name}/chat", json={"message": "make the headline teal", **OFFLINE})
+
+
+async def edit_video(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    return await http.post(f"/api/projects/{name}/executions", json={"message": "Make it blue", **OFFLINE})
+
+
+async def teach(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    body = {"messages": [{"role": "user", "content": "Hello"}], **OFFLINE}
+    return await http.post("/api/agent-create", json=body, params={"sessionId": name})
+
+
+async def ask_about_campaigns(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    return await http.post("/api/chat", json={"message": "Which campaigns have an offer?", **OFFLINE})
+
+
+async def stream_run(http: httpx.AsyncClient, name: str) -> httpx.Response:
+    body = {"assistant_id": "page_builder", "input": {"messages": []}, "if_not_exists": "create"}
+    return await http.post(f"/threads/{name}/runs/stream", json=body)
+
+
+Ask = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
+
+
+async def trips(http: httpx.AsyncClient, wire: SlowWire, ask: Ask, name: str) -> int:
+    await eventually(wire.is_quiet, "the end of the runs before")
+    wire.count()
+    reply = await ask(http, name)
+    assert reply.status_code == 200, reply.text
+    return wire.trips_to_run
+
+
+@pytest.mark.parametrize(
+    ("begin", "ask"),
+    [
+        (generate, chat_about_ad),
+        (chat_about_page, chat_about_page),
+        (edit_video, edit_video),
+        (teach, teach),
+        (ask_about_campaigns, ask_about_campaigns),
+        (stream_run, stream_run),
+    ],
+)
+async def test_a_run_exists_after_four_round_trips(
+    http: httpx.AsyncClient, wire: SlowWire, begin: Ask, ask: Ask
+) -> None:
+    """X5: of a new thing as of a known one. The first requests load the scripts."""
+    await begin(http, "warm")
+    await ask(http, "warm")
+    assert await trips(http, wire, begin, "new") <= MOST
+    assert await trips(http, wire, ask, "new") <= MOST
+
+
+async def test_a_message_about_a_known_ad_takes_three_round_trips(
+    http: httpx.AsyncClient, wire: SlowWire
+) -> None:
+    """A55, X5: the ad and its thread, the state, the run."""
+    await generate(http, "ad-1")
+    await chat_about_ad(http, "ad-1")
+    assert await trips(http, wire, chat_about_ad, "ad-1") == 3

@@ -1,0 +1,321 @@
+"""Steps of videos, gathered context, and the offline model, through REST and the command (D15-D25, D48)."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.providers import web_search
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage
+from callsheet.storage.video import context
+from callsheet.storage.video.context import MAX_BYTES, ContextStore, fit
+from callsheet.tools import REGISTRY
+from tests.doubles.chat_double import Fail
+from tests.doubles.command import Finished, in_process
+from tests.video.video_double import SCENES, Video, edit
+
+
+@pytest.fixture
+def callsheet(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Finished]:
+    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+
+
+async def test_every_step_of_a_project_does_what_it_says(video: Video):
+    """D48."""
+    video.director.patch = lambda prompt: {"name": prompt}
+    name = await video.start(
+        "x",
+        {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1},
+        {"tool": "addAudio", "scenes": ["scene-2"], "prompt": "soft piano"},
+        {"tool": "duplicateScene", "scenes": ["copy"], "source": "scene-3", "prompt": "the copy"},
+        {"tool": "duplicateScene", "source": "scene-4", "behind": "start"},
+        {"tool": "addScene", "prompt": "A new one", "name": "New", "seconds": 2, "behind": "scene-1"},
+        {"tool": "reorderScenes", "scenes": ["scene-1"], "behind": "scene-4"},
+    )
+    done = await video.ended(name)
+    assert done["counts"] == {"completed": 6}, done
+    scenes = await video.contents()
+    assert [*scenes] == ["scene-6", "scene-7", "scene-2", "scene-3", "scene-5", "scene-4", "scene-1"]
+    assert scenes["scene-1"]["durationInFrames"] == 30
+    assert scenes["scene-2"]["audio"] == {"description": "soft piano", "volume": 0.8, "start": 0}
+    assert scenes["scene-5"]["name"] == "the copy"
+    assert scenes["scene-6"] == scenes["scene-4"]
+    assert (scenes["scene-7"]["name"], scenes["scene-7"]["durationInFrames"]) == ("New", 60)
+    restored = await video.start("y", {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v1"})
+    await video.ended(restored)
+    assert (await video.contents())["scene-1"]["durationInFrames"] == 60
+
+
+async def test_a_shorter_scene_keeps_its_elements_and_their_movement(video: Video):
+    moves = [{"kind": "fade", "start": 30, "duration": 60}]
+    await Video(video.http, video.director, "late").create(
+        [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": moves}]}]
+    )
+    late = Video(video.http, video.director, "late")
+    await late.ended(await late.start("x", {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1}))
+    [element] = (await late.contents())["scene-1"]["elements"]
+    assert element["animations"] == [{"kind": "fade", "start": 10, "duration": 20, "easing": "ease-out"}]
+
+
+async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_reason(video: Video):
+    answers = iter(
+        [{"change": [{"id": "none", "text": "x"}]}, {"change": [{"id": "title", "text": "Better"}]}]
+    )
+    video.director.patch = lambda _: next(answers)
+    await video.ended(await video.start("x", edit("scene-1")))
+    assert (await video.contents())["scene-1"]["elements"][0]["text"] == "Better"
+    sent = [one.messages[1]["content"] for one in video.director.requests]
+    sent = [json.loads(text) for text in sent if text.startswith("{")][-1]
+    assert "has no element 'none'; its elements are: title" in sent["problem"]
+    video.director.patch = lambda _: {"remove": ["none"]}
+    done = await video.ended(await video.start("x", edit("scene-1")))
+    assert "has no element 'none'" in done["plan"]["steps"][0]["error"]
+    assert (await video.revisions())["scene-1"] == 2
+
+
+async def test_context_is_gathered_for_later_steps(video: Video):
+    """D21 to D25, D-R4: without a search service it says what it could not search."""
+    name = await video.start("x", {"tool": "contextGatherer", "queries": ["bakery", "qwertz"]})
+    result = (await video.ended(name))["plan"]["steps"][0]["result"]
+    assert result["examples"][0]["name"] == "Market morning"
+    assert result["trends"][0]["query"] == "bakery"
+    assert "there is no web search" in result["webResults"][0]["problem"]
+    assert "the web could not be searched for 'bakery', 'qwertz'" in result["summary"]
+    assert result["colorPalettes"][0][0] == "#fff7ed"
+    assert "slide-up" in result["animations"]
+    entries = (await video.call("GET", "/api/projects/launch/context?contains=gathered"))["entries"]
+    assert {*entries} == {"gathered:latest", "gathered:styles", "gathered:colors", "gathered:animations"}
+    assert result["generatedContext"] == [*result["generatedContext"]]
+    nothing = await video.start(
+        "x", {"tool": "contextGatherer", "queries": ["qwertz"], "sources": ["examples"]}
+    )
+    assert (await video.ended(nothing))["plan"]["steps"][0]["result"]["summary"] == "nothing was there"
+
+
+async def test_the_web_is_searched_over_http_once_an_hour(
+    video: Video, search: "Searched", monkeypatch: pytest.MonkeyPatch
+):
+    """D18, D23, D24: the first three results, from the cache the second time."""
+    monkeypatch.setenv("CALLSHEET_SEARCH_URL", f"{search.url}?safe=1")
+    monkeypatch.setenv("CALLSHEET_SEARCH_KEY", "secret")
+    search.body = {
+        "web": {"results": [{"title": f"T{n}", "url": "u", "description": f"D{n}"} for n in range(5)]}
+    }
+    for _ in range(2):
+        name = await video.start(
+            "x", {"tool": "contextGatherer", "queries": ["latte art"], "sources": ["web"]}
+        )
+        result = (await video.ended(name))["plan"]["steps"][0]["result"]
+        assert [one["title"] for one in result["webResults"][0]["results"]] == ["T0", "T1", "T2"]
+        assert result["webResults"][0]["extractedPatterns"] == ["D0", "D1", "D2"]
+    assert len(search.paths) == 1
+    assert search.paths[0].startswith("/search?safe=1&q=latte+art&format=json")
+    assert search.keys == ["secret"]
+    search.body = {"results": [{"title": "S", "url": "u", "content": "C"}, "odd"]}
+    assert await web_search.HttpSearch(search.url, "").top("x") == [
+        {"title": "S", "url": "u", "summary": "C"}
+    ]
+    for status, body in ((500, {}), (200, []), (200, "no json")):
+        search.status, search.body = status, body
+        with pytest.raises(Exception, match="the web search gave no answer"):
+            await web_search.HttpSearch(search.url, "").top("x")
+
+
+class Searched:
+    """A search service on loopback."""
+
+    def __init__(self) -> None:
+        self.body: Any = {}
+        self.status = 200
+        self.paths: list[str] = []
+        self.keys: list[str] = []
+        self.url = ""
+
+
+@pytest.fixture
+def search() -> Iterator[Searched]:
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    service = Searched()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            service.paths.append(self.path)
+            service.keys += [key] if (key := self.headers.get("X-Subscription-Token")) else []
+            raw = (
+                service.body.encode() if isinstance(service.body, str) else json.dumps(service.body).encode()
+            )
+            self.send_response(service.status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    service.url = f"http://127.0.0.1:{server.server_port}/search"
+    yield service
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_without_a_service_nothing_is_searched():
+    with pytest.raises(Invalid, match="no web search"):
+        await web_search.search({}).top("x")
+
+
+async def test_context_is_kept_by_project_within_its_bounds(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):
+    """D15 to D19, D-R9, D-R10."""
+    store = ContextStore(storage, "p", "local")
+    assert not await store.set("style:scene-1", {"palette": ["#fff"]})
+    assert await store.get("style:scene-1") == {"palette": ["#fff"]}
+    assert await store.get_many(["style:scene-1", "none"]) == {
+        "style:scene-1": {"palette": ["#fff"]},
+        "none": None,
+    }
+    long_key = "search:" + "x" * 300
+    await store.set(long_key, [1], ttl_s=3600)
+    assert await store.get(long_key) == [1]
+    assert {*await store.search("search:")} == {long_key[:255]}
+    assert await store.search("style") == {"style:scene-1": {"palette": ["#fff"]}}
+    assert await store.set("large", {"text": "é" * 200_000, "list": [*range(50_000)]})
+    fitted = await store.get("large")
+    assert fitted["_truncated"] is True
+    assert len(json.dumps(fitted, ensure_ascii=False).encode()) <= MAX_BYTES
+    assert fit("x" * 200_000)[0]["_truncated"]
+    assert fit({str(n): n for n in range(20_000)}) == ({"_truncated": True}, True)
+    assert await store.delete("large")
+    assert not await store.delete("large")
+    assert await ContextStore(storage, "other", "local").search("") == {}
+    await store.set("short", 1, ttl_s=-1)
+    assert await store.get("short") is None, "it has expired"
+    with pytest.raises(Invalid, match="empty"):
+        await store.set("", 1)
+    monkeypatch.setattr(context, "MAX_ENTRIES", 2)
+    with pytest.raises(Invalid, match="2 context entries"):
+        await store.set("one more", 1)
+
+
+async def test_context_is_written_over_rest_whole_or_not_at_all(video: Video):
+    """D-R9: 413."""
+    path = "/api/projects/launch/context/brand"
+    written = await video.call("PUT", path, json={"value": {"font": "Inter"}})
+    assert written == {"entries": {"brand": {"font": "Inter"}}}
+    await video.call("PUT", path, 413, json={"value": "x" * 200_000})
+    assert (await video.call("GET", "/api/projects/launch/context"))["entries"] == written["entries"]
+    await video.call("DELETE", path, 204)
+    await video.call("DELETE", path, 404)
+
+
+async def test_projects_are_listed_shown_exported_and_previewed(video: Video):
+    made = await video.call("POST", "/api/projects", 201, json={"starter": "event-invitation"})
+    assert (made["name"], made["sceneCount"]) == ("Event invitation", 4)
+    listed = await video.call("GET", "/api/projects")
+    assert [one["id"] for one in listed["projects"]] == [made["id"], "launch"]
+    exported = await video.call("GET", f"/api/projects/{made['id']}/export")
+    again = await video.call("POST", "/api/projects", 201, json={"id": "again", **exported})
+    assert [one["name"] for one in again["scenes"]] == [one["name"] for one in made["scenes"]]
+    for path in ("preview", "preview?at=1.5", "scenes/scene-1/preview?version=v1"):
+        page = await video.http.get(f"/api/projects/again/{path}")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "sandbox;" in page.headers["content-security-policy"]
+        assert "<script" not in page.text
+        assert "Summer at the Mill" in page.text
+    assert (await video.http.get("/api/projects/again/scenes/scene-1/preview?version=v9")).status_code == 404
+    assert (await video.http.get("/api/projects/again/scenes/scene-9/versions")).status_code == 404
+    shown = await video.call("GET", "/api/artefacts/video/again")
+    assert [*shown["streams"]] == ["order", "scene-1", "scene-2", "scene-3", "scene-4"]
+    versions = await video.call("GET", "/api/artefacts/video/again/scene-2")
+    assert [one["summary"] for one in versions["versions"]] == ["Programme"]
+    order = await video.call("GET", "/api/artefacts/video/again/order")
+    assert order["versions"][0]["summary"] == "scene-1, scene-2, scene-3, scene-4"
+    too_many = await video.http.post("/api/projects", json={"scenes": [SCENES[0]] * 101})
+    assert too_many.status_code == 400
+
+
+async def test_a_failing_model_fails_its_step_alone(video: Video):
+    video.director.patch = lambda _: Fail(400, "no such thing")
+    done = await video.ended(await video.start("x", edit("scene-1")))
+    assert (done["success"], done["counts"]) == (False, {"error": 1})
+    assert (await video.revisions())["scene-1"] == 1
+
+
+def test_the_model_is_offered_one_tool():
+    assert [*REGISTRY.of("video")] == ["submit_plan"]
+    steps = {*REGISTRY.of("video", internal=True)}
+    assert steps >= {"addScene", "editScene", "contextGatherer", "deleteScene", "trimScene", "addAudio"}
+
+
+OFFLINE = ("--provider", "offline")
+
+
+def test_the_command_edits_what_a_sentence_names(callsheet: Callable[..., Finished]):
+    """The offline grammar, sentence by sentence."""
+    made = callsheet("scenes", "v", "make all scenes faster", "--starter", "app-promo", *OFFLINE)
+    assert made.code == 0, made.err
+    assert "Hook" in made.out
+    assert made.err.count("✔ Editing scene") == 4
+    for sentence, changed in {
+        "make scenes 1 and 2 like 3": {"scene-1", "scene-2"},
+        "use scene 4's colors in scene 1": {"scene-1"},
+        'change "free" to "ready" in scene 4': {"scene-4"},
+        "make scene 2 5 seconds long": {"scene-2"},
+        "make the last two scenes slower": {"scene-3", "scene-4"},
+        "make the first scene navy": {"scene-1"},
+        "make it longer": {"scene-1"},
+    }.items():
+        before = versions(callsheet("scenes", "v", "--json"))
+        after = versions(callsheet("scenes", "v", sentence, *OFFLINE, "--json"))
+        assert {name for name in after if after[name] != before[name]} == changed, sentence
+
+
+def test_the_command_changes_which_scenes_there_are_undoes_and_previews(
+    callsheet: Callable[..., Finished], tmp_path: Path
+):
+    callsheet("scenes", "v", "--starter", "app-promo")
+    for sentence, order in {
+        "add a scene about prices": "12345",
+        "move scene 5 first": "51234",
+        "put scene 1 last": "12345",
+        "duplicate scene 1": "162345",
+        "delete scenes 2 and 6": "1234",
+    }.items():
+        made = versions(callsheet("scenes", "v", sentence, *OFFLINE, "--json"))
+        assert [*made] == [f"scene-{number}" for number in order], sentence
+    undone = callsheet("scenes", "v", "--undo", "--preview", str(tmp_path / "v.html"))
+    assert undone.code == 0, undone.err
+    assert "scene-6" in undone.out
+    assert (tmp_path / "v.html").read_text().count("<section") == 6
+
+
+def test_the_command_says_what_it_cannot_do(callsheet: Callable[..., Finished]):
+    callsheet("scenes", "v", "--starter", "app-promo")
+    for sentence, words in {
+        "make scene 9 faster": "there is no scene 9",
+        "make it faster": "no scene was changed before",
+        "write me a poem": "I am the offline demo model",
+    }.items():
+        assert words in callsheet("scenes", "v", sentence, *OFFLINE).out.replace("\n  ", " ")
+    new = callsheet("scenes", "w", "make a video about a bakery in Lyon", *OFFLINE, "--json")
+    assert [*versions(new)] == ["scene-1", "scene-2", "scene-3", "scene-4"]
+    assert callsheet("scenes", "v", "x", "--undo").code == 2
+    assert "there is no project 'none'" in callsheet("scenes", "none").err
+    assert "there is no starter" in callsheet("scenes", "z", "--starter", "x").err
+
+
+def versions(ended: Finished) -> dict[str, str]:
+    assert ended.code == 0, ended.err
+    return {one["id"]: one["versionId"] for one in json.loads(ended.out)["scenes"]}

@@ -1,0 +1,98 @@
+"""The history of a long thread: read page by page, never too much at once."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from callsheet.storage import Storage
+from tests.doubles.wire_server import ran, serving
+
+UPDATES = 24
+MAX_BYTES = 30_000
+
+
+@pytest.fixture
+async def thread(client: LangGraphClient, storage: Storage) -> str:
+    """A thread of many states, each larger than the one before."""
+    thread_id = await ran(client, storage, "agent", {"messages": [{"role": "user", "content": "hello"}]})
+    for number in range(UPDATES):
+        said = {"messages": [{"role": "user", "content": f"{number} " + "ü" * 400}]}
+        await client.threads.update_state(thread_id, said, as_node="finish")
+    return thread_id
+
+
+@pytest.fixture
+async def narrow(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A server that sends few bytes of a history at once."""
+    with serving(valkey_url, max_history_bytes=MAX_BYTES) as url:
+        async with httpx.AsyncClient(base_url=url) as http:
+            yield http
+
+
+async def pages(http: httpx.AsyncClient, path: str, method: str = "POST", **query: Any) -> list[list[Any]]:
+    """The states of every page, by the header that names the next one."""
+    found = []
+    while True:
+        given: Any = {"params": query} if method == "GET" else {"json": query}
+        reply = await http.request(method, path, **given)
+        assert reply.status_code == 200, reply.text
+        found.append(reply.json())
+        if not (before := reply.headers.get("X-Pagination-Next")):
+            return found
+        assert before == found[-1][-1]["checkpoint_id"]
+        query["before"] = before
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_long_history_is_cut_by_bytes_and_continued_without_a_gap(
+    method: str, client: LangGraphClient, narrow: httpx.AsyncClient, thread: str
+) -> None:
+    expected = await client.threads.get_history(thread, limit=1000)
+    assert len(expected) > UPDATES
+    found = await pages(narrow, f"/threads/{thread}/history", method, limit=1000)
+    assert len(found) > 5
+    assert all(len(json.dumps(page, separators=(",", ":"), ensure_ascii=False)) < MAX_BYTES for page in found)
+    assert [state for page in found for state in page] == expected
+
+
+async def test_a_state_larger_than_a_reply_may_be_comes_alone(
+    valkey_url: str, client: LangGraphClient, thread: str
+) -> None:
+    expected = await client.threads.get_history(thread, limit=1000)
+    with serving(valkey_url, max_history_bytes=1_000) as url:
+        async with httpx.AsyncClient(base_url=url) as http:
+            found = await pages(http, f"/threads/{thread}/history", limit=1000)
+    assert found == [[state] for state in expected]
+
+
+async def test_a_page_as_long_as_asked_for_names_the_next_one(url: str, thread: str) -> None:
+    async with httpx.AsyncClient(base_url=url) as http:
+        found = await pages(http, f"/threads/{thread}/history", limit=5, metadata={"source": "update"})
+    assert [len(page) for page in found] == [5, 5, 5, 5, 4]
+
+
+async def test_a_history_that_cannot_be_read_to_its_end_is_an_error_and_no_array(
+    url: str, storage: Storage, thread: str
+) -> None:
+    """The oldest messages are damaged, which the first states read do not show."""
+    async for key in storage.redis.scan_iter(match=f"*{thread}*"):
+        if await storage.redis.type(key) == b"hash":
+            stored = [field for field in await storage.redis.hkeys(key) if b"\0messages\0" in field]
+            for field in sorted(stored, key=lambda one: int(one.rsplit(b"\0", 1)[1]))[:1]:
+                await storage.redis.hset(key, field, b"L999999:1")
+    async with httpx.AsyncClient(base_url=url) as http:
+        newest = await http.get(f"/threads/{thread}/history", params={"limit": 15})
+        assert (newest.status_code, len(newest.json())) == (200, 15)
+        reply = await http.get(f"/threads/{thread}/history", params={"limit": 1000})
+    assert reply.status_code == 404, "part of it is gone"
+    assert "detail" in reply.json()
+
+
+@pytest.fixture(scope="module")
+def url(valkey_url: str) -> Any:
+    with serving(valkey_url) as found:
+        yield found

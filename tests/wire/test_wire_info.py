@@ -1,0 +1,101 @@
+"""What the server says of itself, and how it answers what it cannot do, on the LangGraph wire."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.doubles.wire_server import serving
+
+
+@pytest.fixture(scope="module")
+def url(valkey_url: str) -> Iterator[str]:
+    with serving(valkey_url) as found:
+        yield found
+
+
+@pytest.fixture
+async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url) as client:
+        yield client
+
+
+async def test_info_has_what_clients_adapt_to(http: httpx.AsyncClient) -> None:
+    told: Any = (await http.get("/info")).json()
+    assert told["flags"]["assistants"] is True
+    assert [int(part) for part in told["version"].split(".")] >= [0, 4, 35], "Studio asks for that"
+    assert told["host"]["kind"] == "self-hosted"
+    assert told["server"]["name"] == "callsheet"
+
+
+async def test_ok_says_so(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/ok")).json()["ok"] is True
+
+
+async def test_json_that_calls_itself_text_is_read(http: httpx.AsyncClient, url: str) -> None:
+    """Studio sends it so, to spare the browser a preflight."""
+    body = json.dumps({"limit": 10, "offset": 0, "metadata": {"created_by": "system"}})
+    reply = await http.post("/assistants/search", content=body, headers={"Content-Type": "text/plain"})
+    assert reply.status_code == 200
+    assert "agent" in {one["graph_id"] for one in reply.json()}
+
+
+async def test_every_refusal_has_a_detail(http: httpx.AsyncClient) -> None:
+    for method, path, body, status in (
+        ("GET", "/threads/none", None, 404),
+        ("GET", "/threads/none/runs/none/nothing", None, 404),
+        ("PUT", "/assistants/search", None, 405),
+        ("POST", "/threads/search", "{bad", 422),
+        ("POST", "/threads/search", '{"limit": -1}', 422),
+        ("POST", "/threads", '{"thread_id": "a\\u0000b"}', 422),
+    ):
+        reply = await http.request(method, path, content=body)
+        assert reply.status_code == status, (path, reply.text)
+        assert set(reply.json()) == {"detail"}
+        assert reply.json()["detail"]
+
+
+async def test_the_domain_interface_keeps_its_own_words(http: httpx.AsyncClient) -> None:
+    reply = await http.get("/api/nothing")
+    assert reply.status_code == 404
+    assert reply.json()["type"] == "missing"
+
+
+async def test_a_page_may_read_where_its_run_is_and_how_long_a_list_is(http: httpx.AsyncClient) -> None:
+    page = {"Origin": "http://localhost:3000"}
+    reply = await http.post("/threads/search", json={}, headers=page)
+    exposed = {name.strip().lower() for name in reply.headers["access-control-expose-headers"].split(",")}
+    assert {"x-pagination-total", "x-pagination-next", "content-location", "location"} <= exposed
+
+
+async def test_the_studio_may_ask_from_the_network_whether_it_may_call(http: httpx.AsyncClient) -> None:
+    asked = {
+        "Origin": "https://smith.langchain.com",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-auth-scheme",
+        "Access-Control-Request-Private-Network": "true",
+    }
+    reply = await http.options("/threads/search", headers=asked)
+    assert reply.status_code == 200
+    assert reply.headers["access-control-allow-private-network"] == "true"
+
+
+async def test_null_says_no_more_than_nothing(http: httpx.AsyncClient) -> None:
+    """JavaScript sends it for what was not chosen."""
+    for path, names in (
+        (
+            "/assistants/search",
+            ("metadata", "graph_id", "limit", "offset", "sort_by", "sort_order", "select"),
+        ),
+        ("/threads/search", ("metadata", "values", "status", "limit", "sort_by", "sort_order", "extract")),
+        ("/threads", ("thread_id", "metadata", "if_exists", "ttl", "supersteps")),
+        ("/threads/count", ("metadata", "status")),
+        ("/store/items/search", ("namespace_prefix", "filter", "limit", "query", "refresh_ttl")),
+        ("/store/namespaces", ("prefix", "suffix", "max_depth", "limit")),
+    ):
+        reply = await http.post(path, json=dict.fromkeys(names))
+        assert reply.status_code == 200, (path, reply.text)
+        assert (await http.post(path, json={"no_such_field": 1})).status_code == 200
+        assert (await http.post(path)).status_code == 200, path

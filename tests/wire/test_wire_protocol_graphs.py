@@ -1,0 +1,118 @@
+"""What graphs of many kinds tell on the second wire, through LangGraph's own client."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import MessagesState
+from langgraph.prebuilt import ToolNode
+from langgraph_sdk.client import LangGraphClient
+
+from tests.doubles.waiting import PATIENCE_S
+from tests.doubles.wire_served import HELLO, home
+
+VOICES = ("alto", "bass")
+
+
+async def alto(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [await FakeListChatModel(responses=["high"], sleep=0.01).ainvoke("")]}
+
+
+async def bass(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [await FakeListChatModel(responses=["low!"], sleep=0.01).ainvoke("")]}
+
+
+async def whole(state: MessagesState) -> dict[str, Any]:
+    """Says something without a model."""
+    return {"messages": [AIMessage("All at once", id="said-1")]}
+
+
+@tool
+async def double(number: int) -> int:
+    """Double a number."""
+    return number * 2
+
+
+async def call(state: MessagesState) -> dict[str, Any]:
+    call: Any = {"name": "double", "args": {"number": 4}, "id": "call-1", "type": "tool_call"}
+    return {"messages": [AIMessage("", tool_calls=[call])]}
+
+
+def _chain(*nodes: tuple[str, Any]) -> Any:
+    builder = StateGraph(MessagesState)
+    before = START
+    for name, node in nodes:
+        builder.add_node(name, node)
+        builder.add_edge(before, name)
+        before = name
+    builder.add_edge(before, END)
+    return builder.compile()
+
+
+def _choir() -> Any:
+    builder = StateGraph(MessagesState)
+    for name, voice in zip(VOICES, (alto, bass), strict=True):
+        builder.add_node(name, voice)
+        builder.add_edge(START, name)
+    return builder.compile()
+
+
+OWN = {
+    "choir": _choir(),
+    "whole": _chain(("whole", whole)),
+    "tools": _chain(("call", call), ("tools", ToolNode([double]))),
+}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home(OWN) as found:
+        yield found
+
+
+@asynccontextmanager
+async def started(client: LangGraphClient, graph: str) -> AsyncIterator[Any]:
+    async with client.threads.stream(assistant_id=graph) as thread, asyncio.timeout(PATIENCE_S):
+        await thread.run.start(input=HELLO)
+        yield thread
+
+
+async def test_messages_that_are_told_at_once_are_kept_apart(client: LangGraphClient) -> None:
+    async with started(client, "choir") as thread:
+        messages = [message async for message in thread.messages]
+        said = sorted([await message.text for message in messages])
+        assert said == ["high", "low!"]
+
+
+async def test_a_message_that_no_model_streamed_is_told_too(client: LangGraphClient) -> None:
+    async with started(client, "whole") as thread:
+        [message] = [message async for message in thread.messages]
+        assert await message.text == "All at once"
+        [before, *_, last] = [event async for event in _events(thread, "messages")]
+    assert before["params"]["data"] == {"event": "message-start", "role": "ai", "id": "said-1"}
+    assert before["params"]["node"] == "whole"
+    assert last["params"]["data"]["event"] == "message-finish"
+
+
+async def test_calls_of_tools_are_told(client: LangGraphClient) -> None:
+    async with started(client, "tools") as thread:
+        [found] = [call async for call in thread.tool_calls]
+        assert found.name == "double"
+        assert found.input == {"number": 4}
+        output = await found.output
+    assert output["content"] == "8"
+    assert output["tool_call_id"] == "call-1"
+
+
+async def _events(thread: Any, method: str) -> AsyncIterator[Any]:
+    async for event in thread.events:
+        if event["method"] == method:
+            yield event
+        if event["method"] == "lifecycle" and event["params"]["data"]["event"] == "completed":
+            return

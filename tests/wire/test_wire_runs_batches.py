@@ -1,0 +1,124 @@
+"""Several runs by one request: all are started, or none is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError
+
+from tests.doubles.wire_served import APPROVED, HELLO, anew, home, status, threaded
+
+COUNTED = {"x": 4, "log": ["a", "b", "c"]}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home(max_batch_runs=3) as found:
+        yield found
+
+
+async def test_a_batch_starts_every_run(client: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread = await threaded(client)
+    payloads: Any = [
+        {"assistant_id": "counter", "input": {"x": 1}},
+        {"assistant_id": "counter", "input": {"x": 5}, "thread_id": thread},
+    ]
+    first, second = await client.runs.create_batch(payloads)
+    assert (await http.get(f"/runs/{first['run_id']}/join")).json() == COUNTED
+    found: Any = await client.runs.join(thread, second["run_id"])
+    assert found["x"] == 8
+
+
+async def test_a_batch_over_the_limit_is_refused_whole(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    """X13: the limit is 3 here, 100 by default."""
+    thread = await threaded(client)
+    one = {"assistant_id": "counter", "input": {"x": 1}, "thread_id": thread}
+    reply = await http.post("/runs/batch", json=[one] * 4)
+    assert reply.status_code == 413
+    assert "a batch of 4 runs is over the limit of 3" in reply.json()["detail"]
+    assert "CALLSHEET_MAX_BATCH_RUNS" in reply.json()["detail"]
+    assert await client.runs.list(thread) == []
+    assert len((await http.post("/runs/batch", json=[one] * 3)).json()) == 3
+
+
+def _no_such_thread(thread: str) -> Any:
+    del thread
+    return {"thread_id": anew()}, "there is no thread"
+
+
+def _no_such_assistant(thread: str) -> Any:
+    return {"thread_id": thread, "assistant_id": anew()}, "there is no assistant"
+
+
+def _answer_to_nothing(thread: str) -> Any:
+    return {"thread_id": thread, "command": {"resume": "yes"}}, f"thread {thread!r} has no pending interrupt"
+
+
+def _answer_without_a_thread(thread: str) -> Any:
+    del thread
+    return {"command": {"resume": "yes"}}, "a resume needs the interrupted thread"
+
+
+def _another_graph(thread: str) -> Any:
+    return {"thread_id": thread, "assistant_id": "slow"}, "an earlier run uses graph 'counter'"
+
+
+def _two_contexts(thread: str) -> Any:
+    del thread
+    return {"config": {"configurable": {"a": 1}}, "context": {"a": 1}}, "'config.configurable' and"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _no_such_thread,
+        _no_such_assistant,
+        _answer_to_nothing,
+        _answer_without_a_thread,
+        _another_graph,
+        _two_contexts,
+    ],
+)
+async def test_a_batch_with_one_that_cannot_run_starts_none(
+    client: LangGraphClient, http: httpx.AsyncClient, wrong: Any
+) -> None:
+    thread, made = await threaded(client), anew()
+    one = {"assistant_id": "counter", "input": {"x": 1}}
+    changed, reason = wrong(thread)
+    first = {**one, "thread_id": thread}
+    last = {**one, "thread_id": made, "if_not_exists": "create"}
+    reply = await http.post("/runs/batch", json=[first, {**one, **changed}, last])
+    assert reply.status_code == 422, reply.text
+    assert reply.json()["detail"].startswith(f"run 2 of 3: {reason}")
+    assert reply.json()["detail"].endswith("no run was created")
+    assert await client.runs.list(thread) == []
+    with pytest.raises(NotFoundError):
+        await client.threads.get(made)
+
+
+async def test_a_batch_that_answers_one_question_twice_starts_none(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread = await threaded(client)
+    await client.runs.wait(thread, "agent", input=HELLO)
+    answer = {"assistant_id": "agent", "thread_id": thread, "command": {"resume": APPROVED}}
+    reply = await http.post("/runs/batch", json=[answer, answer])
+    assert reply.status_code == 422
+    assert "run 2 of 2: an earlier run answers the same interrupt" in reply.json()["detail"]
+    assert await status(client, thread) == "interrupted"
+    [run] = (await http.post("/runs/batch", json=[answer])).json()
+    await client.runs.join(thread, run["run_id"])
+    assert await status(client, thread) == "idle"
+
+
+async def test_a_batch_makes_the_threads_it_names(client: LangGraphClient, http: httpx.AsyncClient) -> None:
+    made = anew()
+    one = {"assistant_id": "counter", "input": {"x": 1}, "thread_id": made, "if_not_exists": "create"}
+    runs = (await http.post("/runs/batch", json=[one, one])).json()
+    assert [run["thread_id"] for run in runs] == [made, made]
+    await client.runs.join(made, runs[1]["run_id"])
+    assert len(await client.runs.list(made)) == 2

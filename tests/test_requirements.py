@@ -74,6 +74,18 @@ def test_a_series_has_no_gap_and_no_number_twice() -> None:
         assert sorted(counted) == [*range(1, len(counted) + 1)]
 
 
+@pytest.mark.parametrize("package", ["state", "providers", "storage", "tools", "nodes", "graphs", "server"])
+def test_the_product_does_not_speak_in_numbers(package: str) -> None:
+    """A reader of a docstring or a comment, or of the API's description, has no list of them at hand."""
+    found = {
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in (ROOT / package).rglob("*.py")
+        for line, text in enumerate(file.read_text().splitlines(), 1)
+        if requirements().keys() & set(NUMBER.findall(re.sub(r"# noqa: \w+", "", text)))
+    }
+    assert not found
+
+
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [

@@ -1,4 +1,4 @@
-"""Input of the model over eighteen turns of each workflow: what stays, what is new, what is kept (A65-A67).
+"""Input of the model over eighteen turns of each workflow: what stays, what is new, what is kept.
 
 A scripted model answers as a good one would. Tokens are estimated by script; the cached part of a request is
 the longest beginning that an earlier request of the conversation had, which is what prompt caches read.

@@ -1,8 +1,8 @@
 """Plans of videos: the time of twelve equal scenes, the cost of a step beside its tool, and style match.
 
 A tool of a fixed duration takes the place of the model; everything else is the product's, on an embedded
-Valkey. The floor of a plan is its tools alone, three at a time. Style match compares a scene with its example
-(D51).
+Valkey. The floor of a plan is its tools alone, three at a time. Style match compares a scene with its
+example.
 """
 
 import asyncio
@@ -217,6 +217,6 @@ def _style() -> None:
             before.append(style_match(scene, reference))
             after.append(style_match(changed, reference))
             unlike += [style_match(other, reference) for other in others]
-    print("style match with the example (D51; target 0.85 after):")
+    print("style match with the example (target 0.85 after):")
     for name, values in (("after “like scene 3”", after), ("before", before), ("other projects", unlike)):
         print(f"  {name:<22} median {statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})")

@@ -98,7 +98,7 @@ class AdCreation(LoopWorkflow):
         return fit(lines)
 
     def opening(self, state: AdState) -> str | None:
-        """Return the user message for the newest brief, for a run without a message (A52)."""
+        """Return the user message for the newest brief, for a run without a message."""
         known = brief_of(state)
         return brief.message(known) if known else None
 
@@ -111,12 +111,12 @@ class AdCreation(LoopWorkflow):
         return NO_DRAFT
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
-        """Return the one-line summary of a stream's data (A20)."""
+        """Return the one-line summary of a stream's data."""
         return ad.summary(stream, data)
 
 
 def brief_of(state: AdState) -> Brief | None:
-    """Return the brief from any shape that clients put into the state; raises `Invalid` (A51, A-R15)."""
+    """Return the brief from any shape that clients put into the state; raises `Invalid`."""
     return brief.parse(state["brief"]) if state.get("brief") else None
 
 

@@ -35,17 +35,17 @@ class CampaignSearch(WorkflowSpec):
     max_rounds = 5
 
     def facts(self, state: CampaignState) -> Mapping[str, str]:
-        """Return the filters of the page (E23)."""
+        """Return the filters of the page."""
         base = state.get("base_filters")
         return {BASE: json.dumps(base)} if base else {}
 
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
-        """Return search results without the whole campaigns (E-R10)."""
+        """Return search results without the whole campaigns."""
         del plan
         return answer_messages(results)
 
     def after_results(self, state: CampaignState, results: Sequence[StepResult]) -> Mapping[str, Any]:
-        """Return the campaigns, counts and filters of the searches (E7, E8, E-R4)."""
+        """Return the campaigns, counts and filters of the searches."""
         del state
         searches = [one for one in results if "count" in one["output"]]
         changed: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 START → planner → approval → tool_executor → planner … → summarizer → END
 
-The model submits one plan; code gives it ids and dependencies (D-R11 to D-R14). The executor follows the
+The model submits one plan; code gives it ids and dependencies. The executor follows the
 execution's record, so that edits, skips and retries by a person count at once.
 """
 

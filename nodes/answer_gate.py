@@ -1,4 +1,4 @@
-"""Gate behind every answer of the planner's model: only a whole answer is planned (A70-A76, C42).
+"""Gate behind every answer of the planner's model: only a whole answer is planned.
 
 An answer that was cut off is continued or asked for again, an empty one too, and none is carried out in part.
 The further questions go to the model alone and are not stored.

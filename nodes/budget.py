@@ -1,4 +1,4 @@
-"""Pauses a node that could exceed a budget, until a person raises the budget or stops the turn (X14)."""
+"""Pauses a node that could exceed a budget, until a person raises the budget or stops the turn."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar

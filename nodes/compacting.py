@@ -1,4 +1,4 @@
-"""Compaction of a thread's model input at the end of a turn; the messages stay complete (A66-A68, A-R12)."""
+"""Compaction of a thread's model input at the end of a turn; the messages stay complete."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -33,7 +33,7 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Interrupt:
-    """A question about one action, in the shape that stock agent interfaces render (B51)."""
+    """A question about one action, in the shape that stock agent interfaces render."""
 
     action: str
     args: dict[str, Any]

@@ -19,14 +19,14 @@ _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
 _NO_ANSWER = "The model gave no answer, and nothing was changed. Say it again, or choose another model."
 _NO_DRAFTS = "(No draft was made"
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
-"""Marks of a question: "Should I create v2?" (A78) claims nothing."""
+"""Marks of a question: "Should I create v2?" claims nothing."""
 
 
 def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds the last version of each stream that this turn wrote (A-R9). The messages stay complete;
-    compaction changes only the planner's next input (A-R12).
+    `drafts` holds the last version of each stream that this turn wrote. The messages stay complete;
+    compaction changes only the planner's next input.
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _last_error(state: Workflow) -> str:
 
 
 def _tool_messages(state: Workflow) -> str:
-    """Return the messages of the tools in a turn without a model (B69)."""
+    """Return the messages of the tools in a turn without a model."""
     outputs = [result["output"] for result in state.get("results", ())] if state.get("decided") else []
     errors = (f"{output['error']}: {output['suggestion']}." for output in outputs if "error" in output)
     notes = (f"Note: {note}." for output in outputs for note in output.get("warnings", ()))

@@ -55,7 +55,7 @@ async def report_to_callbacks(step: Step, call: Awaitable[Outcome]) -> Outcome:
 
 
 PARALLEL: Final = 3
-"""Steps that run at once unless the caller chose otherwise (D26)."""
+"""Steps that run at once unless the caller chose otherwise."""
 
 OnStep = Callable[[dict[str, Any]], None]
 

@@ -30,7 +30,7 @@ from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 
 RECURSION_LIMIT: Final = 1_000
-"""LangGraph's own bound on steps; the real bound is the planner's (A72, C8)."""
+"""LangGraph's own bound on steps; the real bound is the planner's."""
 MAX_ROUNDS: Final = 10
 MAX_SUMMARY: Final = 80
 """Characters of a version's default summary."""
@@ -71,7 +71,7 @@ class WorkflowSpec(ABC):
     """Keys that the graph remembers."""
 
     max_rounds: ClassVar[int] = MAX_ROUNDS
-    """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
+    """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
         """Offer `tools` to the model; `internal_tools` execute a person's answers.
@@ -102,7 +102,7 @@ class WorkflowSpec(ABC):
         return graph
 
     def prompt(self, state: Any, artefact_id: str) -> str:
-        """Return the system prompt, the same in every turn, for the provider's prompt cache (A65).
+        """Return the system prompt, the same in every turn, for the provider's prompt cache.
 
         By default it is the file `prompts/<name>.md` beside the module of the class.
         """
@@ -121,7 +121,7 @@ class WorkflowSpec(ABC):
         return f"{self.name}@{digest[:_HASH_CHARS]}"
 
     def artefact_id(self, state: Any, thread_id: str) -> str:
-        """Return the id of the thread's artefact (X5)."""
+        """Return the id of the thread's artefact."""
         del state
         return thread_id
 
@@ -175,7 +175,7 @@ class WorkflowSpec(ABC):
         return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
 
     def selected_part(self, state: Any) -> str:
-        """Return the part of the artefact that the person has selected; empty for none (C26)."""
+        """Return the part of the artefact that the person has selected; empty for none."""
         del state
         return ""
 

@@ -1,6 +1,6 @@
 """Language-model providers: the table of vendors, and loading a model by name.
 
-Only this package knows vendors; every model is a LangChain `BaseChatModel` (A39). Adding a provider takes one
+Only this package knows vendors; every model is a LangChain `BaseChatModel`. Adding a provider takes one
 module here and one entry in `PROVIDERS`.
 """
 

@@ -1,7 +1,7 @@
 """Base class of the models behind a Chat Completions API, configured from the environment.
 
 A vendor's subclass sets the class variables and `quirks`. Its environment variables are those of
-`VendorSettings` with its prefix (A49). The key appears in no message, repr or log.
+`VendorSettings` with its prefix. The key appears in no message, repr or log.
 """
 
 import asyncio

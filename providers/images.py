@@ -1,4 +1,4 @@
-"""Image search for lessons with Google's Programmable Search (B62).
+"""Image search for lessons with Google's Programmable Search.
 
 https://developers.google.com/custom-search/v1/reference/rest/v1/cse/list
 """
@@ -13,7 +13,7 @@ from callsheet.providers.http_json import fetch_json
 from callsheet.state.errors import Invalid
 
 TOP: Final = 6
-"""Images per search (B62)."""
+"""Images per search."""
 _URL: Final = "https://www.googleapis.com/customsearch/v1"
 
 

@@ -1,4 +1,4 @@
-"""Kimi's models on the Moonshot platform (A44, A45)."""
+"""Kimi's models on the Moonshot platform."""
 
 from typing import Any, ClassVar
 

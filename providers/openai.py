@@ -1,4 +1,4 @@
-"""OpenAI's models, or any other server with the Chat Completions API (A40)."""
+"""OpenAI's models, or any other server with the Chat Completions API."""
 
 from typing import Any, ClassVar
 from urllib.parse import urlsplit

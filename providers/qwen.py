@@ -1,4 +1,4 @@
-"""Qwen's models on Alibaba Cloud's Model Studio (A41, A42)."""
+"""Qwen's models on Alibaba Cloud's Model Studio."""
 
 from typing import Any, ClassVar
 
@@ -6,7 +6,7 @@ from callsheet.providers.chat import ChatModel
 from callsheet.providers.settings import VendorSettings
 
 _NO_STREAMED_TOOLS = ("qwen-max", "qwen-turbo", "qwen1", "qwen2")
-"""Older models, which do not stream while tools are bound (A41)."""
+"""Older models, which do not stream while tools are bound."""
 _ALWAYS_THINKS = ("qwq", "qvq")
 
 

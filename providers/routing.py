@@ -1,4 +1,4 @@
-"""Choice of the provider that answers a request, with the reason (A47, A-R1).
+"""Choice of the provider that answers a request, with the reason.
 
 The first rule that applies wins: the caller's provider; the language; premium or complex work; the
 economical provider, if the caller gave a budget or complexity at all; the default. A provider without

@@ -98,7 +98,7 @@ class ThinkSplitter:
 
 
 class StreamRepair:
-    """Repairs the chunks of one stream: reasoning and repeated state blocks leave the text (A44).
+    """Repairs the chunks of one stream: reasoning and repeated state blocks leave the text.
 
     Tool calls are numbered from 0.
     """
@@ -114,7 +114,7 @@ class StreamRepair:
         self._calls: list[dict[str, str]] = []
 
     def repair(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
-        """Return `chunk` with its text split and its calls numbered; ids stay as they are (A45)."""
+        """Return `chunk` with its text split and its calls numbered; ids stay as they are."""
         self.begun = True
         message = chunk.message
         if not isinstance(message, AIMessageChunk):

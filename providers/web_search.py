@@ -1,4 +1,4 @@
-"""Search of the web, over any HTTP service that answers as Brave's or SearXNG's does (D21, D24).
+"""Search of the web, over any HTTP service that answers as Brave's or SearXNG's does.
 
 https://api-dashboard.search.brave.com/app/documentation/web-search/get-started
 https://docs.searxng.org/dev/search_api.html

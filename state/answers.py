@@ -1,4 +1,4 @@
-"""Answers of models: whether one is whole, and the form in which it is kept (A70-A76, C42).
+"""Answers of models: whether one is whole, and the form in which it is kept.
 
 A kept answer has tool calls with legal names and with ids that are unique in the thread, because every vendor
 that continues the conversation reads them.

@@ -1,4 +1,4 @@
-"""Budgets of model calls in US dollars: per turn, per thread, and per owner and day (X14)."""
+"""Budgets of model calls in US dollars: per turn, per thread, and per owner and day."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Compaction of a long conversation in the model's input: when, and what is left out (A66, A67, A-R12).
+"""Compaction of a long conversation in the model's input: when, and what is left out.
 
 The messages of a thread stay complete. First the results of look-ups are left out, because the state block
 shows what is true now; then the oldest turns are summarised. It starts at 70 % of the budget and ends below
@@ -17,9 +17,9 @@ from callsheet.state.conversation import calls_of, messages_after, sentences, tu
 from callsheet.state.tokens import both_ends, estimate_messages, estimate_text, fitting_length, shorten
 
 MAX_TURNS: Final = 10
-"""Most user turns sent in full; beyond it the older ones are summarised (A-R12)."""
+"""Most user turns sent in full; beyond it the older ones are summarised."""
 KEPT_TURNS: Final = 3
-"""Turns that a summary leaves in full, if they fit (A-R12)."""
+"""Turns that a summary leaves in full, if they fit."""
 START: Final = 0.7
 """Share of the budget at which compaction starts."""
 END: Final = 0.4

@@ -22,18 +22,18 @@ class Context(TypedDict, total=False):
     """The caller's choices for one run."""
 
     model: NotRequired[str]
-    """`provider/model` or `provider`; takes precedence over every other rule (A-R1)."""
+    """`provider/model` or `provider`; takes precedence over every other rule."""
     provider: NotRequired[str]
-    """`openai`, `offline` …; takes precedence over the language rule (A-R1)."""
+    """`openai`, `offline` …; takes precedence over the language rule."""
     complexity: NotRequired[str]
-    """`simple` or `complex` (A47)."""
+    """`simple` or `complex`."""
     budget: NotRequired[str]
-    """`cost-effective` or `premium` (A47)."""
+    """`cost-effective` or `premium`."""
     max_rounds: NotRequired[int]
-    """Rounds of tool calls in a turn before a text answer is forced (A-R11, A72)."""
+    """Rounds of tool calls in a turn before a text answer is forced."""
     parallel: NotRequired[int]
-    """Steps that may run concurrently (D26)."""
+    """Steps that may run concurrently."""
     approve_plan: NotRequired[bool]
     """Require a person's approval before any step with an effect."""
     tool_choice: NotRequired[Literal["auto", "required"] | NamedTool]
-    """Tool choice of the first model call of the turn; `auto` by default (C7)."""
+    """Tool choice of the first model call of the turn; `auto` by default."""

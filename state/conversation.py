@@ -32,7 +32,7 @@ def calls_of(message: BaseMessage) -> list[ToolCall]:
 def unanswered_calls(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall]]]:
     """Return the tool calls without a result, with the index of their message.
 
-    Only tool messages before the model's next message count as results: some vendors reuse call ids (C-R7).
+    Only tool messages before the model's next message count as results: some vendors reuse call ids.
     """
     open_by_message: list[tuple[int, list[ToolCall]]] = []
     answered: set[str] = set()
@@ -78,7 +78,7 @@ def sentences(text: str) -> list[str]:
 
 
 def message_entries(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
-    """Return the messages as A37 describes them: role, content, tool calls; the prompt is `cached`."""
+    """Return the messages as clients see them: role, content, tool calls; the prompt is `cached`."""
     return [{"role": "system", "content": system, "cached": True}, *(_entry(message) for message in messages)]
 
 

@@ -1,7 +1,7 @@
 """Supported languages with their names, codes and speaking rates, and detection of a text's language.
 
 A language is stored by its English name in lower case ("thai"). Names, ISO-639-1 codes, BCP-47 tags and
-native names are accepted (A12). Rates are averages for advertising copy read aloud (A-R6).
+native names are accepted. Rates are averages for advertising copy read aloud.
 """
 
 import unicodedata

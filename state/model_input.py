@@ -28,8 +28,8 @@ def model_input(
 ) -> list[AnyMessage]:
     """Return the model's input: one system message, and the messages that `view` leaves.
 
-    After a compaction the system message ends with `pinned`, word for word, and the summary (A68). Until the
-    next one the beginning is the same in every turn, so that a provider's prompt cache works (A65).
+    After a compaction the system message ends with `pinned`, word for word, and the summary. Until the
+    next one the beginning is the same in every turn, so that a provider's prompt cache works.
     """
     parts = [system]
     if view.summary:

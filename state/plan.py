@@ -37,7 +37,7 @@ class Step(TypedDict):
     after: NotRequired[list[str]]
     """Ids of steps that must have ended, however, before it starts."""
     alone: NotRequired[bool]
-    """True if no other step may run at the same time (D-R2)."""
+    """True if no other step may run at the same time."""
 
 
 class Plan(TypedDict):
@@ -56,7 +56,7 @@ class StepResult(TypedDict):
 
     id: str
     plan: str
-    """Id of its plan, since some vendors reuse call ids (C-R7)."""
+    """Id of its plan, since some vendors reuse call ids."""
     tool: str
     status: StepStatus
     output: dict[str, Any]

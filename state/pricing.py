@@ -1,4 +1,4 @@
-"""Model prices in US dollars per million tokens, and the cost of used tokens (B58, B-R1, X14).
+"""Model prices in US dollars per million tokens, and the cost of used tokens.
 
 `prices.json` has the vendors' list prices, each with the day it was read and its page. An operator's prices
 override them. The cost of a model without a price is unknown, which is None and not zero.

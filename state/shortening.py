@@ -1,4 +1,4 @@
-"""Shortening of a conversation that does not fit, in the copy that is sent (A66).
+"""Shortening of a conversation that does not fit, in the copy that is sent.
 
 The oldest turns go first, then the middle of the longest results and messages. The system prompt, the state
 block, what was called and the newest turn stay.

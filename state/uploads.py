@@ -1,4 +1,4 @@
-"""Upload tickets for a page's files, with limits on size and format (C23, C-R3)."""
+"""Upload tickets for a page's files, with limits on size and format."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Versions of a stream, their lineage and status (A29–A35).
+"""Versions of a stream, their lineage and status.
 
 A version never changes. Its status is derived: versions of the newest batch are drafts, all earlier ones are
-frozen (A-R17). A batch is one run, or one request by a person, so that the variations made in one run stay
-drafts together (A77). *Active* is a pointer that a person sets (A34).
+frozen. A batch is one run, or one request by a person, so that the variations made in one run stay
+drafts together. *Active* is a pointer that a person sets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def latest(versions: Sequence[Version], wanted: Status | None = None) -> Version
 
 
 def version_fields(version: Version, newest: Version) -> dict[str, Any]:
-    """Return the wire form of a version without its data (A31)."""
+    """Return the wire form of a version without its data."""
     return {
         "id": version.id,
         "status": status(version, newest),

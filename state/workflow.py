@@ -11,7 +11,7 @@ from callsheet.state.plan import Plan, StepResult
 
 
 class Usage(TypedDict):
-    """Tokens spent on a thread (A66)."""
+    """Tokens spent on a thread."""
 
     input_tokens: int
     output_tokens: int
@@ -36,7 +36,7 @@ _NOTHING = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, calls=0)
 
 
 class DraftMade(TypedDict):
-    """A version created in a turn (A-R9)."""
+    """A version created in a turn."""
 
     stream: str
     versionId: str
@@ -57,7 +57,7 @@ class Workflow(TypedDict):
     created: NotRequired[list[DraftMade]]
     """Versions created in this turn, in order."""
     drafts: NotRequired[dict[str, str]]
-    """Id of the last version this turn created, by stream (A56)."""
+    """Id of the last version this turn created, by stream."""
     rounds: NotRequired[int]
     """Rounds of tool calls in this turn."""
     rejected: NotRequired[list[str]]
@@ -77,4 +77,4 @@ class Workflow(TypedDict):
     provider: NotRequired[str]
     """Provider that answered this turn."""
     provider_reason: NotRequired[str]
-    """Reason for the provider (A-R1)."""
+    """Reason for the provider."""

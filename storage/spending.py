@@ -1,4 +1,4 @@
-"""Use of models by owner, day, thread and turn, and reservations against budgets (X14).
+"""Use of models by owner, day, thread and turn, and reservations against budgets.
 
 All keys of an owner are in one slot, so that one script decides about a call: parallel calls cannot exceed a
 budget together. Amounts are whole nano-dollars. A call is reserved before it is sent and settled with its

@@ -1,4 +1,4 @@
-"""Admission of tool calls: sliding windows and circuit breakers, shared by all processes (C46, C48, C-R4).
+"""Admission of tool calls: sliding windows and circuit breakers, shared by all processes.
 
 Both are in the slot of the rate key, so that one script decides about a call, with the clock of Redis. A call
 that is sent again because its reply was lost has the same name and is counted once.

@@ -1,4 +1,4 @@
-"""Records of all tool calls, refused ones included (C29-C32, C50).
+"""Records of all tool calls, refused ones included.
 
 A call has one record: an attempt after a crash continues the record of the attempt before. The guard chooses
 the fields; times come from the clock of Redis.

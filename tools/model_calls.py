@@ -1,4 +1,4 @@
-"""The one way a model is called: estimate, reserve, wait for the vendor's limits, call, settle (X14).
+"""The one way a model is called: estimate, reserve, wait for the vendor's limits, call, settle.
 
 A node names the account that pays; its tools and their tasks inherit it. Every call is recorded with the
 usage that the vendor reports. The offline model is free and is not recorded.

@@ -1,4 +1,4 @@
-"""Tools, and the registry that lists them (A1, C1-C5)."""
+"""Tools, and the registry that lists them."""
 
 import inspect
 import re
@@ -21,7 +21,7 @@ from callsheet.tools.schemas import model_schema
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
 Safety = Literal["safe", "potentially_destructive"]
-"""Potentially destructive tools need a person's approval (C-R1)."""
+"""Potentially destructive tools need a person's approval."""
 MAX_DESCRIPTION: Final = 1024
 """Characters of a description that vendors accept."""
 OUTSIDE_CALLS: Final = 10
@@ -68,7 +68,7 @@ class Tool:
 
     name: str
     description: str
-    """Description by which the model chooses (A21)."""
+    """Description by which the model chooses."""
     schema: type[BaseModel]
     run: AsyncTool[Any] | BlockingTool[Any]
     display: str
@@ -83,26 +83,26 @@ class Tool:
     subject: str | None = None
     """Argument that names the artefact. Models do not see it; the guard fills it in and refuses another."""
     permissions: frozenset[str] = frozenset()
-    """Permissions that the caller needs, all of them (C1); everyone has all unless restricted."""
+    """Permissions that the caller needs, all of them; everyone has all unless restricted."""
     safety: Safety = "safe"
     outside: bool = False
     """True for effects outside our storage, where no receipt can be written with the effect."""
     idempotent: bool = False
     """True if a repeated call changes nothing more, so that an equal draft is made once."""
     isolated: bool = False
-    """True for a sandbox process with limits of memory and processor (C51-C53)."""
+    """True for a sandbox process with limits of memory and processor."""
     rate_key: str = ""
     """Name under which its calls are counted, shared with other tools; empty for its own name."""
     cacheable: Callable[[Mapping[str, Any]], bool] | None = None
-    """Returns True for a result that may be cached (C47); None if all may."""
+    """Returns True for a result that may be cached; None if all may."""
     options: ToolOptions = field(default_factory=ToolOptions)
-    """Its own time-out, limits, retries and cache (C-R4)."""
+    """Its own time-out, limits, retries and cache."""
     internal: bool = False
     """True for a tool that executes a person's answer; models are not offered it."""
 
     @property
     def is_pure_lookup(self) -> bool:
-        """True if it neither changes nor reads anything that a version may change (C-R5)."""
+        """True if it neither changes nor reads anything that a version may change."""
         return not (self.writes or self.reads or self.outside)
 
     @property
@@ -141,7 +141,7 @@ def tool(
 ) -> Callable[[AsyncTool[Any] | BlockingTool[Any]], Tool]:
     """Make a function a tool; its name and docstring become the tool's name and description.
 
-    Raises `Broken` for an invalid definition (C4).
+    Raises `Broken` for an invalid definition.
     """
 
     def decorate(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
@@ -189,9 +189,9 @@ def _is_model(schema: object) -> bool:
 
 
 class Registry(Mapping[str, Tool]):
-    """Tools by name, each of one domain; an added tool can be called at once (C4).
+    """Tools by name, each of one domain; an added tool can be called at once.
 
-    A domain given as module names is imported on first use (C5), all of it or nothing.
+    A domain given as module names is imported on first use, all of it or nothing.
     """
 
     def __init__(self, **domains: Iterable[Tool | str]) -> None:
@@ -288,15 +288,15 @@ def index(**domains: Iterable[Tool | str]) -> Registry:
 
 
 def definitions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
-    """Return the definitions for models (C3), in order."""
+    """Return the definitions for models, in order."""
     return [definition(item) for item in tools.values()]
 
 
 @cache
 def definition(item: Tool) -> dict[str, Any]:
-    """Return the tool in OpenAI's function format (A1), `required` as an array (A-R2); do not change it.
+    """Return the tool in OpenAI's function format, `required` as an array; do not change it.
 
-    The argument that names the artefact is left out: the server fills it in. Made on first use (C5).
+    The argument that names the artefact is left out: the server fills it in. Made on first use.
     """
     schema = model_schema(item.schema)
     properties = {name: about for name, about in schema.get("properties", {}).items() if name != item.subject}

@@ -1,4 +1,4 @@
-"""Structured output: a model fills in a pydantic form, any vendor's or the offline one (B7).
+"""Structured output: a model fills in a pydantic form, any vendor's or the offline one.
 
 A ladder of requests, each simpler than the one before: a JSON Schema mode where the vendor has one, a forced
 tool, an offered tool, JSON in the answer. A request that the vendor rejects, and an answer without JSON, lead
@@ -47,13 +47,13 @@ class FilledForm(Generic[Form]):
 
     form: Form
     cost: float | None
-    """US dollars (B58); 0 for the offline model, None if the model's price is unknown."""
+    """US dollars; 0 for the offline model, None if the model's price is unknown."""
     duration: float
     """Seconds."""
 
 
 def model_for(spec: str, language: str) -> BaseChatModel:
-    """Return the model that answers: `spec` (`provider/model`) if given, else by the language (A-R1)."""
+    """Return the model that answers: `spec` (`provider/model`) if given, else by the language."""
     model = providers.load(model_name(spec, language))
     # Half a form is useless, and the offline model's rules would block the event loop while streaming.
     model.disable_streaming = True

@@ -115,7 +115,7 @@ def plain_answer(state: CampaignState, text: str, outputs: Sequence[Mapping[str,
 
 
 def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return an answer made from the last result alone (E-R5)."""
+    """Return an answer made from the last result alone."""
     if not outputs:
         return "I have no result to answer from."
     last = outputs[-1]
@@ -156,5 +156,5 @@ def _text(kept: Sequence[Statement], left_out: int, outputs: Sequence[Mapping[st
 
 
 def answer_messages(results: Sequence[Mapping[str, Any]]) -> list[AnyMessage]:
-    """Return search results for the model, without the whole campaigns (E-R10)."""
+    """Return search results for the model, without the whole campaigns."""
     return [tool_message(one["id"], one["tool"], for_model(one["output"])) for one in results]

@@ -1,4 +1,4 @@
-"""Asks a person which images a lesson shows, if the caller wants that (B62).
+"""Asks a person which images a lesson shows, if the caller wants that.
 
 The search runs once the narration is ready, and again after a new choice of facts. Without a search engine or
 results nothing is asked.

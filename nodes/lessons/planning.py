@@ -1,4 +1,4 @@
-"""The planner of lessons: what code can decide needs no model (B47-B54)."""
+"""The planner of lessons: what code can decide needs no model."""
 
 import asyncio
 import re
@@ -64,7 +64,7 @@ class LessonPlanning(Planning):
     async def prepare(
         self, state: LessonState, scope: Scope, history: Sequence[AnyMessage]
     ) -> tuple[Sequence[AnyMessage], Mapping[str, Any]]:
-        """Store a long message as a material of the lesson, and show long messages by reference (B24, B42).
+        """Store a long message as a material of the lesson, and show long messages by reference.
 
         A model would copy the text into a tool's argument, slowly and in part. What a result repeats is left
         out of the copy that is sent.

@@ -1,4 +1,4 @@
-"""Asks a person to approve a narration, if the caller wants that (B49, B-R16).
+"""Asks a person to approve a narration, if the caller wants that.
 
 A wish goes to the model as a message, and the next narration is asked about again.
 """

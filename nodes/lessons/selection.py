@@ -1,4 +1,4 @@
-"""Asks a person for the facts of a lesson, and turns the answer into a plan (B47-B54)."""
+"""Asks a person for the facts of a lesson, and turns the answer into a plan."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -74,7 +74,7 @@ def fact_question(proposed: Version) -> Interrupt:
 
 
 def question_text(extracted: Mapping[str, Any]) -> str:
-    """Return the question in words, for front ends that show messages and no interrupt (B51)."""
+    """Return the question in words, for front ends that show messages and no interrupt."""
     facts = (
         f"{number}. {one['concept']}: {one['details']}" for number, one in enumerate(extracted["facts"], 1)
     )

@@ -30,7 +30,7 @@ from callsheet.storage.video.executions import Executions
 from callsheet.tools.guard.call import Scope
 
 PARALLEL: Final = 3
-"""Steps that run at once unless the caller chose otherwise (D26)."""
+"""Steps that run at once unless the caller chose otherwise."""
 
 
 def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:

@@ -1,4 +1,4 @@
-"""Executes a plan while people change it: the record in Redis decides what starts next (D26-D33, D41-D43)."""
+"""Executes a plan while people change it: the record in Redis decides what starts next."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

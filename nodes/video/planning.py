@@ -1,4 +1,4 @@
-"""The planner of videos: shows the model the project, and turns `submit_plan` into steps (D-R11 to D-R14)."""
+"""The planner of videos: shows the model the project, and turns `submit_plan` into steps."""
 
 import asyncio
 import json

@@ -15,7 +15,7 @@ Brief = Annotated[
         custom_error_message="Input should be text or an object",
     ),
 ]
-"""A brief, text or object (A-R15); the discriminator gives one error instead of one per shape."""
+"""A brief, text or object; the discriminator gives one error instead of one per shape."""
 
 
 class _AdFields(ModelChoice):
@@ -27,19 +27,19 @@ class _AdFields(ModelChoice):
 
 
 class AdGenerate(_AdFields):
-    """A brief for a new ad (A50)."""
+    """A brief for a new ad."""
 
     adId: str = Field(description="1 to 255 printable characters; an existing ad is restarted")
     brief: Brief = Field(
         description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
-        "additionalContext} (A51)"
+        "additionalContext}"
     )
     duration: Number | None = Field(None, description="The spot's length in seconds; wins over the brief's")
     useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
 
 
 class AdChat(_AdFields):
-    """A message about an ad (A55)."""
+    """A message about an ad."""
 
     message: str
     duration: Number | None = Field(None, description="The spot's length in seconds from now on")
@@ -65,7 +65,7 @@ class SfxChange(_Strict):
 
 
 class MixerUpdate(_Strict):
-    """Changes of the mixer (A35)."""
+    """Changes of the mixer."""
 
     voices: dict[str, Gain] = Field(default_factory=dict, description="Gain by track id")
     music: MusicChange = Field(default_factory=MusicChange)

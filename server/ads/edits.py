@@ -1,4 +1,4 @@
-"""A person's edits of an ad: checked by the rules of the tools, stored as versions (A33, A35).
+"""A person's edits of an ad: checked by the rules of the tools, stored as versions.
 
 A person's script is never shortened; the reply's timeline says whether it fits.
 """
@@ -49,14 +49,14 @@ class EffectEdit(EffectPrompt):
 
 
 class VoicesData(_Strict):
-    """Complete data of a voices version (A14)."""
+    """Complete data of a voices version."""
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
     language: str | None = Field(None, max_length=80, description="The script's; the cast's when left out")
 
 
 class MusicData(_Strict):
-    """Complete data of a music version (A15)."""
+    """Complete data of a music version."""
 
     musicPrompt: str = Field(min_length=1, max_length=2_000)
     musicProvider: str | None = Field(None, pattern="^(loudly|mubert)$")
@@ -65,7 +65,7 @@ class MusicData(_Strict):
 
 
 class SfxData(_Strict):
-    """Complete data of a sound effects version (A17)."""
+    """Complete data of a sound effects version."""
 
     soundFxPrompts: list[EffectEdit] = Field(max_length=_MAX_PARTS)
 
@@ -86,7 +86,7 @@ class AdRef:
 
 
 async def find_ad(storage: Storage, name: str, owner: str) -> AdRef:
-    """Return the owner's ad whose id, or whose conversation's id, is `name` (X5).
+    """Return the owner's ad whose id, or whose conversation's id, is `name`.
 
     Raises `Missing` if there is none, or it is another owner's.
     """

@@ -32,7 +32,7 @@ class SfxMix(TypedDict):
 
 
 class Mixer(TypedDict):
-    """The mixer (A35)."""
+    """The mixer."""
 
     voices: dict[str, Gain]
     """Gain by track id."""
@@ -41,7 +41,7 @@ class Mixer(TypedDict):
 
 
 class AdTurn(TypedDict):
-    """The reply of generate and chat (A53, A56)."""
+    """The reply of generate and chat."""
 
     conversationId: str
     adId: str
@@ -62,7 +62,7 @@ class AdTurn(TypedDict):
 
 
 class Version(VersionSummary):
-    """A version with its data, both under `data` and flat (A30)."""
+    """A version with its data, both under `data` and flat."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
 
@@ -178,7 +178,7 @@ class Call(TypedDict):
 
 
 class Message(TypedDict):
-    """A message (A37)."""
+    """A message."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str

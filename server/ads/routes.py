@@ -1,4 +1,4 @@
-"""Audio ads over REST: make from a brief, refine by chat, read (A50–A61)."""
+"""Audio ads over REST: make from a brief, refine by chat, read."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,7 @@ _RUN[200] |= {"content": EVENTS["content"]}
 @router.post("/ai/generate", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-    """Create an ad from a brief: voices, music and effects as new drafts (A50, A53).
+    """Create an ad from a brief: voices, music and effects as new drafts.
 
     With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
     `step`, `drafts`, then `result` or `error`. Words of an answer that broke off and was asked for again have
@@ -50,7 +50,7 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
 async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
+    """Refine an ad in words; `drafts` names only what changed. Streams events like generate."""
     caller = Caller(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.chat_run(app_context(request).worker, ad_id, body, caller))
 
@@ -77,7 +77,7 @@ async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
 @with_policy(API_READ)
 async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
-    """Show the conversation in order, the system prompt first (A36, A37)."""
+    """Show the conversation in order, the system prompt first."""
     ref = await _ad_ref(ad_id, request)
     return views.conversation_view(ref, (await app_context(request).worker.state(ref.thread)).values)
 
@@ -85,7 +85,7 @@ async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
 @with_policy(API_WRITE)
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
-    """Delete an ad's conversation; the versions stay (A36). The next request about the ad is a brief."""
+    """Delete an ad's conversation; the versions stay. The next request about the ad is a brief."""
     ref, ctx = await _ad_ref(ad_id, request), app_context(request)
     await edits.clear_conversation(ref, ctx.saver)
     return views.conversation_view(ref, {})
@@ -108,7 +108,7 @@ async def get_timeline(
 @router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
 @with_policy(API_READ)
 async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
-    """Show the mixer: gains in decibels, and how the music makes room (A35)."""
+    """Show the mixer: gains in decibels, and how the music makes room."""
     return await views.mixer_view(await _ad_ref(ad_id, request))
 
 

@@ -1,4 +1,4 @@
-"""Requests about audio ads as runs for the worker, and their replies (A50–A57).
+"""Requests about audio ads as runs for the worker, and their replies.
 
 REST and the command line build the same runs, so each can continue the other's ads.
 """
@@ -39,7 +39,7 @@ GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
 ADS: Final = ArtefactService(GRAPH, KIND, "adId")
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
-"""Error of a chat about an ad without a conversation (A57)."""
+"""Error of a chat about an ad without a conversation."""
 
 
 async def generate_run(storage: Storage, body: AdGenerate, caller: Caller) -> RunRequest:
@@ -64,9 +64,9 @@ async def generate_run(storage: Storage, body: AdGenerate, caller: Caller) -> Ru
 async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: Caller) -> RunRequest:
     """Return the run that continues a conversation; changed settings are added to the message as notes.
 
-    `ad_id` may be the conversation's id (X5). A plain yes or no answers a pending question. Writes nothing.
-    Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy` during its first
-    run, and `Missing` for another ad's conversation (A-R14).
+    `ad_id` may be the conversation's id. A plain yes or no answers a pending question. Writes nothing.
+    Raises `Invalid` for an ad without a conversation and for invalid values, `Busy` during its first
+    run, and `Missing` for another ad's conversation.
     """
     text = clean_message(body.message)
     thread = await _find_thread(worker.storage, ad_id, caller.owner, body.conversationId)
@@ -94,7 +94,7 @@ async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: Caller) -> 
 
 
 async def _find_thread(storage: Storage, name: str, owner: str, conversation_id: str | None) -> Thread:
-    """Return the thread of the ad that is called `name`, or whose conversation is (X5)."""
+    """Return the thread of the ad that is called `name`, or whose conversation is."""
     thread, named = await asyncio.gather(
         ADS.find_thread(storage, name, owner, conversation_id), threads.find(storage, name, owner)
     )
@@ -170,9 +170,9 @@ def timeline_of(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Map
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's versions and message, from the state it ended in; JSON.
 
-    `drafts` has only the streams that the turn changed (A56), `created` every version with the tool call that
-    made it (A-R9), `question` the pending one, `toolCalls` the calls in order (A76), `usage` the tokens of
-    the whole conversation (A66).
+    `drafts` has only the streams that the turn changed, `created` every version with the tool call that
+    made it, `question` the pending one, `toolCalls` the calls in order, `usage` the tokens of
+    the whole conversation.
     """
     interrupts = state.get("__interrupt__") or ()
     return {

@@ -1,4 +1,4 @@
-"""Versions of an ad's streams over REST: read, write by hand, activate (A30–A35)."""
+"""Versions of an ad's streams over REST: read, write by hand, activate."""
 
 from typing import Annotated, Any
 
@@ -73,7 +73,7 @@ async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, An
 async def patch_version(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
 ) -> dict[str, Any]:
-    """Create a version from this one with a partial change; this one stays as it is (A33).
+    """Create a version from this one with a partial change; this one stays as it is.
 
     A list replaces the whole list; an object in its place changes single tracks by id or effects by number.
     """
@@ -87,7 +87,7 @@ async def patch_version(
 @router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
 @with_policy(API_WRITE)
 async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
-    """Activate a version (A34)."""
+    """Activate a version."""
     await ref.artefact.activate(stream, version_id)
     return await views.write_reply(ref, stream, version_id) | {"status": "active", "active": version_id}
 

@@ -56,7 +56,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conversation (A36, A37); without messages if there is none."""
+    """Return the conversation; without messages if there is none."""
     messages = state.get("messages", ())
     prompt = ad_creation.WORKFLOW.prompt(state, ref.artefact.id) if messages else ""
     return {
@@ -89,7 +89,7 @@ async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:
 
 
 async def version_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
-    """Return one version with its data, both under `data` and flat (A30)."""
+    """Return one version with its data, both under `data` and flat."""
     version, newest = await find_version(ref, stream, version_id)
     return {**version.data, **_version_summary(version, newest), "data": version.data}
 

@@ -1,4 +1,4 @@
-"""Streams of turns and conversations of every domain, resumed after any of their events (X10)."""
+"""Streams of turns and conversations of every domain, resumed after any of their events."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -66,7 +66,7 @@ class ArtefactVersion(ArtefactVersionBase):
 
 
 class ToolCall(TypedDict):
-    """A tool call of the turn (A76)."""
+    """A tool call of the turn."""
 
     id: str
     name: str
@@ -79,7 +79,7 @@ class ToolCall(TypedDict):
 
 
 class Usage(TypedDict):
-    """Tokens of the whole conversation (A66)."""
+    """Tokens of the whole conversation."""
 
     inputTokens: int
     outputTokens: int
@@ -88,7 +88,7 @@ class Usage(TypedDict):
 
 
 class ModelUse(TypedDict):
-    """Use of models (X14). The offline model is free and not counted."""
+    """Use of models. The offline model is free and not counted."""
 
     modelCalls: int
     inputTokens: int
@@ -108,7 +108,7 @@ class ApprovalQuestion(TypedDict):
 
 
 class VersionSummary(TypedDict):
-    """A version without its data (A31)."""
+    """A version without its data."""
 
     id: str
     status: Literal["draft", "frozen", "active"]

@@ -1,4 +1,4 @@
-"""The events of a turn for its client: steps, drafts, the model's words, and the result (A63, A80, A82)."""
+"""The events of a turn for its client: steps, drafts, the model's words, and the result."""
 
 import json
 from collections.abc import Mapping

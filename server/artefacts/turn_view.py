@@ -66,7 +66,7 @@ def last_message(state: Mapping[str, Any]) -> str:
 
 
 def usage(state: Mapping[str, Any]) -> dict[str, int]:
-    """Return the tokens of the whole conversation (A66)."""
+    """Return the tokens of the whole conversation."""
     counted = state.get("usage") or {}
     return {
         "inputTokens": counted.get("input_tokens", 0),
@@ -77,7 +77,7 @@ def usage(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 async def turn_use(storage: Storage, owner: str, thread: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `turnUsage`: use of models in the newest turn, its tools included (X14)."""
+    """Return `turnUsage`: use of models in the newest turn, its tools included."""
     account = Account(owner, thread, conversation.turn_id(state.get("messages", ())))
     return {"turnUsage": use_view(spending.total(await spending.read_usage(storage, account, "turn")))}
 

@@ -10,7 +10,7 @@ from callsheet.storage.campaigns.index import SortBy
 
 
 class CampaignChat(ModelChoice):
-    """A question (E5)."""
+    """A question."""
 
     message: str
     conversationId: str | None = Field(None, max_length=255, description="Goes on with a conversation")

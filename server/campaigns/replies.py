@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class CampaignAnswer(TypedDict):
-    """The answer to a question (E6)."""
+    """The answer to a question."""
 
     conversationId: str
     response: str

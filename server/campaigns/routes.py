@@ -1,4 +1,4 @@
-"""Questions, campaigns, imports and saved searches over REST (E5-E9, E28)."""
+"""Questions, campaigns, imports and saved searches over REST."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

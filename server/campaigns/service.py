@@ -1,4 +1,4 @@
-"""Questions about campaigns as runs, and their replies (E5-E9)."""
+"""Questions about campaigns as runs, and their replies."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -81,7 +81,7 @@ def reply_builder(storage: Storage) -> BuildReply:
 
 
 def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply to a question (E6)."""
+    """Return the reply to a question."""
     searched = any("count" in one["output"] for one in state.get("results", ()))
     result = (state.get("result") or {}) if searched else {}
     counts = [one["output"]["count"] for one in state.get("results", ()) if "count" in one["output"]]

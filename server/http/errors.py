@@ -1,6 +1,6 @@
 """Exceptions as replies: status and body.
 
-An error body is JSON with `error`, one sentence that names the thing and the rule (A81), `type`, and
+An error body is JSON with `error`, one sentence that names the thing and the rule, `type`, and
 `remedy`, `details` and `retryAfterSeconds` where they help. An unexpected error has an `id` that is in the
 log, and no trace.
 
@@ -120,7 +120,7 @@ class ErrorReply(JsonReply):
         )
 
     def _render_as(self, form: ErrorForm) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-        """Return the sender of the reply; an unexpected error of a lesson gets the wording of B31."""
+        """Return the sender of the reply; an unexpected error of a lesson gets a wording of its own."""
         if form is not ErrorForm.LESSON or self.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             return super().__call__
         content = {**self._content, "error": "Failed to process request", "message": self._content["error"]}

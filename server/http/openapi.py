@@ -39,8 +39,6 @@ TAGS: Final = {
     "health": "Health and metrics",
 }
 """Descriptions of the tags, in the order of the document."""
-_REQUIREMENTS: Final = re.compile(r" \((?:[A-Z](?:-R)?\d+(?:[–-][A-Z](?:-R)?\d+)?(?:, )?)+\)")
-"""Requirement numbers in docstrings, which callers need not see."""
 _CLAUSE_END: Final = re.compile(r"[.:;](?:\s|$)")
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
@@ -60,7 +58,6 @@ def with_authentication(
 
     `policies` are those of the routes, by path.
     """
-    _drop_requirement_numbers(spec)
     _summarize(spec)
     used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
     described = {**feature_tags, **TAGS}
@@ -93,11 +90,3 @@ def _summarize(spec: dict[str, Any]) -> None:
             description = operation["description"]
             if end := _CLAUSE_END.search(description):
                 operation["summary"] = description[: end.start()]
-
-
-def _drop_requirement_numbers(part: Any) -> None:
-    """Remove requirement numbers from descriptions."""
-    if isinstance(part, dict) and isinstance(part.get("description"), str):
-        part["description"] = _REQUIREMENTS.sub("", part["description"])
-    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        _drop_requirement_numbers(inner)

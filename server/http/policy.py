@@ -38,7 +38,7 @@ class ErrorForm(Enum):
     API = "api"
     """`error`, `type`, and `remedy`, `details` and `retryAfterSeconds` where they help."""
     LESSON = "lesson"
-    """The same; an unexpected error has the wording of B31."""
+    """The same; an unexpected error has a wording of its own."""
     LANGGRAPH = "langgraph"
     """`detail` alone, as LangGraph's clients expect; a value that breaks a rule is 422."""
 

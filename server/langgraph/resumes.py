@@ -1,7 +1,6 @@
 """Resume values: each is bound to its interrupt when the request is accepted, never later.
 
-An unbound value would answer whichever interrupt comes next, so a resume sent twice would answer two of them
-(X9).
+An unbound value would answer whichever interrupt comes next, so a resume sent twice would answer two of them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Assets, image search and statistics of a lesson over REST (B40, B62, B66)."""
+"""Assets, image search and statistics of a lesson over REST."""
 
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
@@ -114,7 +114,7 @@ async def search_images(
 async def get_statistics(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Show a session's usage: calls of tools, how many went well, tokens and US dollars (B66)."""
+    """Show a session's usage: calls of tools, how many went well, tokens and US dollars."""
     lesson = await find_lesson(request, header or query)
     ctx = app_context(request)
     state = await ctx.worker.state(lesson.thread)

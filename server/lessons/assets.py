@@ -1,4 +1,4 @@
-"""Assets of a lesson: images, sounds and videos, by URL or as files (B40)."""
+"""Assets of a lesson: images, sounds and videos, by URL or as files."""
 
 import asyncio
 import uuid
@@ -23,7 +23,7 @@ _TYPES: Final[tuple[FileType, ...]] = ("image", "video")
 
 
 async def list_assets(lesson: Lesson) -> list[dict[str, Any]]:
-    """Return the lesson's assets, oldest first (B40)."""
+    """Return the lesson's assets, oldest first."""
     return [_asset_view(lesson, version) for version in await _live(lesson)]
 
 

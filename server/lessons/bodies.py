@@ -22,7 +22,7 @@ _Age = Annotated[_Integer, Field(ge=0, le=120)] | Annotated[str, Field(min_lengt
 
 
 class UIMessage(BaseModel):
-    """A message of the client's list; only the user's newest one counts (B34)."""
+    """A message of the client's list; only the user's newest one counts."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -40,7 +40,7 @@ class UIMessage(BaseModel):
 
 
 class SelectedFact(BaseModel):
-    """A proposed fact, a reworded one, or a new one (B48, B52)."""
+    """A proposed fact, a reworded one, or a new one."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -55,7 +55,7 @@ class SelectedFact(BaseModel):
 
 
 class LessonTurnCreate(ModelChoice):
-    """A message, or a choice of facts (B24)."""
+    """A message, or a choice of facts."""
 
     messages: list[UIMessage] = Field([], max_length=1_000)
     selectedFacts: list[SelectedFact | str | _Integer] | None = Field(
@@ -111,12 +111,12 @@ class LessonTurnCreate(ModelChoice):
 
     @property
     def chosen_facts(self) -> list[Any]:
-        """The chosen facts, each as an object or a number (B33, B52)."""
+        """The chosen facts, each as an object or a number."""
         return [_fact_value(fact) for fact in self.selectedFacts or ()]
 
     @property
     def session_options(self) -> dict[str, Any]:
-        """State keys that the request sets for the session (B-R12, B-R16, B62)."""
+        """State keys that the request sets for the session."""
         options = {"subject": self.subject or None, "review": self.review, "images": self.images}
         return {name: value for name, value in options.items() if value is not None}
 
@@ -136,14 +136,14 @@ class SessionUpdate(_Strict):
 
     sessionId: _Session = None
     status: Literal["narration_verified", "video_queued", "completed", "failed"] | None = Field(
-        None, description="A status that no version implies (B44)"
+        None, description="A status that no version implies"
     )
     childAge: _Age | None = Field(
         None, description='Years as a number, or in words: 7, "ten", "12 years old"'
     )
     childInterest: str | None = Field(None, min_length=1, max_length=300, description="One or several")
     learningStyle: str | None = Field(
-        None, min_length=1, max_length=200, description="How they learn best: with pictures, by doing (B64)"
+        None, min_length=1, max_length=200, description="How they learn best: with pictures, by doing"
     )
 
     def student_update(self) -> tuple[str | None, str | None, str | None]:
@@ -156,7 +156,7 @@ class SessionUpdate(_Strict):
 
 
 class SourceCreate(_Strict):
-    """The lesson's material: a text or the URL of a web page (B4)."""
+    """The lesson's material: a text or the URL of a web page."""
 
     sessionId: _Session = None
     text: str | None = Field(None, min_length=1, max_length=1_500_000)
@@ -172,7 +172,7 @@ class SourceCreate(_Strict):
 
 
 class AssetCreate(_Strict):
-    """A new asset (B40)."""
+    """A new asset."""
 
     sessionId: _Session = None
     assetType: AssetType

@@ -1,4 +1,4 @@
-"""A person's edits of a lesson: material, narration, status, student, deletion (B38-B44)."""
+"""A person's edits of a lesson: material, narration, status, student, deletion."""
 
 import asyncio
 import uuid
@@ -148,7 +148,7 @@ def narration_summary(version: Version) -> str:
 async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
     """Change segments of the narration.
 
-    Raises what `narration_edits.apply_edits` raises, and `Conflict` if the lesson's status forbids it (B44)
+    Raises what `narration_edits.apply_edits` raises, and `Conflict` if the lesson's status forbids it
     or the narration changed meanwhile.
     """
     head, current = await _editable_narration(lesson)
@@ -193,7 +193,7 @@ def _parse(version: Version) -> Narration:
 
 
 async def set_status(lesson: Lesson, status: Status) -> None:
-    """Set a status that no version implies; the next version replaces it. Raise `Conflict` (B44)."""
+    """Set a status that no version implies; the next version replaces it. Raise `Conflict`."""
     snapshot = await lesson.snapshot()
     if status not in lesson_state.EXPLICIT_STATUSES:
         raise Invalid(
@@ -205,7 +205,7 @@ async def set_status(lesson: Lesson, status: Status) -> None:
 
 
 async def update_student(lesson: Lesson, age: str | None, interest: str | None, style: str | None) -> None:
-    """Update the given facts about the student (B-R11); raise `Conflict` if they changed meanwhile."""
+    """Update the given facts about the student; raise `Conflict` if they changed meanwhile."""
     head = await lesson.artefact.stream_head("student")
     student = Student.model_validate(head.newest.data if head.newest else {})
     await lesson.write("student", student.with_news(age, interest, style).kept(), expected_head=head)

@@ -1,4 +1,4 @@
-"""The narration of a lesson over REST: edit, rewrite, restore, export (B44, B48)."""
+"""The narration of a lesson over REST: edit, rewrite, restore, export."""
 
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote

@@ -18,7 +18,7 @@ class LessonQuestion(TypedDict):
 
     id: str
     value: dict[str, Any]
-    """`action_requests`, `facts`, `topic`, `response_schema`, `examples` (B51)."""
+    """`action_requests`, `facts`, `topic`, `response_schema`, `examples`."""
 
 
 class _Lesson(TypedDict):
@@ -38,13 +38,13 @@ class _Lesson(TypedDict):
     childAge: str | None
     childInterest: str | None
     learningStyle: str | None
-    """The student's learning style in the user's words (B64)."""
+    """The student's learning style in the user's words."""
     warnings: list[str]
     interrupt: LessonQuestion | None
 
 
 class LessonTurn(_Lesson):
-    """The result of a turn (B27, B-R3)."""
+    """The result of a turn."""
 
     type: Literal["tool-result", "text"]
     output: str | None
@@ -58,15 +58,15 @@ class LessonTurn(_Lesson):
     usage: Usage
     turnUsage: ModelUse
     agents: list[AgentResult]
-    """Results of the turn's agents, each with cost and duration (B18-B20)."""
+    """Results of the turn's agents, each with cost and duration."""
     cost: float | None
-    """US dollars of the turn's tools (B58); null if a price is unknown."""
+    """US dollars of the turn's tools; null if a price is unknown."""
     duration: float
     """Seconds of the turn's tools."""
 
 
 class Asset(TypedDict):
-    """An asset of a lesson (B40)."""
+    """An asset of a lesson."""
 
     id: str
     sessionId: str
@@ -94,7 +94,7 @@ class FoundImage(TypedDict):
 
 
 class ImageList(TypedDict):
-    """Images to choose from (B62)."""
+    """Images to choose from."""
 
     sessionId: str
     images: list[FoundImage]
@@ -126,7 +126,7 @@ class ConversationStatistics(Usage):
 
 
 class SessionStatistics(TypedDict):
-    """Statistics of a session (B66)."""
+    """Statistics of a session."""
 
     sessionId: str
     tools: dict[str, ToolStatistics]
@@ -137,7 +137,7 @@ class SessionStatistics(TypedDict):
 
 
 class LessonMessage(TypedDict):
-    """A message (B39)."""
+    """A message."""
 
     id: str | None
     sessionId: str
@@ -149,7 +149,7 @@ class LessonMessage(TypedDict):
 
 
 class SessionView(_Lesson):
-    """A session with its messages and assets (B38, B43)."""
+    """A session with its messages and assets."""
 
     session: dict[str, Any]
     messages: list[LessonMessage]

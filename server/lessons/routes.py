@@ -1,4 +1,4 @@
-"""Lessons over REST: the chat and its sessions (B24-B49)."""
+"""Lessons over REST: the chat and its sessions."""
 
 from functools import partial
 from typing import Annotated, Any, Final
@@ -29,10 +29,10 @@ router = APIRouter(
     prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
 )
 HEADER: Final = "X-Session-Id"
-"""Header that names the session; in a reply, the session that the request created (B28)."""
+"""Header that names the session; in a reply, the session that the request created."""
 READ: Final = (400, 403, 404, 409, 422, 500, 503, 504)
 WRITE: Final = (*READ, 413)
-SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session (B35)")]
+SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session")]
 SessionQuery = Annotated[str | None, Query(alias="sessionId", max_length=255, description="The session")]
 _RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
@@ -48,7 +48,7 @@ async def create_turn(
     query: SessionQuery = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Send a message to a session, or choose facts; without a session, create one (B24, B25, B-R2).
+    """Send a message to a session, or choose facts; without a session, create one.
 
     With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
     `step`, `drafts`, then `result` or `error`. `Last-Event-ID` resumes the stream of an equal request that
@@ -58,7 +58,7 @@ async def create_turn(
     named = header or body.sessionId or query
     session = await service.find_or_create_session(ctx.storage, owner, named, idempotency_key)
     if session.new and body.is_answer and (body.requires_question or named):
-        # A new session has no question to answer (B-R5).
+        # A new session has no question to answer.
         await service.find_session(ctx.storage, owner, named)
     caller = Caller(owner, idempotency_key, body.context())
     return await run_or_stream(request, session, await service.turn_run(ctx.worker, session, body, caller))
@@ -69,7 +69,7 @@ async def create_turn(
 async def get_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Show a session: the lesson, what was said, and what waits for an answer (B26, B38, B43)."""
+    """Show a session: the lesson, what was said, and what waits for an answer."""
     ctx = app_context(request)
     thread = await service.find_session(ctx.storage, current_owner(request), header or query)
     snapshot = await sessions.snapshot(LESSONS.artefact(ctx.storage, thread))
@@ -93,7 +93,7 @@ async def get_session(
 async def update_session(
     body: SessionUpdate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Update the student and the standing of a lesson (B44, B64).
+    """Update the student and the standing of a lesson.
 
     What is made later takes the status back.
     """
@@ -151,7 +151,7 @@ async def run_or_stream(request: Request, session: SessionRef, run_request: RunR
 
 
 def with_session_header(reply: Response, session: SessionRef) -> Response:
-    """Return the reply, with the id of a new session in its header (B28)."""
+    """Return the reply, with the id of a new session in its header."""
     if session.new:
         reply.headers[HEADER] = session.thread.id
     return reply

@@ -1,4 +1,4 @@
-"""Requests about lessons as runs for the worker, and their replies (B24-B37, B-R2, B-R3).
+"""Requests about lessons as runs for the worker, and their replies.
 
 A session is a thread of `fact_narration`; its lesson has the thread's id.
 """
@@ -47,10 +47,10 @@ from callsheet.storage.threads.threads import Thread
 
 GRAPH: Final = "fact_narration"
 MAX_PASTED: Final = 200_000
-"""Characters of a message: a person may paste a chapter (B24)."""
+"""Characters of a message: a person may paste a chapter."""
 LESSONS: Final = ArtefactService(GRAPH, "lesson", "sessionId")
 _NARRATE: Final = "Write the narration from the facts I have chosen."
-"""Message of a turn with facts but no text (B33)."""
+"""Message of a turn with facts but no text."""
 
 
 class SessionRef(NamedTuple):
@@ -58,17 +58,17 @@ class SessionRef(NamedTuple):
 
     thread: Thread
     new: bool
-    """True if this request creates it (B28)."""
+    """True if this request creates it."""
 
 
 async def find_or_create_session(
     storage: Storage, owner: str, session_id: str | None, key: str | None = None
 ) -> SessionRef:
-    """Return the owner's session of this id; a new one for an unused id or None (B36, B37).
+    """Return the owner's session of this id; a new one for an unused id or None.
 
     The id of a new one follows from `key`, an idempotency key, so that the request can be sent again.
 
-    Raises `Missing` for another owner's, which must not look like a new one (B-R5), and `Conflict` for a
+    Raises `Missing` for another owner's, which must not look like a new one, and `Conflict` for a
     thread of another workflow.
     """
     if not session_id:
@@ -108,7 +108,7 @@ async def find_session(storage: Storage, owner: str, session_id: str | None) -> 
 async def turn_run(worker: Worker, session: SessionRef, body: LessonTurnCreate, caller: Caller) -> RunRequest:
     """Return the run that continues the session; chosen facts answer a pending choice.
 
-    Without a pending choice they are confirmed, then narrated (B33). Raises `Invalid` for an invalid request,
+    Without a pending choice they are confirmed, then narrated. Raises `Invalid` for an invalid request,
     and `Conflict` if the question was answered meanwhile.
     """
     thread, message, options = session.thread, body.text, body.session_options
@@ -171,7 +171,7 @@ def reply_builder(storage: Storage) -> BuildReply:
 
 
 async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a turn's reply: flat, with the last tool's output as JSON text (B27, B-R3)."""
+    """Return a turn's reply: flat, with the last tool's output as JSON text."""
     snapshot = await sessions.snapshot(LESSONS.artefact(storage, _session_thread(thread.id, thread.owner)))
     interrupts = state.get("__interrupt__") or ()
     results = state.get("results", ())
@@ -220,14 +220,14 @@ def _session_thread(session: str, owner: str) -> Thread:
 
 
 def _failure(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the error of the last failed tool whose newest call failed; empty for none (B32)."""
+    """Return the error of the last failed tool whose newest call failed; empty for none."""
     newest = {entry["tool"]: entry for entry in results}
     failures = [entry["output"] for entry in newest.values() if entry["status"] != "completed"]
     return f"Failed: {failures[-1].get('error', 'it was not carried out')}" if failures else ""
 
 
 def _turn_message(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the turn's last message: the model's, else a tool's (B69); the reply lists the facts itself."""
+    """Return the turn's last message: the model's, else a tool's; the reply lists the facts itself."""
     for entry in reversed(state.get("messages", ())):
         if entry.type == "human":
             break

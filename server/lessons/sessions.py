@@ -1,4 +1,4 @@
-"""Views of lessons: the session, its messages, the list of sessions (B38-B49)."""
+"""Views of lessons: the session, its messages, the list of sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -46,7 +46,7 @@ async def snapshot(artefact: Artefact) -> LessonSnapshot:
 
 
 def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[str, Any]:
-    """Return the fields of a lesson in every reply; `question` names the pending one (B-R3, B45-B49)."""
+    """Return the fields of a lesson in every reply; `question` names the pending one."""
     session = lesson_snapshot.session
     step = lesson.step(session.status, question)
     facts, student, narration = (
@@ -79,7 +79,7 @@ def pending_question(values: Iterable[Any]) -> str | None:
 async def messages_view(worker: Worker, thread: Thread, messages: list[AnyMessage]) -> list[dict[str, Any]]:
     """Return the messages in their REST form; a call's result is a part of the calling message.
 
-    A user's message has the time its run was created, an answer the time its run last changed (B39).
+    A user's message has the time its run was created, an answer the time its run last changed.
     """
     times = await _times(worker, thread)
     results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}

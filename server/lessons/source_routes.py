@@ -1,4 +1,4 @@
-"""The material of a lesson over REST: a text, a web page or a file (B4, B5, B42)."""
+"""The material of a lesson over REST: a text, a web page or a file."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""Statistics of a session: tool calls, agents, tokens and cost (B66)."""
+"""Statistics of a session: tool calls, agents, tokens and cost."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class ToolHealth(TypedDict):
-    """Availability of the tools (C56)."""
+    """Availability of the tools."""
 
     available: int
     resting: dict[str, float]
@@ -30,7 +30,7 @@ class Health(TypedDict):
 
 
 class ToolBreaker(TypedDict):
-    """State of a tool's circuit breaker (C46)."""
+    """State of a tool's circuit breaker."""
 
     state: Literal["closed", "open", "half-open"]
     failures: int
@@ -39,7 +39,7 @@ class ToolBreaker(TypedDict):
 
 
 class ToolLimits(TypedDict):
-    """Limits of a tool's calls (C-R4)."""
+    """Limits of a tool's calls."""
 
     timeoutSeconds: float
     calls: int
@@ -52,7 +52,7 @@ class ToolLimits(TypedDict):
 
 
 class ToolView(TypedDict):
-    """A tool (C1)."""
+    """A tool."""
 
     name: str
     description: str
@@ -79,7 +79,7 @@ class ToolList(TypedDict):
 
 
 class ToolExecution(TypedDict):
-    """The record of one call (C29)."""
+    """The record of one call."""
 
     id: str
     conversationId: str

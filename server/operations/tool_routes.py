@@ -1,4 +1,4 @@
-"""Routes of tools and of the record of their calls (C3, C29-C32, C50, C56)."""
+"""Routes of tools and of the record of their calls."""
 
 from typing import Annotated, Any, Final
 

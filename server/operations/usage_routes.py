@@ -1,4 +1,4 @@
-"""Routes of the use of models: calls, tokens and cost (X14)."""
+"""Routes of the use of models: calls, tokens and cost."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta

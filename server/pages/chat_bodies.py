@@ -35,7 +35,7 @@ class ActionDecision(BaseModel):
 
 
 class _Message(ModelChoice):
-    selectedElementId: str | None = Field(None, max_length=255, description='Element that "this" means (C26)')
+    selectedElementId: str | None = Field(None, max_length=255, description='Element that "this" means')
 
 
 class PageChatCreate(_Message):
@@ -59,7 +59,7 @@ class DecisionCreate(Decision):
 
 
 class UserMessage(_Message):
-    """A message of a person (C13)."""
+    """A message of a person."""
 
     type: Literal["userMessage"]
     conversationId: _Id

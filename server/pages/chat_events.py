@@ -1,4 +1,4 @@
-"""The stored events of a conversation as frames of the chat (C13–C20).
+"""The stored events of a conversation as frames of the chat.
 
 Each tool call has one `toolExecutionStart`, some `toolExecutionProgress` and one `toolExecutionComplete`,
 however often its run was resumed. Each run ends with one last `aiResponseChunk` or one `error`. Frames follow
@@ -25,7 +25,7 @@ CLIENT_ID: Final = "message_id"
 """Field of a run's request: the client's id of the message, which need not be unique in the thread."""
 _ENDED: Final = frozenset({"completed", "error", "blocked", "cancelled"})
 _STATUS: Final = {"timeout_error": "timeout"}
-"""Status of a failed call by its error's type; `failed` for the others (C29)."""
+"""Status of a failed call by its error's type; `failed` for the others."""
 _CANCELLED: Final = "The run was cancelled before this call ended"
 
 
@@ -206,7 +206,7 @@ class ConversationView:
 
 
 def completed_fields(output: Mapping[str, Any]) -> Frame:
-    """Return the result of a call: its output, or null and the fields of its error (C17, C41, C-R2)."""
+    """Return the result of a call: its output, or null and the fields of its error."""
     if "error" not in output:
         return {"status": "completed", "output": dict(output)}
     kind = str(output.get("type", "execution_error"))

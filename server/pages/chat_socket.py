@@ -1,4 +1,4 @@
-"""The chat about pages over a web socket (C13–C20).
+"""The chat about pages over a web socket.
 
 A client that sends a message or joins a conversation follows it. All clients of the owner get the same frames
 under the same `eventId`s from any process.
@@ -156,7 +156,7 @@ def _repeated_frame(message: UserMessage, created: Created) -> dict[str, Any]:
 
 
 def _error(error: CallsheetError, conversation: str) -> dict[str, Any]:
-    """Return the frame for a message that could not be executed (C18, C39)."""
+    """Return the frame for a message that could not be executed."""
     output = outcome_of_error(error).output
     frame: dict[str, Any] = {
         name: output[name] for name in ("error", "suggestion", "retryable", "details") if name in output

@@ -1,4 +1,4 @@
-"""Landing pages over REST: read, compare, restore, lock and export (C27)."""
+"""Landing pages over REST: read, compare, restore, lock and export."""
 
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote

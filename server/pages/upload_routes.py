@@ -1,4 +1,4 @@
-"""Uploads of a page (C-R3)."""
+"""Uploads of a page."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

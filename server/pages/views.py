@@ -48,7 +48,7 @@ class PageRef:
 
 
 async def find_page(storage: Storage, name: str, owner: str) -> PageRef:
-    """Return the owner's page whose id, or whose conversation's id, is `name` (X5).
+    """Return the owner's page whose id, or whose conversation's id, is `name`.
 
     Raises `Missing` if there is none, or it is another owner's.
     """

@@ -13,7 +13,7 @@ _EDITED: Final = AliasChoices("edited_action", "editedAction")
 
 
 class ExecutionCreate(ModelChoice):
-    """A message that edits a project (D-R16)."""
+    """A message that edits a project."""
 
     message: str = Field("", description="What shall be different; may be left out with `preset`")
     sceneIds: _Ids = Field([], description="Scenes that the message is about; no other is edited then")

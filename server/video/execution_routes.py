@@ -1,4 +1,4 @@
-"""Executions over REST: start, follow, change while they run (D34-D45, D-R15, D-R16)."""
+"""Executions over REST: start, follow, change while they run."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -138,7 +138,7 @@ async def follow_execution(
 @router.patch("/steps/{step_id}", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def edit_step(step_id: str, body: StepPatch, ref: _Execution) -> dict[str, Any]:
-    """Change parameters of a pending step; 409 once it has started (D41, D43)."""
+    """Change parameters of a pending step; 409 once it has started."""
     return views.execution_view(await executions.edit_step(ref, step_id, body.params))
 
 
@@ -152,7 +152,7 @@ async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
 @router.post("/steps/{step_id}/skip", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
-    """Skip a pending step; 409 once it has started (D42, D43)."""
+    """Skip a pending step; 409 once it has started."""
     record = await executions.change(ref, lambda held, now: live.skip_step(held, step_id, now))
     return views.execution_view(record)
 
@@ -160,7 +160,7 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
 @router.post("/steps/{step_id}/retry", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
-    """Retry a failed step, with the steps that it blocked, and no others (D50)."""
+    """Retry a failed step, with the steps that it blocked, and no others."""
     caller = Caller(current_owner(request))
     return views.execution_view(await executions.do_again(ref, caller, retry=step_id))
 
@@ -190,7 +190,7 @@ async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
 @router.post("/cancel", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
-    """Cancel an execution: what runs ends, and what is done stays (D-R15)."""
+    """Cancel an execution: what runs ends, and what is done stays."""
     return views.execution_view(await executions.cancel(ref, Caller(current_owner(request))))
 
 

@@ -1,4 +1,4 @@
-"""Executions over REST: start, watch, change while they run, do again, undo (D-R15, D-R16, D41-D43, D50)."""
+"""Executions over REST: start, watch, change while they run, do again, undo."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -217,7 +217,7 @@ async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
 
 
 async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
-    """Start nothing more; steps that run end, and what is done stays (D-R15)."""
+    """Start nothing more; steps that run end, and what is done stays."""
     record = await change(ref, live.cancel)
     if pending := await _open_questions(ref):
         paused = _is_about(pending[0].value, ref.id)

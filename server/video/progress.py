@@ -1,4 +1,4 @@
-"""Server-sent events of an execution (D34-D40, D-R6 to D-R8).
+"""Server-sent events of an execution.
 
 Events are collected and sent twice a second. In a collection every change of a status is kept; what is
 overtaken is dropped: an earlier event of a step with the same status. The end is sent at once.
@@ -19,7 +19,7 @@ from callsheet.storage.runs.events import START_ID
 from callsheet.storage.video.executions import Executions, closing_events
 
 INTERVAL_S: Final = 0.5
-"""Shortest time between two collections of events (D39)."""
+"""Shortest time between two collections of events."""
 _POLL_S: Final = 0.1
 
 

@@ -99,7 +99,7 @@ class ExecutionView(ExecutionSummary):
     """An execution with its plan."""
 
     plan: dict[str, Any]
-    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}` (D1-D5)."""
+    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}`."""
     changes: list[dict[str, Any]]
     """Differences between the approved and the executed plan, made by people."""
     approvedPlan: str

@@ -1,4 +1,4 @@
-"""Presets, preferences and gathered context over REST (D15-D20, D50)."""
+"""Presets, preferences and gathered context over REST."""
 
 from typing import Annotated, Any
 

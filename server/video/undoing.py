@@ -1,4 +1,4 @@
-"""Runs that undo and redo executions (D50)."""
+"""Runs that undo and redo executions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Projects, scenes and executions as the API shows them (D1-D5, D-R16)."""
+"""Projects, scenes and executions as the API shows them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ async def project_view(ref: ProjectRef) -> dict[str, Any]:
 
 
 async def scene_list(ref: ProjectRef) -> dict[str, Any]:
-    """Return the scenes in order (D-R16)."""
+    """Return the scenes in order."""
     order, heads = await read_scenes(ref.artefact)
     return {"scenes": [scene_view(order, name, head) for name, head in heads.items()]}
 
@@ -182,7 +182,7 @@ def execution_summary(record: Execution) -> dict[str, Any]:
 
 
 def execution_view(record: Execution) -> dict[str, Any]:
-    """Return an execution with its plan and what people changed (D-R16, D45)."""
+    """Return an execution with its plan and what people changed."""
     changes = [{**one, "at": iso_time_or_none(one["at_ms"])} for one in record["changes"]]
     return {
         **execution_summary(record),
@@ -195,7 +195,7 @@ def execution_view(record: Execution) -> dict[str, Any]:
 
 
 def plan_view(record: Execution) -> dict[str, Any]:
-    """Return the plan in the shape of `executionPlan` (D1-D5), each step with its status."""
+    """Return the plan in the shape of `executionPlan`, each step with its status."""
     steps = [one["step"] for one in record["steps"]]
     gathering = [step["params"] for step in steps if step["tool"] == "contextGatherer"]
     queries = [query for params in gathering for query in params.get("queries", ())]

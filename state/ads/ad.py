@@ -13,28 +13,28 @@ from callsheet.state.workflow import Workflow
 Stream = Literal["voices", "music", "sfx"]
 STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
 DEFAULT_SFX_S: Final = 3.0
-"""Default length of an effect (A17)."""
+"""Default length of an effect."""
 MAX_SFX_S: Final = 30.0
-"""Maximum length of an effect (A-R4)."""
+"""Maximum length of an effect."""
 
 
 class VoiceTrack(TypedDict):
-    """One spoken track (A14)."""
+    """One spoken track."""
 
     id: str
     """`track-{i}`, counted from 0."""
     voiceId: str
     text: str
     playAfter: str
-    """`start` or the id of an earlier track (A-R7)."""
+    """`start` or the id of an earlier track."""
     overlap: float
-    """Seconds it starts before that track's end; a negative value leaves a gap (A-R6)."""
+    """Seconds it starts before that track's end; a negative value leaves a gap."""
     speed: float
     """Factor; 1.0 is the voice's natural pace."""
 
 
 class Placement(TypedDict):
-    """Position of an effect; `playAfter` is derived from it (A-R5)."""
+    """Position of an effect; `playAfter` is derived from it."""
 
     type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
     index: NotRequired[int]
@@ -42,7 +42,7 @@ class Placement(TypedDict):
 
 
 class SoundEffect(TypedDict):
-    """One effect (A17)."""
+    """One effect."""
 
     description: str
     placement: Placement
@@ -58,7 +58,7 @@ class AdState(Workflow):
     """State of the `ad_creation` workflow."""
 
     ad_id: NotRequired[str]
-    """Id of the ad; the thread's id by default (X5)."""
+    """Id of the ad; the thread's id by default."""
     brief: NotRequired[Brief]
     """The most recent brief."""
     language: NotRequired[str]
@@ -67,7 +67,7 @@ class AdState(Workflow):
 
 
 def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:
-    """Return tracks in stored form; `playAfter` defaults to the previous track (A14)."""
+    """Return tracks in stored form; `playAfter` defaults to the previous track."""
     return [
         VoiceTrack(
             id=f"track-{i}",
@@ -87,7 +87,7 @@ def voices_data(tracks: Sequence[VoiceTrack], language: str | None) -> dict[str,
 
 
 def effect_list(prompts: Sequence[Mapping[str, Any]], track_count: int) -> list[SoundEffect]:
-    """Return effects in stored form (A17); raises `Invalid` for an `afterVoice` index out of range (A-R5)."""
+    """Return effects in stored form; raises `Invalid` for an `afterVoice` index out of range."""
     return [_effect(prompt, track_count) for prompt in prompts]
 
 
@@ -119,12 +119,12 @@ def _play_after(placement: Placement, description: str, track_count: int) -> str
 
 
 def music_bed(prompt: str, provider: str, duration_s: float) -> dict[str, Any]:
-    """Return music in stored form, with the provider under both names (A15, A-R18)."""
+    """Return music in stored form, with the provider under both names."""
     return {"musicPrompt": prompt, "musicProvider": provider, "provider": provider, "duration": duration_s}
 
 
 def summary(stream: str, data: Mapping[str, Any]) -> str:
-    """Return a one-line summary of a stream's data (A20)."""
+    """Return a one-line summary of a stream's data."""
     if stream == "voices":
         return f"{len(data['voiceTracks'])} voice tracks"
     if stream == "music":
@@ -146,7 +146,7 @@ def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s:
 def mixer(
     streams: Mapping[str, Mapping[str, Any]], previous: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the mixer settings: gains in decibels, music ducking and fades (A35).
+    """Return the mixer settings: gains in decibels, music ducking and fades.
 
     Settings in `previous` are preserved for existing tracks; new tracks get 0 dB.
     """

@@ -1,4 +1,4 @@
-"""Briefs for audio ads: parsing of both accepted forms, and the resulting message (A51, A52, A-R15)."""
+"""Briefs for audio ads: parsing of both accepted forms, and the resulting message."""
 
 import math
 import re
@@ -58,7 +58,7 @@ def parse(
 ) -> Brief:
     """Return the brief in `raw`: a text, or an object in either of two forms.
 
-    The arguments `language`, `market` and `duration` override the brief's fields (A-R15). Unknown fields are
+    The arguments `language`, `market` and `duration` override the brief's fields. Unknown fields are
     added to `additionalContext`. Raises `Invalid` naming the field and the rule.
     """
     fields = _fields(raw)
@@ -82,7 +82,7 @@ def parse(
 
 
 def message(brief: Brief) -> str:
-    """Return the brief as a user message (A52), with its format if it has one (A51)."""
+    """Return the brief as a user message, with its format if it has one."""
     return "\n".join(
         (
             "Create an audio ad.",
@@ -98,7 +98,7 @@ def message(brief: Brief) -> str:
 
 
 def language_name(text: str) -> str:
-    """Return the stored name of a language (A12); raises `Invalid` listing the supported ones."""
+    """Return the stored name of a language; raises `Invalid` listing the supported ones."""
     language = find(text)
     if language is None:
         names = ", ".join(supported.name for supported in LANGUAGES)

@@ -1,8 +1,8 @@
 """Timeline of an ad: start and end of every track, effect and the music.
 
 Times are seconds from the first sound. A track starts at the end of the track it plays after, minus its
-`overlap`, and never before 0; a negative overlap leaves a gap (A-R6). `playAfter` is "start" or an earlier
-track (A-R7). An effect's position is its `placement` (A-R5).
+`overlap`, and never before 0; a negative overlap leaves a gap. `playAfter` is "start" or an earlier
+track. An effect's position is its `placement`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A campaign of an ad library: its fields and their fixed values (E28, E29)."""
+"""A campaign of an ad library: its fields and their fixed values."""
 
 from datetime import date
 from typing import Final, Literal, get_args
@@ -24,7 +24,7 @@ VisualStyle = Literal[
     "Abstract / Conceptual",
 ]
 EmbeddingField = Literal["value_prop", "copy", "visual"]
-"""Text whose meaning is compared (E30)."""
+"""Text whose meaning is compared."""
 
 CHANNELS: Final[tuple[Channel, ...]] = get_args(Channel)
 VALUE_PROPS: Final[tuple[ValueProp, ...]] = get_args(ValueProp)

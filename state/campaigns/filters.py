@@ -1,4 +1,4 @@
-"""Exact conditions on campaigns (E20, E23, E-R3)."""
+"""Exact conditions on campaigns."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Filters as models and people write them, read generously and resolved exactly (E-R1, E-R2, E-R3, E26)."""
+"""Filters as models and people write them, read generously and resolved exactly."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.state.errors import Invalid
 
 RECENT_DAYS: Final = 90
-"""Days of "recent" (E-R2)."""
+"""Days of "recent"."""
 DIMENSIONS: Final = ("channel", "company", "product", "value_prop", "sentiment", "visual_style")
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "channel": CHANNELS,
@@ -166,7 +166,7 @@ def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Re
     """Return the exact filters; raise `Invalid` that lists the values for an unknown one.
 
     `newest` is the newest day in the library: where nothing lies in the last `RECENT_DAYS`, "recent" ends
-    with it (E-R2).
+    with it.
     """
     notes: list[str] = []
     included = _resolve_values(loose)
@@ -182,7 +182,7 @@ def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Re
 
 
 def merge_filters(base: Filters, own: Filters) -> Filters:
-    """Return both filters at once; for a dimension that `own` names, what the base says is dropped (E-R3)."""
+    """Return both filters at once; for a dimension that `own` names, what the base says is dropped."""
     chosen = {name: _own_or_base(name, base, own) for name in DIMENSIONS}
     has_offer = base.has_offer if own.has_offer is None else own.has_offer
     excluded = {
@@ -220,7 +220,7 @@ def active_filters(filters: Filters) -> dict[str, Any]:
 
 
 def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
-    """Return exact values; a word of another dimension goes there ("Premium" is a sentiment, E-R1)."""
+    """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
     values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
     for name in DIMENSIONS:
         for word in getattr(loose, name):

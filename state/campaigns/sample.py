@@ -1,4 +1,4 @@
-"""The bundled sample library: invented campaigns of invented brands over 18 months (E31)."""
+"""The bundled sample library: invented campaigns of invented brands over 18 months."""
 
 from functools import cache
 from importlib.resources import files

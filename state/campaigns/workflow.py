@@ -8,7 +8,7 @@ from callsheet.state.workflow import Workflow
 
 
 class LastResult(TypedDict):
-    """The last result that had campaigns (E7, E-R4)."""
+    """The last result that had campaigns."""
 
     source: str
     """Tool that returned it."""
@@ -20,13 +20,13 @@ class CampaignState(Workflow):
     """Keys of a conversation about an ad library."""
 
     base_filters: NotRequired[dict[str, Any]]
-    """Filters of the page, which every tool applies (E23)."""
+    """Filters of the page, which every tool applies."""
     result: NotRequired[LastResult | None]
     """The last result with campaigns; it lasts over turns, for "the second one"."""
     aggregation: NotRequired[dict[str, Any] | None]
     detected_filters: NotRequired[dict[str, Any]]
     suggestions: NotRequired[list[str]]
     truncated: NotRequired[bool]
-    """True if the turn ended at its bound of rounds (E-R5)."""
+    """True if the turn ended at its bound of rounds."""
     checks: NotRequired[int]
     """Answers of this turn that were sent back."""

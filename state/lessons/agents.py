@@ -1,4 +1,4 @@
-"""Results of a lesson's two agents in API form (B18-B20, B58, B-R14)."""
+"""Results of a lesson's two agents in API form."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NotRequired

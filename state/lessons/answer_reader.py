@@ -1,4 +1,4 @@
-"""Base class for parsing an answer that selects among offered items (B52).
+"""Base class for parsing an answer that selects among offered items.
 
 Accepted are ids, numbers counted from 1, objects, "all", and the answers of LangChain's and Agent Inbox's
 cards, also as JSON text. Other words are no choice: they are for the model.

@@ -1,4 +1,4 @@
-"""A lesson's assets: images, audio and video (B40).
+"""A lesson's assets: images, audio and video.
 
 Each version of the stream adds an asset or removes one.
 """

@@ -1,4 +1,4 @@
-"""Facts of a lesson, with the passages of the source that support them (B6, B-R10)."""
+"""Facts of a lesson, with the passages of the source that support them."""
 
 import hashlib
 import re
@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 MIN_FACTS: Final = 5
-"""Minimum facts of a lesson, if its source supports them (B6)."""
+"""Minimum facts of a lesson, if its source supports them."""
 MAX_FACTS: Final = 15
 _ID_BYTES: Final = 5
 
@@ -85,7 +85,7 @@ def distinct(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def shortfall(facts: Sequence[Fact]) -> list[str]:
-    """Return a warning if there are too few facts for a lesson; none are made up (B-R10)."""
+    """Return a warning if there are too few facts for a lesson; none are made up."""
     if len(facts) >= MIN_FACTS:
         return []
     count = "no fact" if not facts else "1 fact" if len(facts) == 1 else f"{len(facts)} facts"

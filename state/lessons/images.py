@@ -1,4 +1,4 @@
-"""Images found for a lesson, and parsing of a person's choice among them (B40, B62)."""
+"""Images found for a lesson, and parsing of a person's choice among them."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Visual guidance by learning style, and arithmetic of the reading level (B64)."""
+"""Visual guidance by learning style, and arithmetic of the reading level."""
 
 from collections.abc import Mapping
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""A lesson: its version streams, its session in API form, and its status transitions (B38-B47)."""
+"""A lesson: its version streams, its session in API form, and its status transitions."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast, get_args
@@ -15,9 +15,9 @@ from callsheet.state.versions import Version
 
 Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
-"""Proposed facts, confirmed facts (B41) and the source (B42) are separate streams.
+"""Proposed facts, confirmed facts and the source are separate streams.
 
-`images` holds the search results (B62), `assets` the media of the lesson (B40).
+`images` holds the search results, `assets` the media of the lesson.
 """
 
 Status = Literal[
@@ -53,9 +53,9 @@ _TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
 EXPLICIT_STATUSES: Final[frozenset[Status]] = frozenset(
     {"narration_verified", "video_queued", "completed", "failed"}
 )
-"""Statuses set by a caller, not derived from versions (B44, B-R15)."""
+"""Statuses set by a caller, not derived from versions."""
 Step = Literal["input", "selection", "review"]
-"""The person's next step (B46)."""
+"""The person's next step."""
 _STEPS: Final[Mapping[str | None, Step]] = {
     "select_facts": "selection",
     "review_narration": "review",
@@ -65,14 +65,14 @@ _STEPS: Final[Mapping[str | None, Step]] = {
 
 
 class SourceMaterials(BaseModel):
-    """Source of the lesson, stored apart from the conversation (B38, B42)."""
+    """Source of the lesson, stored apart from the conversation."""
 
     text: str | None = None
     pdfUrl: str | None = None  # noqa: N815 -- the wire's name
 
 
 class Session(BaseModel):
-    """A lesson in API form (B38)."""
+    """A lesson in API form."""
 
     id: str
     userId: str  # noqa: N815
@@ -90,7 +90,7 @@ class Session(BaseModel):
 
 
 def next_status(current: Status, target: Status) -> Status:
-    """Return `target` if the lesson may change to it from `current`; raises `Conflict` otherwise (B44)."""
+    """Return `target` if the lesson may change to it from `current`; raises `Conflict` otherwise."""
     if target not in _TRANSITIONS[current]:
         allowed = ", ".join(sorted(_TRANSITIONS[current])) or "nothing"
         raise Conflict(
@@ -100,14 +100,14 @@ def next_status(current: Status, target: Status) -> Status:
 
 
 def editable(status: Status) -> frozenset[str]:
-    """Return the streams that a person may edit in this status (B44)."""
+    """Return the streams that a person may edit in this status."""
     if status in {"facts_extracted", "facts_confirmed"}:
         return frozenset({"facts", "confirmed"})
     return frozenset({"narration"}) if status in {"script_generated", "narration_verified"} else frozenset()
 
 
 def status(newest: Mapping[str, Version | None], explicit: Status | None = None) -> Status:
-    """Return the status derived from the newest version of each stream, or `explicit` if set (B8, B17)."""
+    """Return the status derived from the newest version of each stream, or `explicit` if set."""
     produced = [version for name in MADE_BY if (version := newest.get(name))]
     if not produced:
         return explicit or "created"
@@ -130,7 +130,7 @@ def _explicit_status(newest: Mapping[str, Version | None], meta: Mapping[str, An
 
 
 def step(current: Status, open_question: str | None = None) -> Step:
-    """Return the person's next step: answer the open question, or continue (B45-B49).
+    """Return the person's next step: answer the open question, or continue.
 
     Images are chosen in the review of their narration.
     """

@@ -1,4 +1,4 @@
-"""Materials of a lesson by reference: a model is shown a long text's beginning and its id (B24, B42)."""
+"""Materials of a lesson by reference: a model is shown a long text's beginning and its id."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A narration: four timed segments of sentences, each linked to the facts it states (B9-B22)."""
+"""A narration: four timed segments of sentences, each linked to the facts it states."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -22,10 +22,10 @@ SHORTEST_S: Final = 15
 LONGEST_S: Final = 600
 DEFAULT_S: Final = 60
 _WORDS_PER_S: Final = Fraction(22, 10)
-"""Maximum speaking rate (B-R9), slower than an ad's."""
+"""Maximum speaking rate, slower than an ad's."""
 _STARTS: Final = (Fraction(0), Fraction(1, 6), Fraction(5, 12), Fraction(3, 4), Fraction(1))
 _GRID: Final = 4
-"""Times are rounded to quarter seconds, which binary floats add exactly (B-R8)."""
+"""Times are rounded to quarter seconds, which binary floats add exactly."""
 
 
 class Sentence(BaseModel):
@@ -39,7 +39,7 @@ class Sentence(BaseModel):
 
 
 class Segment(BaseModel):
-    """One segment (B12)."""
+    """One segment."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -75,14 +75,14 @@ class Readability(BaseModel):
 
 
 class Narration(BaseModel):
-    """A complete narration (B11)."""
+    """A complete narration."""
 
     model_config = ConfigDict(frozen=True)
 
     total_duration: int
     """Seconds."""
     reading_level: str
-    """Target school grade, as text (B16)."""
+    """Target school grade, as text."""
     key_terms_count: int
     segments: tuple[Segment, ...]
     topic: str
@@ -131,12 +131,12 @@ class Slot(NamedTuple):
 
 
 def clamp_length(target_s: float) -> int:
-    """Return `target_s` as whole seconds from 15 to 600 (B-R8)."""
+    """Return `target_s` as whole seconds from 15 to 600."""
     return max(SHORTEST_S, min(LONGEST_S, round(target_s)))
 
 
 def slots(total_s: int, language: str) -> tuple[Slot, ...]:
-    """Return the four segments' slots: 1/6, 1/4, 1/3 and 1/4 of the length (B13, B-R8, B-R9)."""
+    """Return the four segments' slots: 1/6, 1/4, 1/3 and 1/4 of the length."""
     times = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
     spans = [(start, end - start) for start, end in pairwise(times)]
     return tuple(
@@ -146,7 +146,7 @@ def slots(total_s: int, language: str) -> tuple[Slot, ...]:
 
 
 def budget(duration_s: float, language: str) -> int:
-    """Return the maximum words for a duration, or characters in a script without spaces (B-R9)."""
+    """Return the maximum words for a duration, or characters in a script without spaces."""
     spec = find(language)
     if spec is None or spec.unit == "word":
         return int(Fraction(duration_s) * _WORDS_PER_S)
@@ -206,7 +206,7 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
 
 
 def compare_facts(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the wanted facts that no sentence states, and the stated facts that are not wanted (B22)."""
+    """Return the wanted facts that no sentence states, and the stated facts that are not wanted."""
     required = list(wanted)
     covered = narration.facts
     return [fact for fact in required if fact not in covered], sorted(covered - set(required))

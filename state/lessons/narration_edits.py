@@ -36,7 +36,7 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
     """Return the narration with these edits; other segments stay identical.
 
     A sentence similar to an old one keeps its facts. Raises `Missing` for an unknown segment, and `Invalid`
-    for no edit, two edits of one segment, or too many words (B-R9).
+    for no edit, two edits of one segment, or too many words.
     """
     if not edits:
         raise Invalid("there is nothing to change", remedy="name the segments to change")

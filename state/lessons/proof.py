@@ -1,4 +1,4 @@
-"""Proof of a narration: each sentence's claims are in the facts it names, and each fact is told (B22)."""
+"""Proof of a narration: each sentence's claims are in the facts it names, and each fact is told."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

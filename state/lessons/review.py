@@ -1,4 +1,4 @@
-"""Parsing of a person's answer to the review of a narration (B49, B-R16)."""
+"""Parsing of a person's answer to the review of a narration."""
 
 import json
 from collections.abc import Mapping, Sequence

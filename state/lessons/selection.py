@@ -1,4 +1,4 @@
-"""Parsing of a person's choice of a lesson's facts (B47, B48, B52-B54).
+"""Parsing of a person's choice of a lesson's facts.
 
 Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the form for programs. A choice
 in words is the model's call of `chooseFactsTool`, which `chosen_facts` reads.

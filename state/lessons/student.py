@@ -1,4 +1,4 @@
-"""A lesson's student: age, interests and reading level (B2, B15, B-R7)."""
+"""A lesson's student: age, interests and reading level."""
 
 import re
 from typing import Final
@@ -49,7 +49,7 @@ _SEPARATOR: Final = re.compile(
 
 
 class Student(BaseModel):
-    """A student; all fields are optional (B55)."""
+    """A student; all fields are optional."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,12 +58,12 @@ class Student(BaseModel):
     child_interest: str | None = None
     """As written; may name several interests."""
     learning_style: str | None = None
-    """As written (B64)."""
+    """As written."""
 
     def with_news(
         self, child_age: str | None, child_interest: str | None, learning_style: str | None = None
     ) -> "Student":
-        """Return the student with the given values; empty ones leave the old value (B-R11)."""
+        """Return the student with the given values; empty ones leave the old value."""
         return Student(
             child_age=child_age or self.child_age,
             child_interest=child_interest or self.child_interest,
@@ -117,7 +117,7 @@ def reading_style(level_: float) -> str:
 
 
 def interests(text: str | None) -> list[str]:
-    """Return the distinct interests in a text, in order (B64)."""
+    """Return the distinct interests in a text, in order."""
     parts = (part.strip(" .!") for part in _SEPARATOR.split(text or ""))
     return list({part.casefold(): part for part in parts if part}.values())
 

@@ -7,18 +7,18 @@ from callsheet.state.workflow import Workflow
 
 
 class LessonState(Workflow):
-    """State of a conversation about one lesson, whose id is the thread's (B23, X5)."""
+    """State of a conversation about one lesson, whose id is the thread's."""
 
     subject: NotRequired[str]
-    """School subject; `general` by default (B-R12)."""
+    """School subject; `general` by default."""
     choice: NotRequired[str | None]
     """Version of the proposed facts that await a choice, or None."""
     review: NotRequired[bool]
-    """True if each narration needs a person's approval (B-R16); False by default."""
+    """True if each narration needs a person's approval; False by default."""
     reviewing: NotRequired[bool]
     """True while the newest narration awaits approval."""
     images: NotRequired[bool]
-    """True if images are searched and offered after a narration (B62); False by default."""
+    """True if images are searched and offered after a narration; False by default."""
     picturing: NotRequired[str]
     """Version of the images that await a choice; `wanted` before the search, `over` afterwards."""
     chosen: NotRequired[dict[str, Any] | None]

@@ -1,4 +1,4 @@
-"""Edits of a page: each returns a new page (C21-C25).
+"""Edits of a page: each returns a new page.
 
 A locked element and its descendants stay identical to the byte.
 """
@@ -26,7 +26,7 @@ def modify(
     style: Mapping[str, str | None] | None = None,
     attributes: Mapping[str, str | None] | None = None,
 ) -> Page:
-    """Return the page with one element changed (C21); None or "" removes a style or attribute.
+    """Return the page with one element changed; None or "" removes a style or attribute.
 
     Raises `Missing` for an unknown element, `Invalid` for a value that is not allowed.
     """
@@ -44,7 +44,7 @@ def modify(
 def create(
     page: Page, reference: str, new: Mapping[str, Any], position: Position = "inside"
 ) -> tuple[Page, str]:
-    """Return the page with a new element, and its id (C22, C-R8).
+    """Return the page with a new element, and its id.
 
     `new` has `type` and optionally `label`, `content`, `style`, `attributes` and `children` of the same form.
     It becomes the last child of the element `reference`, or its sibling before or after it.

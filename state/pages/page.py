@@ -1,4 +1,4 @@
-"""A landing page: a tree of elements with stable ids (C27).
+"""A landing page: a tree of elements with stable ids.
 
 A page is immutable; edits (state/pages/edits.py) return a new one. Ids never change and are never reused.
 Text is never markup; styles and attributes are limited to those in state/pages/styles.py and elements.py.
@@ -152,7 +152,7 @@ class Page(BaseModel):
         return next((element for element, _ in walk(self.root) if element.id == element_id), None)
 
     def get(self, element_id: str) -> Element:
-        """Return the element with this id; raises `Missing` if there is none (C25)."""
+        """Return the element with this id; raises `Missing` if there is none."""
         element = self.find(element_id)
         if element is None:
             raise Missing(

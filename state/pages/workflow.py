@@ -9,6 +9,6 @@ class PageState(Workflow):
     """State of a conversation about one landing page."""
 
     page_id: NotRequired[str]
-    """Id of the page; the thread's id by default (X5)."""
+    """Id of the page; the thread's id by default."""
     selected_element_id: NotRequired[str | None]
-    """Id of the element that "this" refers to (C26); stays until another or None is given."""
+    """Id of the element that "this" refers to; stays until another or None is given."""

@@ -1,4 +1,4 @@
-"""The bundled library of looks, and the trends that it shows (D21, D22)."""
+"""The bundled library of looks, and the trends that it shows."""
 
 import tomllib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An execution while it runs: one record that the executor and people change (D28-D31, D41-D43, D-R5, D-R8).
+"""An execution while it runs: one record that the executor and people change.
 
 Every function returns a new record and raises `Conflict` for a change that comes too late. Storage applies
 them one at a time, so that two changes never see the same record.
@@ -219,7 +219,7 @@ def is_over(record: Execution) -> bool:
 
 
 def edit_step(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int) -> Execution:
-    """Return the record with other parameters of a pending step (D41)."""
+    """Return the record with other parameters of a pending step."""
     one = _pending(record, step_id, "edited")
     if wrong := sorted(params.keys() - EDITABLE):
         raise Invalid(
@@ -235,7 +235,7 @@ def edit_step(record: Execution, step_id: str, params: Mapping[str, Any], now_ms
 
 
 def skip_step(record: Execution, step_id: str, now_ms: int) -> Execution:
-    """Return the record without a pending step (D42); steps that need a scene it would make are blocked."""
+    """Return the record without a pending step; steps that need a scene it would make are blocked."""
     _pending(record, step_id, "skipped")
     changed = _with_step(record, step_id, status="skipped", ended_ms=now_ms)
     return _block_stuck(_with_change(changed, "skipped", step_id, now_ms), now_ms)
@@ -252,7 +252,7 @@ def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execu
 
 
 def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:
-    """Return the record with a failed step and what it blocked to be done again (D50)."""
+    """Return the record with a failed step and what it blocked to be done again."""
     one = find(record, step_id)
     if one["status"] not in {"error", "cancelled"}:
         raise Conflict(
@@ -303,7 +303,7 @@ def resume(record: Execution, now_ms: int) -> Execution:
 
 
 def cancel(record: Execution, now_ms: int) -> Execution:
-    """Return the record of an execution that starts nothing more; what is done stays (D-R15)."""
+    """Return the record of an execution that starts nothing more; what is done stays."""
     if record.get("abandoned"):
         return _with_change(_with(record, abandoned=None), "cancelled", "", now_ms)
     if record["status"] == "cancelled":

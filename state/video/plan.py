@@ -1,4 +1,4 @@
-"""The plan that a model submits for a project, checked and resolved to steps (D1-D14, D-R11 to D-R14).
+"""The plan that a model submits for a project, checked and resolved to steps.
 
 A model names scenes by id. Code gives new scenes their ids, makes one step for each scene, and derives which
 step waits for which: a step that reads or writes a scene waits for the earlier step that writes it.
@@ -31,7 +31,7 @@ ToolName = Literal[
 MAX_STEPS: Final = 100
 """Steps of a plan."""
 GATHERED: Final = ("gathered:latest", "gathered:styles", "gathered:colors", "gathered:animations")
-"""Context keys that a search writes (D25, D-R4)."""
+"""Context keys that a search writes."""
 DISPLAY: Final[Mapping[str, str]] = {
     "editScene": "Editing",
     "addScene": "Adding",
@@ -146,7 +146,7 @@ def order_after(order: Order, steps: Sequence[Step]) -> Order:
 
 
 def as_plan(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return submitted arguments as a plan; a single decision becomes a plan of one step (D6)."""
+    """Return submitted arguments as a plan; a single decision becomes a plan of one step."""
     if "steps" in given or "toolName" not in given:
         return given
     step = {name: given[name] for name in ("toolName", "targetSceneId", "prompt") if name in given}
@@ -410,7 +410,7 @@ def cyclic_steps(steps: Sequence[Step]) -> list[str]:
 
 
 def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequential", "mixed"]:
-    """Return the label of a plan, as its dependencies make it (D2, D-R1)."""
+    """Return the label of a plan, as its dependencies make it."""
     if len(steps) == 1:
         return "single"
     if not any(step["dependencies"] or step.get("alone") for step in steps):
@@ -434,4 +434,4 @@ def estimated_seconds(steps: Sequence[Step], seconds: Mapping[str, float], paral
 
 
 DEFAULT_STEP_S: Final = 5.0
-"""Seconds of a step whose tool has never run (D11: four steps, 20 s at most)."""
+"""Seconds of a step whose tool has never run (four steps, 20 s at most)."""

@@ -1,4 +1,4 @@
-"""Events of an execution, as the difference between two states of its record (D30, D34-D40)."""
+"""Events of an execution, as the difference between two states of its record."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -62,7 +62,7 @@ def step_event(record: Execution, one: LiveStep) -> dict[str, Any]:
 
 
 def step_view(record: Execution, one: LiveStep) -> dict[str, Any]:
-    """Return a step as people see it; `preview` is small, the whole result is read separately (D32)."""
+    """Return a step as people see it; `preview` is small, the whole result is read separately."""
     step = one["step"]
     changeable = one["status"] == "pending" and record["status"] in {"running", "paused"}
     preview = {name: one["output"][name] for name in _PREVIEW if name in one["output"]}

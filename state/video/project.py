@@ -1,4 +1,4 @@
-"""A project's order: which scenes it has, and where (D14, D-R13).
+"""A project's order: which scenes it has, and where.
 
 An id is given to a scene once and never again; a position is the scene's place now, counted from 1. A deleted
 scene only leaves the order, so that it can come back.

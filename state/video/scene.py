@@ -148,7 +148,7 @@ class Background(BaseModel):
 
 
 class Audio(BaseModel):
-    """A described track; its sound is made elsewhere (D48)."""
+    """A described track; its sound is made elsewhere."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""The style of a scene, measured: colours with their weight, pace, fonts and movement (D22, D51)."""
+"""The style of a scene, measured: colours with their weight, pace, fonts and movement."""
 
 import math
 from collections import Counter, defaultdict
@@ -60,7 +60,7 @@ def describe(style: Style) -> dict[str, Any]:
 
 
 def style_match(scene: Scene, reference: Scene) -> float:
-    """Return how alike two scenes look and move, from 0 to 1 (D51)."""
+    """Return how alike two scenes look and move, from 0 to 1."""
     one, other = extract_style(scene), extract_style(reference)
     parts = {
         "palette": _palette_match(one.palette, other.palette),
@@ -113,7 +113,7 @@ def _difference(one: str, other: str) -> float:
 
 
 def _lab(color: str) -> tuple[float, float, float]:
-    """Return a colour in CIE L*a*b* (D65), in which distances are what people see."""
+    """Return a colour in CIE L*a*b*, in which distances are what people see."""
     linear = [_linear(int(color[at : at + 2], 16) / 255) for at in (1, 3, 5)]
     x, y, z = (sum(part * value for part, value in zip(row, linear, strict=True)) for row in _TO_XYZ)
     fx, fy, fz = _root(x / 0.95047), _root(y), _root(z / 1.08883)

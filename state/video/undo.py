@@ -1,4 +1,4 @@
-"""Undo and redo of an execution's steps, as a plan of its own (D50).
+"""Undo and redo of an execution's steps, as a plan of its own.
 
 A step is undone by the version that a scene had before, or by the opposite change of the order. A scene that
 changed again later is left alone: a person must say which of its versions is wanted.

@@ -1,4 +1,4 @@
-"""Artefacts: version streams that are only appended to, with a receipt for every effect (A29–A35).
+"""Artefacts: version streams that are only appended to, with a receipt for every effect.
 
 One script in the artefact's own slot writes a version together with the receipt that proves it. It refuses
 the effect if a later claim or a revocation has moved the fence of the step.
@@ -69,7 +69,7 @@ class Artefact(Steps):
         """Create the artefact for `owner` and `thread` if necessary, and set facts that are not set yet.
 
         Raises `Missing` for an artefact of another owner or thread, which must be indistinguishable from one
-        that does not exist (A-R14). Twice is safe.
+        that does not exist. Twice is safe.
         """
         pairs = [text for pair in facts.items() for text in pair]
         answer: list[bytes] = await scripts.OPEN(self._redis, [self._meta], [owner, thread, *pairs])

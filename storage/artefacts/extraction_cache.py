@@ -1,4 +1,4 @@
-"""Cache of facts extracted from a material, per owner, for the same text again (B63)."""
+"""Cache of facts extracted from a material, per owner, for the same text again."""
 
 import json
 from collections.abc import Mapping

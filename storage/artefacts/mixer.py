@@ -1,4 +1,4 @@
-"""Mixer settings of an artefact (A35)."""
+"""Mixer settings of an artefact."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -91,7 +91,7 @@ class EmbeddedIndex:
         return await self._matches(ranked)
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
+        """Return campaigns whose copy has the words; quoted words are a phrase."""
         parsed = parse(query)
         index = (await self._current()).index
         ranked = await asyncio.to_thread(index.full_text, parsed, filters, limit)

@@ -27,7 +27,7 @@ class Matches(NamedTuple):
 
     matches: tuple[Match, ...]
     total: int
-    """All campaigns that match (E-R8)."""
+    """All campaigns that match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class CampaignIndex(Protocol):
         """Return the campaigns that meet all conditions."""
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
+        """Return campaigns whose copy has the words; quoted words are a phrase."""
 
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20

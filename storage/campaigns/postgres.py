@@ -139,7 +139,7 @@ class PostgresIndex:
         return Matches(tuple(Match(_campaign(row)) for row in rows), total)
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
+        """Return campaigns whose copy has the words; quoted words are a phrase."""
         text = _tsquery(parse(query))
         if not text or not limit:
             return Matches((), 0)

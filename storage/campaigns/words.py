@@ -64,13 +64,13 @@ def _phrases(query: str) -> Iterator[Phrase]:
 
 
 def copy_text(campaign: Campaign) -> str:
-    """Return the text that full-text search reads (E22)."""
+    """Return the text that full-text search reads."""
     short, full = campaign.campaign_text, campaign.full_campaign_text
     return full if short and short in full else f"{short} {full}".strip()
 
 
 def embedding_texts(campaign: Campaign) -> dict[EmbeddingField, str]:
-    """Return the texts whose meaning is compared (E30)."""
+    """Return the texts whose meaning is compared."""
     offer = [campaign.offer, *campaign.incentives]
     visual = [
         campaign.imagery_visual_style,

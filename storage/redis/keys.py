@@ -122,22 +122,22 @@ def versions(kind: str, artefact: str, stream: str) -> str:
 
 
 def version(kind: str, artefact: str, stream: str, version_id: str) -> str:
-    """One version as JSON; written once, never overwritten (A33)."""
+    """One version as JSON; written once, never overwritten."""
     return f"{kind}:{hash_tag(artefact)}:{stream}:v:{version_id}"
 
 
 def active_version(kind: str, artefact: str, stream: str) -> str:
-    """Id of the version that a person activated (A34)."""
+    """Id of the version that a person activated."""
     return f"{kind}:{hash_tag(artefact)}:{stream}:active"
 
 
 def version_counter(kind: str, artefact: str, stream: str) -> str:
-    """Number of the stream's newest version (A32)."""
+    """Number of the stream's newest version."""
     return f"{kind}:{hash_tag(artefact)}:{stream}:counter"
 
 
 def mixer(kind: str, artefact: str) -> str:
-    """Mixer settings as JSON (A35)."""
+    """Mixer settings as JSON."""
     return f"{kind}:{hash_tag(artefact)}:mixer"
 
 
@@ -193,7 +193,7 @@ def file_part(kind: str, artefact: str, name: str) -> str:
 # Executions of plans for videos.
 
 EXECUTION_EVENTS_TTL_S: Final = 600.0
-"""Lifetime of an execution's events after its end (D46)."""
+"""Lifetime of an execution's events after its end."""
 
 
 class ExecutionKeys(NamedTuple):

@@ -196,7 +196,7 @@ async def bind(storage: Storage, thread: Thread) -> None:
 
     The caller moves it to the head of the owner's list.
     Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
-    does not exist (A-R14), and `Conflict` for one with another graph.
+    does not exist, and `Conflict` for one with another graph.
     """
     metadata = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
     answer: list[bytes] = await _BIND(

@@ -1,4 +1,4 @@
-"""Context that a project gathers: web pages, searches, styles (D15-D20, D-R9, D-R10)."""
+"""Context that a project gathers: web pages, searches, styles."""
 
 import hashlib
 import json
@@ -13,11 +13,11 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
 MAX_BYTES: Final = 102_400
-"""Bytes of an entry as UTF-8 JSON (D17)."""
+"""Bytes of an entry as UTF-8 JSON."""
 MAX_KEY: Final = 255
 MAX_ENTRIES: Final = 2_000
 SEARCH_TTL_S: Final = 3_600
-"""Lifetime of a search's results (D18)."""
+"""Lifetime of a search's results."""
 KIND: Final = "video"
 MARK: Final = "_truncated"
 """Key that marks a value that was shortened to fit."""
@@ -85,7 +85,7 @@ class ContextStore:
         return (await self.get_many([key]))[key]
 
     async def get_many(self, wanted: Sequence[str]) -> dict[str, Any]:
-        """Return values by key; a key that is missing has None and is logged (D-R10)."""
+        """Return values by key; a key that is missing has None and is logged."""
         known = await self._entries()
         values = {key: known.get(field_name(key), {}).get("value") for key in wanted}
         for key, value in values.items():
@@ -94,7 +94,7 @@ class ContextStore:
         return values
 
     async def search(self, part: str) -> dict[str, Any]:
-        """Return the values whose keys contain a text (D15)."""
+        """Return the values whose keys contain a text."""
         return {
             entry["key"]: entry["value"] for entry in (await self._entries()).values() if part in entry["key"]
         }
@@ -110,12 +110,12 @@ class ContextStore:
 
 
 def field_name(key: str) -> str:
-    """Return the name of an entry; a key over 255 characters is hashed (D-R11)."""
+    """Return the name of an entry; a key over 255 characters is hashed."""
     return key if len(key) <= MAX_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def fit(value: Any) -> tuple[Any, bool]:
-    """Return the value within `MAX_BYTES`, and True if lists and texts in it had to be shortened (D-R9)."""
+    """Return the value within `MAX_BYTES`, and True if lists and texts in it had to be shortened."""
     if _size(value) <= MAX_BYTES:
         return value, False
     length = MAX_BYTES // 2

@@ -1,4 +1,4 @@
-"""Records of executions, changed one at a time, with their events (D28, D34-D46, D-R8)."""
+"""Records of executions, changed one at a time, with their events."""
 
 import json
 import uuid

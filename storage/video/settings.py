@@ -1,4 +1,4 @@
-"""Settings of an owner for all videos: presets, preferences, and durations of steps (D50)."""
+"""Settings of an owner for all videos: presets, preferences, and durations of steps."""
 
 import json
 import uuid

@@ -16,7 +16,7 @@ from tests.doubles.chat_double import Fail, Say
 
 
 async def test_a_brief_becomes_three_drafts_over_several_rounds(graph, model, opened):
-    """A54, A59, A-R11: search, drafts, a word; the ad id is the thread's where none is given (X5)."""
+    """A54, A59, A73, A-R11: search, drafts, a word; the ad id is the thread's where none is given (X5)."""
     model.script(
         Say("A calm family morning.", [call("s1", "search_voices", language="th", count=3)]),
         Say(calls=drafts("สวัสดีตอนเช้า", "กาแฟดอยช้าง")),
@@ -43,7 +43,7 @@ async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(gra
 
 
 async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):
-    """A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
+    """A23, A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
     model.script(SAY_DONE, SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
     system, user = model.requests[0].messages
@@ -60,7 +60,7 @@ async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model)
     ]
     assert "creative director" in system["content"]
     assert all(name in system["content"] for name in ad_creation.WORKFLOW.tools)
-    assert THAI[0] not in system["content"], "A23: no voice catalogue in the prompt"
+    assert THAI[0] not in system["content"], "no voice catalogue in the prompt"
 
 
 async def test_a_brief_that_is_only_a_message_says_how_long_the_spot_is(graph, model):
@@ -107,7 +107,7 @@ async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(gra
 
 
 async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, model, opened):
-    """A56, A58, A32: music and effects become v2 while voices stay v1."""
+    """A56, A58, A32, A73: music and effects become v2 while voices stay v1."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
     model.script(
@@ -140,7 +140,7 @@ async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, mode
 
 
 async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(graph, model):
-    """A25-A28, A-R5: unknown tool, wrong arguments, unknown voice, another's ad."""
+    """A9, A25, A26, A27, A28, A73, A-R5: unknown tool, wrong arguments, unknown voice, another's ad."""
     calls = [
         call("1", "make_coffee"),
         call("2", "create_sfx_draft", adId="kopi", prompts=[{"description": "x", "duration": 0}]),

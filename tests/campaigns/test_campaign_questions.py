@@ -97,7 +97,7 @@ async def test_words_are_searched_in_the_copy_and_ideas_by_meaning(http: httpx.A
 
 
 async def test_filters_of_the_page_apply_to_every_search(http: httpx.AsyncClient):
-    """E23, E-R3: a tool's own value replaces the page's for its dimension."""
+    """E5, E23, E-R3: a tool's own value replaces the page's for its dimension."""
     page = {"channel": "email", "sentiment": ["Playful"]}
     told = await ask(http, "show me travel campaigns", activeFilters=page)
     assert {one["channel"] for one in told["campaigns"]} == {"email"}
@@ -134,12 +134,13 @@ async def test_a_false_claim_is_sent_back_and_then_left_out(http: httpx.AsyncCli
 
 
 async def test_what_is_supported_is_sent_at_once_with_suggestions(http: httpx.AsyncClient, model: ChatDouble):
+    """E9, E-R10: the model gets count and summary alone."""
     count = {"text": "Email has 74 campaigns in 2 rows of cards.", "figures": [74]}
     model.script(search(channel=["email"], group_by="channel"), statements(count, suggestions=["And X?"]))
     told = await ask(http, "how many?", provider="openai")
     assert (told["response"], told["suggestions"]) == (count["text"], ["And X?"])
     sent = model.requests[1].messages[-1]["content"]
-    assert "full_campaign_text" not in sent, "the model gets count and summary alone (E-R10)"
+    assert "full_campaign_text" not in sent
     assert len(sent) < 10_000
     assert "<now>" in model.requests[0].messages[1]["content"]
 

@@ -94,7 +94,7 @@ async def test_a_tool_cannot_write_what_it_did_not_declare(opened):
     ],
 )
 async def test_what_a_tool_raises_becomes_one_of_six_types(opened, error, kind, retryable):
-    """C33-C38, C39."""
+    """C33, C34, C35, C36, C37, C39."""
 
     async def fails(args, call):
         raise error

@@ -168,7 +168,7 @@ def test_an_operators_mistake_is_named(written, told):
 
 
 def test_the_five_tools_are_described_as_models_expect_them():
-    """A1-A6, A13, A15, A16, A19, A21, A-R2."""
+    """A1, A2, A3, A4, A5, A6, A13, A15, A16, A19, A21, A-R2."""
     described = {name: definition(one)["function"] for name, one in REGISTRY.of("ad").items()}
     assert list(described) == [
         "search_voices",

@@ -42,6 +42,7 @@ def children():
 
 
 async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monkeypatch):
+    """C51."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     output = (await called("reckon", 4)).output
     assert (output["n"], output["owner"]) == (5, "local")

@@ -55,6 +55,7 @@ def about(span: ReadableSpan) -> dict[str, Any]:
 async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
     valkey_url: str, observer: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
+    """C55."""
     app = create_app(Settings(redis_url=valkey_url))
     app.state.observer.tracing = observer.tracing
     async with app.router.lifespan_context(app), calling(app) as client:

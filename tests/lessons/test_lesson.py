@@ -109,7 +109,7 @@ def test_facts_and_script_are_edited_in_their_own_time(now, streams):
     ],
 )
 def test_a_lesson_opens_where_it_was_left(now, next_step):
-    """B45-B49."""
+    """B45, B46, B47, B48, B49."""
     assert step(now) == next_step
     assert step(now, "select_facts") == "selection"
     assert step(now, "review_narration") == step(now, "select_images") == "review"

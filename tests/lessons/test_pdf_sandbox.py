@@ -56,6 +56,7 @@ async def test_a_pdf_that_takes_too_long_is_given_up():
 
 @pytest.mark.slow
 async def test_the_pdfs_of_one_owner_do_not_keep_another_waiting():
+    """C52: so many processes at once; the others wait for their turn."""
     heavy = pdf("\n\n".join([material("the_moon").text.strip()] * 2_000), rows=400)
     light = pdf(material("the_moon").text.strip())
 

@@ -47,22 +47,37 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
 
 @pytest.mark.parametrize(
     "document",
-    [
-        "README.md",
-        "DESIGN.md",
-        "CHANGELOG.md",
-        "docs/checkpointer.md",
-        "docs/lessons.md",
-        "docs/operations.md",
-        "docs/security.md",
-        "docs/tools.md",
-    ],
+    sorted(
+        str(file.relative_to(ROOT))
+        for place in (".", "docs", "evals", "deploy")
+        for file in (ROOT / place).glob("*.md" if place == "." else "**/*.md")
+    ),
 )
 def test_every_link_of_a_document_leads_somewhere(document):
     file = ROOT / document
-    for target in re.findall(r"\]\(([^)#]+)", file.read_text()):
+    prose = re.sub(r"`[^`\n]*`", "", file.read_text())
+    for target in re.findall(r"\]\(([^)#\s]+)", prose):
         if "://" not in target:
             assert (file.parent / target).exists(), target
+
+
+def test_every_link_to_a_heading_leads_to_one():
+    for file in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").glob("**/*.md")]:
+        for target, heading in re.findall(r"\]\(([^)#\s]*)#([\w-]+)\)", file.read_text()):
+            if "://" not in target:
+                page = (file.parent / target if target else file).read_text()
+                assert heading in {anchor(one) for one in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}, (
+                    target
+                )
+
+
+def anchor(heading: str) -> str:
+    """Return the name that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 200
 
 
 def test_every_folder_the_readme_names_is_there_and_none_is_missing():
@@ -78,3 +93,11 @@ def test_the_readmes_session_is_there():
     assert '"music": "v2"' in session
     assert '"sfx": "v2"' in session
     assert '"voices"' not in session.partition('"drafts"')[2].partition("}")[0], "voices stay as they were"
+
+
+def test_every_decision_is_in_the_index_and_short():
+    folder = ROOT / "docs/decisions"
+    files = sorted(file.name for file in folder.glob("[0-9]*.md"))
+    assert re.findall(r"\]\((\d+-[\w-]+\.md)\)", (folder / "README.md").read_text()) == files
+    for name in files:
+        assert len((folder / name).read_text().split()) <= 150, name

@@ -303,7 +303,7 @@ def origin(module):
 def test_whatever_we_import_is_a_dependency_of_ours(package):
     declared = wanted(*PRODUCT, "telemetry", "jwks", "postgresql")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
-    assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in DESIGN.md"
+    assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in docs/libraries.md"
 
 
 @pytest.mark.slow

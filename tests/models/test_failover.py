@@ -40,7 +40,7 @@ def said(text: str) -> dict[str, object]:
 
 
 async def test_the_next_provider_with_a_key_takes_over_and_says_why(graph, model, kimi):
-    """A48, B65: in the middle of a turn, between two rounds; later turns do not wait for the first again."""
+    """A48, A73, B65: in the middle of a turn, between two rounds; later turns do not wait for the first."""
     model.script(Say("I look.", calls=[LOOK], reasoning="Mine alone."), LIMIT)
     kimi.script(Say("Nothing yet."), Say("Still nothing."))
     state = await graph.ainvoke(said("Hi"), config())

@@ -168,7 +168,7 @@ def test_no_tool_is_called_when_none_may_be():
 
 
 async def test_a_lesson_of_a_first_session_is_narrated(opened):
-    """B47, B52: the session of the README, with the file pasted."""
+    """B47, B52: the session of docs/lessons.md, with the file pasted."""
     chat = Chat(opened)
     question = asked(await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text))
     assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]

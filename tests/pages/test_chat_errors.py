@@ -152,9 +152,9 @@ async def by_rest(url: str, page: str) -> Heard:
 async def test_each_of_the_six_errors_comes_through_either_door_and_is_on_record(
     url: str, model: ChatDouble, door: Callable[[str, str], Awaitable[Heard]]
 ) -> None:
-    """C31–C44, C-R2, C-R11: type, message, retryable and a suggestion; the turn goes on in words.
+    """C31, C32, C35, C38, C41, C43, C44, C-R2, C-R11: type, message, retryable and a suggestion.
 
-    Internals stay inside, and arguments that are almost JSON are no error (C42).
+    The turn goes on in words. Internals stay inside, and arguments that are almost JSON are no error (C42).
     """
     page = anew()
     await locked(url, page)

@@ -25,7 +25,10 @@ async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.AsyncClient) -> None:
-    """C11–C17, C19, C30: Start → Progress → Complete for each call, then the words; the last says so."""
+    """C11, C12, C13, C14, C15, C16, C17, C19, C30: Start → Progress → Complete for each call, then words.
+
+    The last chunk says that it is the last.
+    """
     page = anew()
     async with client(url) as chat:
         told = await chat.say(page, "Make the headline teal")

@@ -31,7 +31,7 @@ def events(text: str) -> list[tuple[str, dict[str, Any], str]]:
 
 
 async def test_all_scenes_are_edited_at_once(video: Video):
-    """D7, D11: one step for each scene, none waits for another; a title is for people (D4)."""
+    """D4, D7, D11, D52: one message; a step for each scene, none waits; a title is for people."""
     before = await video.contents()
     started = await video.started("make all faster", edit("scene-1", "scene-2", "scene-3", "scene-4"))
     plan = started["plan"]
@@ -47,7 +47,7 @@ async def test_all_scenes_are_edited_at_once(video: Video):
 
 
 async def test_three_steps_run_at_once_and_the_next_starts_with_the_first_end(video: Video):
-    """D26, D29."""
+    """D26, D29, D49: a limit on what runs at once."""
     video.director.hold("a", "b", "c", "d")
     name = await video.start(
         "x", *(edit(f"scene-{n}", prompt=letter) for n, letter in zip((1, 2, 3, 4), "abcd", strict=True))
@@ -72,7 +72,7 @@ async def test_three_steps_run_at_once_and_the_next_starts_with_the_first_end(vi
 
 
 async def test_a_reference_is_read_and_never_written(video: Video):
-    """D9, D12, D-R12: analyse 3, then edit 1, 2 and 4; scene 3 is byte-identical."""
+    """D9, D12, D20, D49, D-R12: analyse 3, then edit 1, 2 and 4; scene 3 is byte-identical."""
     before = await video.contents()
     name = await video.start(
         "make 1, 2 and 4 like 3",
@@ -96,7 +96,7 @@ async def test_a_reference_is_read_and_never_written(video: Video):
 
 
 async def test_a_chain_reads_the_new_version(video: Video):
-    """D-R14: "make 1 blue, then 2 match 1"."""
+    """D27, D-R14: "make 1 blue, then 2 match 1"."""
     name = await video.start(
         "x", edit("scene-1", prompt="blue"), edit("scene-2", prompt="match", like=["scene-1"])
     )
@@ -158,7 +158,7 @@ async def test_new_scenes_stand_in_the_plans_order_though_made_at_once(video: Vi
 
 
 async def test_a_failed_step_blocks_its_dependants_alone_and_is_retried_with_them(video: Video):
-    """D-R5, D50: scenes that are done are not touched again."""
+    """D49, D50, D-R5, D-R16: scenes that are done are not touched again."""
     broken = True
     video.director.patch = lambda prompt: (
         Fail(400, "no") if broken and "break" in prompt else {"background": "#00ff00"}
@@ -200,7 +200,7 @@ async def test_a_completed_step_is_repeated_and_what_used_it_is_stale(video: Vid
 
 
 async def test_pending_steps_are_edited_and_skipped_and_others_are_not(video: Video):
-    """D41-D43: 409 once a step has started, and after it has ended."""
+    """D41, D42, D43, D-R16: 409 once a step has started, and after it has ended."""
     video.director.hold("first")
     name = await video.start(
         "make it pop",
@@ -259,7 +259,7 @@ async def test_a_step_is_inserted_while_the_others_run(video: Video):
 
 
 async def test_a_paused_execution_waits_without_a_run_and_is_resumed(video: Video):
-    """D-R8: what waits for a person is kept."""
+    """D-R8, D-R16: what waits for a person is kept."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
     await video.until(name, status_is("s1", "in-progress"))
@@ -279,7 +279,7 @@ async def test_a_paused_execution_waits_without_a_run_and_is_resumed(video: Vide
 
 
 async def test_a_cancelled_execution_keeps_what_is_done(video: Video):
-    """D-R15."""
+    """D-R15, D-R16."""
     video.director.hold("second")
     name = await video.start(
         "x",
@@ -396,7 +396,7 @@ UI_FIELDS = {"id", "name", "status", "detail", "progress", "canEdit", "canCancel
 
 
 async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watched: Video):
-    """D34-D40, D-R7."""
+    """D34, D35, D36, D37, D38, D40, D44, D-R7."""
     video = watched
     video.director.patch = lambda prompt: {"name": prompt}
     video.director.hold("b")

@@ -33,7 +33,7 @@ def started(warm: Warm, folder: Path, director: Director) -> Serving:
 async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
     warm: Warm, tmp_path: Path, director: Director
 ):
-    """D26 to D33: two steps done, one running; then each of four scenes is exactly one version further."""
+    """D27, D29, D33: two steps done, one running; then each of four scenes is exactly one version further."""
     director.hold("third")
     first = started(warm, tmp_path / "one", director)
     async with httpx.AsyncClient(base_url=first.url, timeout=30) as http:

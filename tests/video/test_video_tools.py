@@ -79,7 +79,7 @@ async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_r
 
 
 async def test_context_is_gathered_for_later_steps(video: Video):
-    """D21 to D25, D-R4: without a search service it says what it could not search."""
+    """D21, D22, D25, D-R4: without a search service it says what it could not search."""
     name = await video.start("x", {"tool": "contextGatherer", "queries": ["bakery", "qwertz"]})
     result = (await video.ended(name))["plan"]["steps"][0]["result"]
     assert result["examples"][0]["name"] == "Market morning"
@@ -177,7 +177,7 @@ async def test_without_a_service_nothing_is_searched():
 async def test_context_is_kept_by_project_within_its_bounds(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ):
-    """D15 to D19, D-R9, D-R10."""
+    """D15, D16, D17, D18, D19, D-R9, D-R10."""
     store = ContextStore(storage, "p", "local")
     assert not await store.set("style:scene-1", {"palette": ["#fff"]})
     assert await store.get("style:scene-1") == {"palette": ["#fff"]}
@@ -263,7 +263,7 @@ OFFLINE = ("--provider", "offline")
 
 
 def test_the_command_edits_what_a_sentence_names(callsheet: Callable[..., Finished]):
-    """The offline grammar, sentence by sentence."""
+    """D8: the offline grammar, sentence by sentence."""
     made = callsheet("scenes", "v", "make all scenes faster", "--starter", "app-promo", *OFFLINE)
     assert made.code == 0, made.err
     assert "Hook" in made.out

@@ -1,4 +1,4 @@
-"""The five tools of an audio ad (A1-A23, A-R5): each reads, or writes one version of one stream."""
+"""The five tools of an audio ad: each reads, or writes one version of one stream."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class _Arguments(BaseModel):
 
 
 class SearchVoices(_Arguments):
-    """Search criteria (A2-A6)."""
+    """Search criteria."""
 
     language: str = Field(description="Language name or code, such as thai, th or th-TH", max_length=80)
     gender: str | None = Field(
@@ -87,7 +87,7 @@ class VoiceDraft(_Arguments):
 
 
 class MusicDraft(_Arguments):
-    """A whole version of the music stream (A15)."""
+    """A whole version of the music stream."""
 
     adId: _AdId
     prompt: str = Field(

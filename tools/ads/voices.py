@@ -1,7 +1,7 @@
-"""Search of the bundled voice catalogue by language, accent and style (A2–A12).
+"""Search of the bundled voice catalogue by language, accent and style.
 
 The catalogue is `catalogue/voices.json`; `SOURCES.md` beside it names its sources.
-An attribute its provider does not publish is absent, never guessed (A6).
+An attribute its provider does not publish is absent, never guessed.
 """
 
 import json
@@ -20,7 +20,7 @@ from callsheet.state.languages import Language
 from callsheet.state.languages import find as find_language
 
 MAX_COUNT = 50
-"""Voices in one answer, at most (A6)."""
+"""Voices in one answer, at most."""
 
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z]{4})?-([a-z]{2}|\d{3})")
 _PARENTHESES = re.compile(r"\(([^()]+)\)")
@@ -28,7 +28,7 @@ _PARENTHESES = re.compile(r"\(([^()]+)\)")
 
 @dataclass(frozen=True)
 class Voice:
-    """One voice in one language. A multilingual voice has one for each of its languages (A6)."""
+    """One voice in one language. A multilingual voice has one for each of its languages."""
 
     id: str
     """`provider/reference`, and `@language` after it when the voice is multilingual: `openai/alloy@thai`."""
@@ -53,12 +53,12 @@ class Voice:
     native: bool = False
     """True if the provider lists the voice under this language, not as a further one."""
     approved: bool = True
-    """False for voices that must not be cast: in preview or being withdrawn (A7)."""
+    """False for voices that must not be cast: in preview or being withdrawn."""
     rank: int = 0
     """Rank of its region within the language; 0 is the default region."""
 
     def public(self) -> dict[str, object]:
-        """Return the voice for a tool result (A8), without absent attributes."""
+        """Return the voice for a tool result, without absent attributes."""
         shown: dict[str, object] = {
             "id": self.id,
             "name": self.name,
@@ -98,8 +98,8 @@ class Catalogue:
 
         `language` is a name, an ISO-639 code, a BCP-47 tag or a native name; a region in it ("pt-BR",
         "British English", "es-419") keeps the voices of that region and those without a region. An unknown
-        language has no voices (A10). `gender` matches published genders only; `accent` is an accent's name, a
-        country or a locale; `style` is part of a style or of a use case (A5). Case never matters.
+        language has no voices. `gender` matches published genders only; `accent` is an accent's name, a
+        country or a locale; `style` is part of a style or of a use case. Case never matters.
         """
         parsed = self._parse_language(language)
         if parsed is None:
@@ -168,7 +168,7 @@ def bundled_catalogue() -> Catalogue:
 
 
 def parse_catalogue(document: Mapping[str, Any]) -> Catalogue:
-    """Return the catalogue of a document, without unapproved voices (A7).
+    """Return the catalogue of a document, without unapproved voices.
 
     Raises Broken for a locale without an accent, a tag that names no language, or two voices of one id.
     """

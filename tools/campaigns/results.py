@@ -1,4 +1,4 @@
-"""The result of a search, as the model reads it and as programs do (E11-E18, E-R10)."""
+"""The result of a search, as the model reads it and as programs do."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from callsheet.state.campaigns.reading import Resolved, active_filters
 from callsheet.storage.campaigns.index import Group, Match, Matches
 
 MAX_LINES: Final = 20
-"""Campaigns that a summary has (E15)."""
+"""Campaigns that a summary has."""
 MAX_EXAMPLES: Final = 5
 """Campaigns that a summary of counts has: the counts are the answer."""
 MAX_SNIPPET: Final = 160
@@ -19,7 +19,7 @@ COMPANIES: Final = "libraryCompanies"
 
 
 def search_result(matches: Matches, resolved: Resolved, lines: int = MAX_LINES) -> dict[str, Any]:
-    """Return count, summary and campaigns of a search; none is a normal result (E18).
+    """Return count, summary and campaigns of a search; none is a normal result.
 
     The summary has the first `lines` campaigns.
     """
@@ -35,7 +35,7 @@ def search_result(matches: Matches, resolved: Resolved, lines: int = MAX_LINES) 
 
 
 def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: Resolved) -> dict[str, Any]:
-    """Return the same with counts by a dimension (E-R7)."""
+    """Return the same with counts by a dimension."""
     result = search_result(matches, resolved, MAX_EXAMPLES)
     rows = [
         {"value": group.value, "count": group.count, "spend": group.spend, "volume": group.volume}
@@ -47,12 +47,12 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
 
 
 def campaign_data(campaign: Campaign) -> dict[str, Any]:
-    """Return a campaign as JSON with the fields of E28."""
+    """Return a campaign as JSON with all its fields."""
     return campaign.model_dump(mode="json")
 
 
 def for_model(output: dict[str, Any]) -> dict[str, Any]:
-    """Return a result without the whole campaigns (E-R10)."""
+    """Return a result without the whole campaigns."""
     return {name: value for name, value in output.items() if name not in {FULL, COMPANIES}}
 
 

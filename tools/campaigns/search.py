@@ -1,4 +1,4 @@
-"""The search tools: exact filters, meaning, words, and offers (E19-E27, E-R1 to E-R9, E-R11)."""
+"""The search tools: exact filters, meaning, words, and offers."""
 
 import json
 from datetime import UTC, datetime
@@ -17,13 +17,13 @@ from callsheet.tools.guard.call import Call
 from callsheet.tools.registry import tool
 
 PAGE: Final = 50
-"""Campaigns of a result (E30)."""
+"""Campaigns of a result."""
 SIMILAR: Final = 20
 MAX_COMPANIES: Final = 2_000
 MAX_OFFERS: Final = 1_000
 """Campaigns with the words in their copy whose offers are read, so that the total counts every page."""
 BASE: Final = "baseFilters"
-"""Name of the fact that has the filters of the page, as JSON (E23)."""
+"""Name of the fact that has the filters of the page, as JSON."""
 
 
 class FilterCampaigns(LooseFilters):
@@ -111,7 +111,7 @@ async def _with_companies(index: CampaignIndex, result: dict[str, Any]) -> dict[
 
 
 async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resolved]:
-    """Return the library and the exact filters, those of the page included (E-R3)."""
+    """Return the library and the exact filters, those of the page included."""
     index = await library(await current(), call.scope.owner)
     loose = LooseFilters(**{name: getattr(args, name) for name in LooseFilters.model_fields})
     own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date())

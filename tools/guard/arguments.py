@@ -17,7 +17,7 @@ from callsheet.tools.registry import Tool
 SERVER_FIELDS: Final = frozenset(
     {"adId", "pageId", "sessionId", "conversationId", "threadId", "userId", "ownerId", "toolCallId"}
 )
-"""Names that the server fills in (C2)."""
+"""Names that the server fills in."""
 _WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input"})
 _MAX_PROBLEMS: Final = 5
 """Wrong arguments that a message lists."""

@@ -297,7 +297,7 @@ class Attempt:
         return await run_tool(self.tool, self.args, call, self.policy)
 
     def _may_retry(self, error: Unavailable) -> bool:
-        """Return True if a retry cannot repeat an effect (C-R6)."""
+        """Return True if a retry cannot repeat an effect."""
         if isinstance(error, StorageDown | Limited | OutcomeUnknown):
             return False
         return not self.tool.outside or self.tool.idempotent or isinstance(error, NotReached)

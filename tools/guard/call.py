@@ -1,4 +1,4 @@
-"""The context of a tool call, set by the server and never by the model (B23)."""
+"""The context of a tool call, set by the server and never by the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,9 +40,9 @@ class Scope:
     made: tuple[tuple[str, str], ...] = ()
     """Stream and id of the versions that this turn made in earlier plans, in order."""
     selected: str = ""
-    """Part of the artefact that the person has selected, meant by "this"; empty for none (C2, C26)."""
+    """Part of the artefact that the person has selected, meant by "this"; empty for none."""
     model: str = ""
-    """`provider/model` or `provider` of the run; empty lets the tool choose (A-R1)."""
+    """`provider/model` or `provider` of the run; empty lets the tool choose."""
     patient: bool = False
     """True if a call over its limit waits, as a step of a plan does, instead of being refused."""
 

@@ -5,7 +5,7 @@ rate limit, circuit breaker, receipt or cache, timeout with fencing, retry where
 record. A call with a receipt has happened; after that only its ownership is checked.
 
 A failure becomes an answer for the model of exactly one of six types: validation_error, permission_denied,
-execution_error, timeout_error, rate_limit_error, unknown_tool (C33-C38). Only an outage of storage and a lost
+execution_error, timeout_error, rate_limit_error, unknown_tool. Only an outage of storage and a lost
 lease end the attempt without an answer.
 """
 
@@ -63,7 +63,7 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
 async def execute(
     tools: Mapping[str, Tool], name: str, params: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """Return the result of one call, for hosts that call tools (C3); raises `ToolExecutionError`."""
+    """Return the result of one call, for hosts that call tools; raises `ToolExecutionError`."""
     tool = tools.get(name)
     writes = sorted(tool.writes) if tool else []
     call_id = f"call_{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Outcome of a call, in the form that models and callers read: a result or one of six errors (C33-C41)."""
+"""Outcome of a call, in the form that models and callers read: a result or one of six errors."""
 
 import json
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ ErrorType = Literal[
     "unknown_tool",
 ]
 SUGGESTION: Final = "Retry with different parameters or check argument format"
-"""Suggestion for an error without a remedy (A26)."""
+"""Suggestion for an error without a remedy."""
 UNEXPECTED: Final = "An unexpected error occurred during tool execution"
-"""Message of an unexpected error (C41)."""
+"""Message of an unexpected error."""
 
 
 class UnknownTool(Missing):
@@ -49,7 +49,7 @@ _KINDS: Final[tuple[tuple[type[CallsheetError], ErrorType, bool], ...]] = (
 
 
 class ToolExecutionError(CallsheetError):
-    """A call that failed, for hosts that call tools themselves (C40)."""
+    """A call that failed, for hosts that call tools themselves."""
 
     def __init__(self, tool: str, call_id: str, output: Mapping[str, Any]) -> None:
         super().__init__(output["error"], remedy=output["suggestion"], details=output.get("details"))
@@ -76,7 +76,7 @@ class Outcome:
 def failed_outcome(
     kind: ErrorType, message: str, *, suggestion: str = "", retryable: bool = False, **details: object
 ) -> Outcome:
-    """Return a failed outcome in the form models and callers read (A26, C39)."""
+    """Return a failed outcome in the form models and callers read."""
     output: dict[str, Any] = {
         "error": message,
         "suggestion": suggestion or SUGGESTION,
@@ -93,5 +93,5 @@ def outcome_of_error(error: CallsheetError) -> Outcome:
 
 
 def tool_message(call_id: str, name: str, output: Mapping[str, Any]) -> ToolMessage:
-    """Return the message that answers a tool call: JSON text under the call's own id (A24)."""
+    """Return the message that answers a tool call: JSON text under the call's own id."""
     return ToolMessage(json.dumps(output, ensure_ascii=False), tool_call_id=call_id, name=name)

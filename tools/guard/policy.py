@@ -1,4 +1,4 @@
-"""Limits of tools: time-outs, rates, retries, breakers, cache (C-R4).
+"""Limits of tools: time-outs, rates, retries, breakers, cache.
 
 The operator's option for a tool beats the tool's own; then come the operator's options for all tools and the
 defaults here.
@@ -92,9 +92,9 @@ class ToolPolicy:
     """Permissions by owner; `*` for owners not named, and as a permission for all."""
 
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
-    """Prices of models by name (B-R1)."""
+    """Prices of models by name."""
     budgets: Budgets = field(default_factory=Budgets)
-    """Caps on the cost of model calls (X14)."""
+    """Caps on the cost of model calls."""
 
     def grants_all(self, owner: str, permissions: frozenset[str]) -> bool:
         """Return True if the owner has all permissions; a grant may be a pattern such as `page:*`."""

@@ -1,4 +1,4 @@
-"""The record of a call: caller, input, times and outcome (C29, C31, C32)."""
+"""The record of a call: caller, input, times and outcome."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ class CallRecord:
     name: str = field(init=False)
     """Name of its receipt."""
     call: str = field(init=False)
-    """Id, which differs by conversation, message, call and fork (C-R7)."""
+    """Id, which differs by conversation, message, call and fork."""
     input: str = field(init=False)
     """The model's arguments as JSON."""
 

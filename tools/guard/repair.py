@@ -1,4 +1,4 @@
-"""Repair of arguments that a model wrote as almost-JSON (A43, A-R16).
+"""Repair of arguments that a model wrote as almost-JSON.
 
 JSON5 covers the usual slips: trailing commas, unquoted keys, single quotes. Its parser leaves string contents
 unchanged, and a cut-off string or a missing bracket stays an error.

@@ -1,4 +1,4 @@
-"""Sandbox: work in a process of its own with limits that the system enforces (C51-C53): tools and PDFs.
+"""Sandbox: work in a process of its own with limits that the system enforces: tools and PDFs.
 
 The process is a fresh interpreter with an empty environment and working directory. It has no keys and no
 connection to storage, and ends with the call. It receives a module's name, JSON and bytes, writes lines with
@@ -31,7 +31,7 @@ from callsheet.tools.guard.policy import EffectivePolicy
 from callsheet.tools.registry import Tool
 
 MAX_PROCESSES: Final = max(1, os.cpu_count() or 1)
-"""Sandbox processes per event loop; further calls wait (C52)."""
+"""Sandbox processes per event loop; further calls wait."""
 _CHUNK: Final = 65_536
 _PROGRESS: Final = b"progress "
 """Prefix of a progress line; the answer starts with a brace."""

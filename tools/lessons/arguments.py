@@ -1,4 +1,4 @@
-"""Arguments of the lesson's tools, with the names of the API (B2, B4, B9)."""
+"""Arguments of the lesson's tools, with the names of the API."""
 
 from typing import Annotated, Any, Final
 
@@ -52,7 +52,7 @@ LessonLanguage = Annotated[
 
 
 class StudentInfo(LessonArguments):
-    """The student (B2); one field is enough (B-R11)."""
+    """The student; one field is enough."""
 
     child_age: str | None = Field(
         None,
@@ -70,7 +70,7 @@ class StudentInfo(LessonArguments):
 
 
 class ExtractionRequest(LessonArguments):
-    """The material (B4)."""
+    """The material."""
 
     source_ids: list[str] = Field(
         [],
@@ -105,7 +105,7 @@ class GivenFact(BaseModel):
 
 
 class NarrationRequest(LessonArguments):
-    """The narration to write (B9)."""
+    """The narration to write."""
 
     facts: list[GivenFact] = Field(
         default=[],

@@ -1,4 +1,4 @@
-"""The tool that records a person's choice of facts in words: models read the words, code the ids (B52)."""
+"""The tool that records a person's choice of facts in words: models read the words, code the ids."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -99,14 +99,14 @@ async def chooseFactsTool(args: FactChoice, call: Call) -> dict[str, Any]:  # no
 
 
 async def confirm(call: Call, facts: Sequence[Fact], message: str, **more: Any) -> dict[str, Any]:
-    """Write the facts that a person has chosen as a new version of the confirmed ones (B41)."""
+    """Write the facts that a person has chosen as a new version of the confirmed ones."""
     kept = [fact.model_dump() for fact in facts]
     result = {"success": True, "message": message, "confirmedFacts": kept, "status": "facts_confirmed"} | more
     return await call.write("confirmed", {"facts": kept}, result=result)
 
 
 def _offer(added: Sequence[Fact]) -> dict[str, Any]:
-    """Return the result for facts that are only added; the graph offers them with the others (B54)."""
+    """Return the result for facts that are only added; the graph offers them with the others."""
     facts = [fact.model_dump() for fact in added]
     return {"success": True, "message": f"To be offered: {_names(added)}.", "choice": {"additions": facts}}
 

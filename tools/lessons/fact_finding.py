@@ -62,7 +62,7 @@ class Extraction:
     duration: float
     """Seconds."""
     cached: bool = False
-    """True if it came from the cache (B63)."""
+    """True if it came from the cache."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Forms and prompts for lessons: a sheet of facts, the script of a narration, corrected sentences (B7)."""
+"""Forms and prompts for lessons: a sheet of facts, the script of a narration, corrected sentences."""
 
 from importlib.resources import files
 from typing import Final

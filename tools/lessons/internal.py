@@ -30,14 +30,14 @@ class FactList(LessonArguments):
 
 @tool(schema=FactList, display="Noting the choice", reads=("facts",), writes=("confirmed",), internal=True)
 async def confirmFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
-    """Confirm the facts of the lesson (B41)."""
+    """Confirm the facts of the lesson."""
     count = f"{len(args.facts)} fact{'s' * (len(args.facts) != 1)}"
     return await confirm(call, args.facts, f"The lesson tells {count}.")
 
 
 @tool(schema=FactList, display="Adding to the facts", reads=("facts",), writes=("facts",), internal=True)
 async def addFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802
-    """Add a person's facts to the proposed ones, which keep their ids (B54)."""
+    """Add a person's facts to the proposed ones, which keep their ids."""
     for _ in range(_ATTEMPTS):
         tip = await call.artefact.stream_head("facts")
         data = dict(tip.newest.data) if tip.newest else {}
@@ -87,7 +87,7 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
 
 @tool(schema=LessonArguments, display="Noting the approval", reads=("narration",), internal=True)
 async def verifyNarrationTool(args: LessonArguments, call: Call) -> dict[str, Any]:  # noqa: N802
-    """Record a person's approval of the narration (B44, B-R15)."""
+    """Record a person's approval of the narration."""
     del args
     tips = await asyncio.gather(*(call.artefact.stream_head(name) for name in lesson.MADE_BY))
     newest = {name: tip.newest for name, tip in zip(lesson.MADE_BY, tips, strict=True)}

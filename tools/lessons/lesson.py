@@ -1,4 +1,4 @@
-"""Three tools of a lesson (B1-B22), for student, facts and narration; the fourth is in `choice`."""
+"""Three tools of a lesson, for student, facts and narration; the fourth is in `choice`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -34,7 +34,7 @@ _WRITING: Final = ToolOptions(timeout_s=300.0, tries=1)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
-async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
+async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Save the student's age, interests and way of learning, as soon as one is mentioned."""
     news = (args.child_age, args.child_interest, args.learning_style)
     if not any(news):
@@ -66,7 +66,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         writes=("facts",),
         options=_READING,
     )
-    async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
+    async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
         uploaded, source = await _stored_source(args, uploaded, previous, call)
@@ -92,7 +92,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     writes=("narration",),
     options=_WRITING,
 )
-async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
+async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Write the narrated script from the facts that the teacher has chosen."""
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
     if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
@@ -131,7 +131,7 @@ TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), chooseFactsTool, 
 def chosen_facts(
     given: Sequence[GivenFact], extracted: Mapping[str, Any], confirmed: Mapping[str, Any]
 ) -> tuple[Fact, ...]:
-    """Return the facts to narrate: the confirmed ones, whatever a model sends (B10, B-R4).
+    """Return the facts to narrate: the confirmed ones, whatever a model sends.
 
     Without confirmed facts, the given ones must be among the extracted ones, if there are any.
     """
@@ -174,7 +174,7 @@ async def _stored_source(
 
 
 async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:
-    """Return the text, or the page at its address; the offline model fetches nothing (B-R17)."""
+    """Return the text, or the page at its address; the offline model fetches nothing."""
     page = sources.page_address(content)
     if page is None:
         return sources.pasted_source(content)
@@ -208,7 +208,7 @@ def _extraction_data(extraction: Extraction, source: Source) -> tuple[dict[str, 
 
 
 def proposed_facts(previous: Version | None) -> list[dict[str, Any]]:
-    """Return all facts proposed so far, newest first, each with the version of its proposal (B54)."""
+    """Return all facts proposed so far, newest first, each with the version of its proposal."""
     if previous is None:
         return []
     newest = [{**fact, "version": previous.id} for fact in previous.data.get("facts", ())]
@@ -269,7 +269,7 @@ def _wished_language(args: NarrationRequest, previous: Mapping[str, Any]) -> str
 
 
 def _level_shift(args: NarrationRequest, previous: Mapping[str, Any]) -> int:
-    """Return the shift of the reading level in grades, summed over all requests so far (B64)."""
+    """Return the shift of the reading level in grades, summed over all requests so far."""
     # A request about one segment does not change the level of the lesson.
     change = 0 if args.segments else args.level_shift or 0
     return int(previous.get("gradesMoved", 0)) + change

@@ -1,4 +1,4 @@
-"""Narrations written by a model from chosen facts, checked and repaired sentence by sentence (B22).
+"""Narrations written by a model from chosen facts, checked and repaired sentence by sentence.
 
 A draft that is wrong as a whole is asked for once more, with the draft and its problems. A sentence that its
 facts do not prove is asked for alone. If that fails, it is left out with a note; where it may be right, or is
@@ -58,12 +58,12 @@ class NarrationBrief:
     interests: tuple[str, ...]
     language: str
     subject: str = "general"
-    """The school subject (B-R12)."""
+    """The school subject."""
     guidance: str = ""
     style: str = ""
-    """Visual guidance for the student's way of learning (B64)."""
+    """Visual guidance for the student's way of learning."""
     age: int | None = None
-    """The student's, in years (B14)."""
+    """The student's, in years."""
     same_language: bool = True
     """False if the facts are in another language than the narration."""
 

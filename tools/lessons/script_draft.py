@@ -1,4 +1,4 @@
-"""A draft of a narration's script, and what is wrong with it: as a whole, and sentence by sentence (B22)."""
+"""A draft of a narration's script, and what is wrong with it: as a whole, and sentence by sentence."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Materials of lessons: pasted text, PDFs and web pages, as text within limits (B4, B5, B-R17)."""
+"""Materials of lessons: pasted text, PDFs and web pages, as text within limits."""
 
 import hashlib
 import re
@@ -88,7 +88,7 @@ def _too_large(name: str, characters: int) -> TooLarge:
 
 
 def source_to_read(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
-    """Return the stored source that a content means; None for another text (B5).
+    """Return the stored source that a content means; None for another text.
 
     An empty content or a version id means the upload, and without an upload the text that was read last. A
     content that is a passage of an upload that was not read yet is a copy of it, which a model has cut.

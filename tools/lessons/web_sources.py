@@ -1,4 +1,4 @@
-"""Materials from the web: pages, PDFs and plain texts at public addresses (B4, B-R17)."""
+"""Materials from the web: pages, PDFs and plain texts at public addresses."""
 
 import asyncio
 from typing import Final

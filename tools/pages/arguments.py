@@ -1,4 +1,4 @@
-"""Arguments of the page's tools (C21, C22).
+"""Arguments of the page's tools.
 
 Unknown fields are refused; the guard has dropped a model's before.
 """

@@ -1,4 +1,4 @@
-"""The tools of a landing page (C21-C28): each reads, or writes one version of the page.
+"""The tools of a landing page: each reads, or writes one version of the page.
 
 An edit is computed from the newest version and its locks; if either changes before the write, it is computed
 again. So concurrent edits follow each other and none is lost.
@@ -197,7 +197,7 @@ async def _current_page(call: Call) -> tuple[StreamHead, Page]:
 
 
 def resolve_element_id(name: str, selected: str) -> str:
-    """Return the id of an argument: "this" is the selected element (C26); empty if none is selected."""
+    """Return the id of an argument: "this" is the selected element; empty if none is selected."""
     return selected if name.lower() in _THIS else name
 
 

@@ -1,4 +1,4 @@
-"""Uploads to a page: a model requests a file, a person sends it (C23, C-R3)."""
+"""Uploads to a page: a model requests a file, a person sends it."""
 
 import uuid
 from collections.abc import Mapping

@@ -76,7 +76,7 @@ class ReorderScenes(_Arguments):
 
 
 class GatherContext(_Arguments):
-    """Arguments of `contextGatherer` (D21)."""
+    """Arguments of `contextGatherer`."""
 
     queries: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=10)
     sources: list[Literal["web", "examples", "trends"]] = ["web", "examples", "trends"]

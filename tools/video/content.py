@@ -52,7 +52,7 @@ async def write_scene(
 
 
 def changed_result(scene_id: str, before: Scene, after: Scene, message: str = "") -> dict[str, Any]:
-    """Return the result of a step that changed a scene: what is different, and a small preview (D32)."""
+    """Return the result of a step that changed a scene: what is different, and a small preview."""
     lines = differences(before, after)
     return {
         "sceneId": scene_id,

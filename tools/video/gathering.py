@@ -1,4 +1,4 @@
-"""Gathers context for later steps: the style of a scene, examples, trends, the web (D21-D25, D-R4)."""
+"""Gathers context for later steps: the style of a scene, examples, trends, the web."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from callsheet.tools.video.arguments import GatherContext
 from callsheet.tools.video.content import read_scene
 
 TOP: Final = 3
-"""Results of a query that are looked at (D23)."""
+"""Results of a query that are looked at."""
 
 
 @tool(schema=GatherContext, display="Gathering context", reads=(SCENES,), internal=True)
-async def contextGatherer(args: GatherContext, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def contextGatherer(args: GatherContext, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Read the style of a scene, or look for examples, trends and web pages, for later steps."""
     if not args.targetSceneId and not args.queries:
         raise Invalid("nothing to gather is named", remedy="Give `queries`, or `targetSceneId`")
@@ -54,7 +54,7 @@ async def _search(args: GatherContext, store: ContextStore, result: dict[str, An
 
 
 async def _web(store: ContextStore, query: str) -> dict[str, Any]:
-    """Return the first results of a search, from the cache if it is not an hour old (D18)."""
+    """Return the first results of a search, from the cache if it is not an hour old."""
     key = f"search:{query}"
     if (cached := (await store.search(key)).get(key)) is not None:
         return dict(cached)
@@ -74,7 +74,7 @@ async def _web(store: ContextStore, query: str) -> dict[str, Any]:
 
 
 def _entries(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that later steps read (D25, D-R4)."""
+    """Return the entries that later steps read."""
     return {
         "gathered:latest": {name: result[name] for name in ("webResults", "examples", "trends")},
         "gathered:styles": result["relevantStyles"],

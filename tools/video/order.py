@@ -13,7 +13,7 @@ from callsheet.tools.video.scenes import MODEL_TIMEOUT, patch_scene
 
 
 @tool(schema=OneScene, display="Deleting a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
-async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Take a scene out of the video; it can be restored."""
     result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is deleted and can be restored"}
     return await content.write_order(

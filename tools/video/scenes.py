@@ -52,7 +52,7 @@ repeat their words.
     internal=True,
     options=MODEL_TIMEOUT,
 )
-async def editScene(args: EditScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def editScene(args: EditScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Change one scene as the prompt says; examples are read and stay as they are."""
     held = await read_scene(call, args.sceneId)
     changed, note = await patch_scene(call, held, args)
@@ -86,7 +86,7 @@ async def patch_scene(call: Call, held: HeldScene, args: EditScene) -> tuple[Sce
     internal=True,
     options=MODEL_TIMEOUT,
 )
-async def addScene(args: AddScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def addScene(args: AddScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Make a new scene as the prompt says."""
     head = await call.artefact.stream_head(args.sceneId)
     if head.newest is not None:
@@ -116,7 +116,7 @@ async def addScene(args: AddScene, call: Call) -> dict[str, Any]:  # noqa: N802 
 
 
 @tool(schema=TrimScene, display="Changing the length", writes=(SCENES,), internal=True)
-async def trimScene(args: TrimScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def trimScene(args: TrimScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Change the length of a scene; a shorter one drops no element, and late movement comes earlier."""
     held = await read_scene(call, args.sceneId)
     scene = with_length(held.scene, round(args.durationSeconds * FPS))
@@ -138,7 +138,7 @@ def with_length(scene: Scene, frames: int) -> Scene:
 
 
 @tool(schema=AddAudio, display="Adding audio", writes=(SCENES,), internal=True)
-async def addAudio(args: AddAudio, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
+async def addAudio(args: AddAudio, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Describe the audio track of a scene; its sound is made elsewhere."""
     held = await read_scene(call, args.sceneId)
     audio = Audio(description=args.prompt, volume=args.volume)
@@ -156,7 +156,7 @@ async def restoreVersion(args: RestoreVersion, call: Call) -> dict[str, Any]:  #
 
 
 async def _material(call: Call, references: Sequence[str], keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return examples and gathered context for a model; a key without a value is null (D-R10)."""
+    """Return examples and gathered context for a model; a key without a value is null."""
     examples = {name: scene.data() for name, scene in (await content.read_scenes(call, references)).items()}
     gathered: Mapping[str, Any] = {}
     if keys:

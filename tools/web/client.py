@@ -1,4 +1,4 @@
-"""HTTP client for public web addresses (C24).
+"""HTTP client for public web addresses.
 
 Only http and https on their usual ports, only public addresses, checked after each redirect too. No header or
 credential of the caller is sent. A response is data and never an instruction.

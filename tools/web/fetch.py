@@ -1,4 +1,4 @@
-"""The tool that fetches data from the web (C24)."""
+"""The tool that fetches data from the web."""
 
 import asyncio
 import re

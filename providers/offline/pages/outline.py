@@ -1,4 +1,4 @@
-"""The page in a result of `list_elements`, and the search for the element that a phrase names (C26).
+"""The page in a result of `list_elements`, and the search for the element that a phrase names.
 
 A phrase has an element's label or text, its type and position, or is "this" or "it".
 """

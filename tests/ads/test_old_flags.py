@@ -1,0 +1,22 @@
+"""Switches of an earlier interface are accepted and change nothing."""
+
+import httpx
+import pytest
+
+from tests.doubles.served import BRIEF, served
+
+
+@pytest.mark.parametrize("query", ["", "?v=3"])
+@pytest.mark.parametrize("flag", [{}, {"useToolCalling": False}])
+async def test_an_ad_is_made_with_tools_whatever_the_old_switches_say(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch, query: str, flag: dict[str, bool]
+) -> None:
+    """A61, A-R13."""
+    for name in ("ENABLE_V3_TOOL_CALLING", "ENABLE_AGENTIC_LLM"):
+        monkeypatch.setenv(name, "false")
+    async with served(valkey_url) as http:
+        assert isinstance(http, httpx.AsyncClient)
+        body = {"adId": "ad-1", "brief": BRIEF, "provider": "offline", **flag}
+        reply = await http.post(f"/api/ai/generate{query}", json=body)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}

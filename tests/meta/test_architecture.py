@@ -1,0 +1,72 @@
+"""ARCHITECTURE.md names paths and functions that exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+PATH = re.compile(r"(?<![\w/.])([\w.-]+(?:/[\w.-]+)*\.(?:py|toml|json|md|example))(?::(\w+(?:\.\w+)*))?")
+FOLDER = re.compile(r"`([\w/]+/)`")
+LINK = re.compile(r"\]\(([^)#]+)")
+
+
+def mentions() -> list[tuple[str, str]]:
+    """The paths that the page names, each with a name in it or an empty text."""
+    return sorted(set(PATH.findall(LINK.sub("](", TEXT))))
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """The functions, classes, methods and constants of a module, methods as `Class.method`."""
+    tree = ast.parse((ROOT / path).read_text())
+    return frozenset(_names(tree.body, ""))
+
+
+def _names(body: list[ast.stmt], prefix: str) -> list[str]:
+    found = []
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.append(prefix + node.name)
+        if isinstance(node, ast.ClassDef):
+            found += _names(node.body, f"{prefix}{node.name}.")
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        found += [prefix + target.id for target in targets if isinstance(target, ast.Name)]
+    return found
+
+
+@pytest.mark.parametrize(("path", "name"), mentions())
+def test_a_path_or_function_that_the_architecture_names_exists(path: str, name: str) -> None:
+    assert (ROOT / path).is_file()
+    assert not name or name in names_in(path)
+
+
+def test_a_folder_that_the_architecture_names_exists() -> None:
+    folders = FOLDER.findall(TEXT)
+    assert folders
+    assert all((ROOT / folder).is_dir() for folder in folders)
+
+
+def test_a_link_of_the_architecture_leads_somewhere() -> None:
+    assert all((ROOT / target).exists() for target in LINK.findall(TEXT) if "://" not in target)
+
+
+def test_the_architecture_answers_what_a_newcomer_looks_for() -> None:
+    known = {f"{path}:{name}" for path, name in mentions()}
+    assert known >= {
+        "server/ads/routes.py:chat_about_ad",
+        "storage/runs/runs.py:Runs.claim",
+        "tools/guard/policy.py:ToolPolicy.effective",
+        "server/http/events.py:EventFormat.encode",
+        "storage/checkpoints/writing.py:put",
+        "state/video/live.py:startable",
+        "state/campaigns/answers.py:problems",
+        "providers/routing.py:route",
+        "storage/video/executions.py:Executions.get",
+        "storage/redis/keys.py:KEYS",
+    }

@@ -1,0 +1,178 @@
+"""What clients of videos rely on: the shape of a plan, its events, how long they are kept, context by key."""
+
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.video.executions import Executions
+from tests.doubles.wire_server import serving
+from tests.video.video_double import Director, Video, edit
+
+GATHERING = {"tool": "contextGatherer", "queries": ["bakery"], "sources": ["web", "examples"]}
+
+
+async def events_of(http: httpx.AsyncClient, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The events of an execution that is over."""
+    text = (await http.get(f"/api/execution-progress/{name}")).text
+    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n")[:-1]]
+    return [(one["event"], json.loads(one["data"])) for one in blocks]
+
+
+async def test_a_plan_has_the_agreed_shape_also_where_the_model_left_fields_out(video: Video) -> None:
+    """D3, D5, D-R3: defaults are filled in, and totals are counted, not believed."""
+    like = edit("scene-2", like=["scene-3"])
+    name = await video.start("x", GATHERING, edit("scene-1"), {**like, "alone": True})
+    plan = (await video.ended(name))["plan"]
+    assert plan["context"] == {
+        "needsWebSearch": True,
+        "searchQueries": ["bakery"],
+        "referenceSceneId": "scene-3",
+    }
+    fields = {"id", "toolName", "displayName", "params", "dependencies", "canParallelize", "contextKeys"}
+    assert all(step.keys() >= fields for step in plan["steps"])
+    gathering, plain, alone = plan["steps"]
+    assert gathering["params"] == {"queries": ["bakery"], "sources": ["web", "examples"]}
+    assert plain["params"] == {
+        "sceneId": "scene-1",
+        "prompt": "change it",
+        "contextKeys": plain["contextKeys"],
+    }
+    assert (gathering["contextKeys"], gathering["dependencies"]) == ([], [])
+    assert [step["canParallelize"] for step in plan["steps"]] == [True, True, False]
+    assert (plan["totalSteps"], plan["estimatedTime"] > 0) == (3, True)
+    assert alone["reads"] != alone["writes"]
+
+
+async def test_a_client_keeps_its_state_by_the_events_alone(video: Video) -> None:
+    """D28, D30, D31, D33, D47: a plan with all steps pending, each change of a step, and the end."""
+    await video.call("PUT", "/api/projects/launch/locks/scene-3")
+    name = await video.start("x", edit("scene-1", "scene-2"), edit("scene-3"))
+    done = await video.ended(name)
+    assert uuid.UUID(name).hex == name
+    told = await events_of(video.http, name)
+    assert {step["status"] for step in told[0][1]["steps"]} == {"pending"}
+    assert (told[0][0], told[0][1]["totalSteps"]) == ("execution-plan", 3)
+    state: dict[str, Any] = {"steps": {}, "scenes": {}, "over": None}
+    for kind, data in told:
+        if kind == "execution-plan":
+            state["steps"] = {step["id"]: step["status"] for step in data["steps"]}
+        elif kind == "step-update":
+            state["steps"][data["stepId"]] = data["status"]
+        elif kind == "scene-update":
+            state["scenes"][data["sceneId"]] = data["versionId"]
+        else:
+            state["over"] = (data["success"], data["totalTime"])
+    assert state == {
+        "steps": {step["id"]: step["status"] for step in done["plan"]["steps"]},
+        "scenes": {"scene-1": "v2", "scene-2": "v2"},
+        "over": (False, done["totalTime"]),
+    }
+    assert {*state["steps"].values()} == {"completed", "error"}
+    assert [data["error"] for _, data in told if data.get("status") == "error"] == [
+        done["plan"]["steps"][2]["error"]
+    ]
+
+
+async def test_an_execution_is_kept_with_plan_times_and_results(video: Video) -> None:
+    """D45, D32: events have a preview, the record has the whole result."""
+    name = await video.start("gather", GATHERING)
+    await video.ended(name)
+    kept = await video.execution(name)
+    assert (kept["id"], kept["projectId"], kept["status"]) == (name, "launch", "completed")
+    assert kept["createdAt"] <= kept["startedAt"] <= kept["completedAt"]
+    [step] = kept["plan"]["steps"]
+    assert step["result"].keys() >= {"webResults", "examples", "trends", "summary", "generatedContext"}
+    assert step["preview"] == {"message": step["result"]["message"]}
+    assert all("result" not in data for _, data in await events_of(video.http, name))
+
+
+async def test_events_go_ten_minutes_after_the_end_and_the_execution_stays(
+    video: Video, storage: Storage
+) -> None:
+    """D46: a later reader gets the plan and the end."""
+    name = await video.start("x", edit("scene-1"))
+    done = await video.ended(name)
+    stored = keys.execution_keys("video", "launch", name)
+    assert 0 < await storage.redis.ttl(stored.events) <= 600
+    assert await storage.redis.ttl(stored.record) == -1
+    await storage.redis.delete(stored.events)
+    assert not await Executions(storage, "launch", "local").has_events(name)
+    plan, end = await events_of(video.http, name)
+    assert (plan[0], plan[1]["steps"][0]["status"]) == ("execution-plan", "completed")
+    assert (end[0], end[1]["totalTime"]) == ("execution-complete", done["totalTime"])
+    assert await video.execution(name) == done
+
+
+async def test_events_of_a_paused_execution_do_not_expire(video: Video, storage: Storage) -> None:
+    """D46: what waits for a person is kept."""
+    video.director.hold("first")
+    name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
+    await video.call("POST", f"/api/executions/{name}/pause")
+    video.director.release()
+    await video.idle()
+    assert await storage.redis.ttl(keys.execution_keys("video", "launch", name).events) == -1
+
+
+async def step_starts(http: httpx.AsyncClient, name: str) -> AsyncIterator[str]:
+    """The ids of an execution's steps as its stream tells that they have started."""
+    async with http.stream("GET", f"/api/execution-progress/{name}") as reply:
+        async for line in reply.aiter_lines():
+            data = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if "stepId" in data and data.get("status") == "in-progress":
+                yield data["stepId"]
+
+
+@pytest.mark.slow
+async def test_progress_comes_twice_a_second_at_most(valkey_url: str, director: Director) -> None:
+    """D39: each of five steps may end only once its reader has seen it start."""
+    prompts = ["one", "two", "three", "four", "five"]
+    director.hold(*prompts)
+    seen_s: list[float] = []
+    with serving(valkey_url, None) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+            video = Video(http, director)
+            await video.create()
+            name = await video.start("x", *(edit("scene-1", prompt=one) for one in prompts))
+            async for _ in step_starts(http, name):
+                director.release(prompts[len(seen_s)])
+                seen_s.append(time.monotonic())
+    assert len(seen_s) == 5
+    assert seen_s[-1] - seen_s[0] > 1.5, "four collections of half a second"
+
+
+@pytest.mark.parametrize("key", ["web:https://example.com/a?b=c", "style:scene-1", "search:latte art"])
+async def test_context_is_stored_and_searched_by_its_key(video: Video, key: str) -> None:
+    """D15, D16, D19: one value for a project and a key, kept until it is deleted."""
+    path = f"/api/projects/launch/context/{quote(key, safe='')}"
+    for value in ({"n": 1}, {"n": 2}):
+        await video.call("PUT", path, json={"value": value})
+    part = key.partition(":")[0]
+    assert (await video.call("GET", f"/api/projects/launch/context?contains={part}"))["entries"] == {
+        key: {"n": 2}
+    }
+    other = Video(video.http, video.director, "other")
+    await other.create()
+    assert (await video.call("GET", "/api/projects/other/context"))["entries"] == {}
+
+
+async def test_gathered_context_reaches_the_steps_that_name_it(video: Video) -> None:
+    """D20, D21, D25."""
+    name = await video.start("x", GATHERING, edit("scene-1", prompt="use it"))
+    steps = (await video.ended(name))["plan"]["steps"]
+    stored = (await video.call("GET", "/api/projects/launch/context?contains=gathered:"))["entries"]
+    assert steps[0]["result"]["generatedContext"] == [*stored]
+    assert {"gathered:latest", "gathered:styles", "gathered:colors"} <= {*stored}
+    [sent] = [one for one in video.director.requests if '"request"' in str(one.messages[1]["content"])]
+    context = json.loads(sent.messages[1]["content"])["context"]
+    assert {key: context[key] for key in steps[1]["contextKeys"]} == {
+        key: stored[key] for key in steps[1]["contextKeys"]
+    }
+    assert steps[1]["contextKeys"]

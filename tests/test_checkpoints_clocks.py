@@ -163,7 +163,7 @@ async def test_a_list_before_a_deleted_checkpoint_goes_by_ids(savers):
         assert await ids(savers[1], namespace=namespace, before=before, limit=1) == stored[2:3]
 
 
-def load_earlier(server: "Redis[bytes]") -> None:
+def load_earlier(server: Redis) -> None:
     """Put back what an earlier version had stored."""
     read = base64.b64decode
     for key, stored in json.loads(EARLIER.read_text()).items():

@@ -1,7 +1,6 @@
 """Retention: expired threads are deleted or pruned."""
 
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -9,6 +8,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.runtime import background
 from callsheet.state.errors import Busy, Missing
+from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -69,8 +69,13 @@ async def _prune(ctx: ThreadStorage, record: Thread) -> None:
 def start_sweeping(ctx: ThreadStorage) -> Callable[[], Awaitable[object]]:
     """Start the periodic sweep, and return the function that stops it."""
     return background.start_periodic(
-        lambda: sweep(ctx, int(time.time() * 1000)), SWEEP_INTERVAL_S, "expired threads are not deleted"
+        lambda: _sweep_due(ctx), SWEEP_INTERVAL_S, "expired threads are not deleted"
     )
+
+
+async def _sweep_due(ctx: ThreadStorage) -> int:
+    # This process's clock may be ahead, and what is deleted too early is lost.
+    return await sweep(ctx, int(await health.server_time_s(ctx.storage.redis) * 1000))
 
 
 async def sweep(ctx: ThreadStorage, now_ms: int) -> int:

@@ -229,7 +229,7 @@ def _check_persistence(server_health: ServerHealth) -> Iterator[Finding]:
 
 
 async def _check_clock(opened: Storage) -> Finding:
-    apart_s = abs(await health.server_time_s(opened) - time.time())
+    apart_s = abs(await health.server_time_s(opened.redis) - time.time())
     if apart_s > _CLOCKS_APART_S:
         message = f"this machine's clock and Redis' differ by {apart_s:.0f} s"
         return Finding(

@@ -3,7 +3,6 @@
 Unfinished work stays on the list of open runs, so that another process does it if this one dies.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.runtime.background import BackgroundTasks
 from callsheet.state.errors import Missing
+from callsheet.storage.redis import health
 from callsheet.storage.runs.records import Run
 from callsheet.storage.runs.runs import Runs
 
@@ -60,12 +60,17 @@ class RunFinalizer:
         # Only a temporary thread has its run's id.
         if thread != run:
             await self._runs.unschedule_check(thread, run)
-        elif record is None or record.updated_ms + FINISHED_RUN_TTL_S * 1000 <= time.time() * 1000:
+        elif record is None or await self._is_expired(record):
             await self._saver.adelete_thread(thread)
             await self._runs.delete_all(thread)
             await self._runs.unschedule_check(thread, run)
         else:
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
+
+    async def _is_expired(self, record: Run) -> bool:
+        # Both times are Redis': this process's clock may be ahead of it by more than a minute.
+        age_s = await health.server_time_s(self._runs.redis) - record.updated_ms / 1000
+        return age_s >= FINISHED_RUN_TTL_S
 
     async def stop(self) -> None:
         """Cancel the background work; another process does it."""

@@ -2,7 +2,7 @@
 
 Names (namespaces, ids, channels, task paths) are UTF-8 with NUL and U+0001 escaped, so that NUL can separate
 them and their byte order is their text order. A record is a header that scripts can read and a body that only
-the serialiser can.
+the serialiser can. The number that a script puts before a record is documented in `lua`.
 """
 
 from collections.abc import Iterable
@@ -21,6 +21,8 @@ LIST: Final = b"L"
 _TAGS: Final = {"msgpack": b"m", "null": b"n", "bytes": b"b", "bytearray": b"a", "pickle": b"p", "json": b"j"}
 _KINDS: Final = {tag[0]: kind for kind, tag in _TAGS.items()}
 _CUSTOM_TAG: Final = b"x"
+_NUMBERED: Final = b"\xff"
+_NUMBER_BYTES: Final = 11
 _NOT_IN_BODY: Final = frozenset({"channel_values", "channel_versions", "id"})
 _HAS_VERSION: Final = b"\1="
 _UNSAVED: Final = b"\1-"
@@ -67,6 +69,27 @@ def join_names(*names: str) -> bytes:
 def value_field(namespace: str, channel: str, version: Version) -> bytes:
     """Return the field of one version of a channel's value."""
     return b"%b\0%b\0%b" % (_encode_channel(namespace), _encode_channel(channel), encode_version(version))
+
+
+class Member(NamedTuple):
+    """A checkpoint in the index of its thread. Greater is newer."""
+
+    number: bytes
+    """Empty for a checkpoint that an earlier version stored."""
+    identity: str
+    field: bytes
+
+
+def decode_member(data: bytes) -> Member:
+    """Return a member of the index."""
+    namespace, _, rest = data.partition(NUL)
+    number, identity = _split_number(rest)
+    return Member(number, decode_name(identity), namespace + NUL + identity)
+
+
+def _split_number(data: bytes) -> tuple[bytes, bytes]:
+    at = _NUMBER_BYTES if data[:1] == _NUMBERED else 0
+    return data[:at], data[at:]
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -120,6 +143,7 @@ class Codec:
 
     def decode_record(self, data: bytes) -> Record:
         """Reverse `encode_record`."""
+        _, data = _split_number(data)
         length, _, _ = data.partition(b":")
         start = len(length) + 1
         end = start + int(length)

@@ -2,6 +2,15 @@
 
 Every script of a thread gets its five keys in the order of `storage.redis.keys.CheckpointKeys`. Scripts that
 check the fence get the key of the thread's own hash as a sixth.
+
+Ids of checkpoints come from the clocks of processes, so the order of a thread's checkpoints is the one in
+which they were first stored. A new checkpoint gets the next number of its thread, in 11 bytes: 255, which no
+UTF-8 text has, and ten hexadecimal digits. The number begins its record. A member of `ids` is namespace, NUL,
+number and id, so the members of a namespace sort by age. Checkpoints that an earlier version stored have no
+number. They sort by their ids, below all others.
+
+The counter has a member of `ids`, too, above all checkpoints of the main graph. An earlier version takes it
+for the newest one and fails to read it. Otherwise it would find no checkpoint, and begin the thread anew.
 """
 
 from typing import Final
@@ -10,6 +19,45 @@ THREAD: Final = r"""
 local ids, records, values, log, writes = unpack(KEYS, 1, 5)
 -- No encoded name begins like this: names escape U+0001.
 local GENERATION = '\1g'
+local COUNTER = '\0\255\255'
+local NUMBERED, NUMBER_BYTES = 255, 11
+
+-- The number before a record or an id; empty if there is none.
+local function number_before(text)
+  return string.byte(text) == NUMBERED and string.sub(text, 1, NUMBER_BYTES) or ''
+end
+
+-- A checkpoint's namespace and NUL, and then its number and id, or its id alone.
+local function split(member)
+  local nul = string.find(member, '\0', 1, true)
+  return string.sub(member, 1, nul), string.sub(member, nul + 1)
+end
+
+-- The field of the checkpoint that a member of ids stands for.
+local function field_of(member)
+  local prefix, rest = split(member)
+  return prefix .. string.sub(rest, #number_before(rest) + 1)
+end
+
+-- The members of ids that stand for checkpoints, oldest first within a namespace.
+local function members()
+  local all = redis.call('ZRANGE', ids, 0, -1)
+  for at, member in ipairs(all) do
+    if member == COUNTER then table.remove(all, at) break end
+  end
+  return all
+end
+
+-- The members of ids below the bound in a namespace, newest first.
+local function newest_members(name, bound, limit)
+  return redis.call('ZREVRANGEBYLEX', ids, '(' .. bound, '[' .. name .. '\0', 'LIMIT', 0, limit)
+end
+
+-- The fields of a namespace's newest checkpoint, in a table: one or none.
+local function newest(name)
+  local member = newest_members(name, name .. COUNTER, 1)[1]
+  return {member and field_of(member)}
+end
 
 -- Whether a later attempt owns the thread. An empty epoch is not checked.
 local function fenced(epoch)
@@ -45,8 +93,9 @@ end
 HEADERS: Final = r"""
 -- The header of a record; callsheet.storage.checkpoints.codec documents its format.
 local function header(record)
-  local colon = string.find(record, ':', 1, true)
-  return string.sub(record, colon + 1, colon + tonumber(string.sub(record, 1, colon - 1)))
+  local first = #number_before(record) + 1
+  local colon = string.find(record, ':', first, true)
+  return string.sub(record, colon + 1, colon + tonumber(string.sub(record, first, colon - 1)))
 end
 
 local function parent_of(head) return string.match(head, '^[^%z]*') end

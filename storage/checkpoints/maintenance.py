@@ -77,7 +77,9 @@ _SIZE: Final = Script(
 local function total(list) local n = 0; for _, item in ipairs(list) do n = n + #item end; return n end
 local record_bytes = 0
 for _, field in ipairs(redis.call('HKEYS', records)) do
-  if field ~= GENERATION then record_bytes = record_bytes + redis.call('HSTRLEN', records, field) end
+  if field ~= GENERATION and field ~= COUNTER then
+    record_bytes = record_bytes + redis.call('HSTRLEN', records, field)
+  end
 end
 local names, versions, bytes = {}, {}, {}
 for _, field in ipairs(redis.call('HKEYS', values)) do
@@ -95,7 +97,7 @@ for first = 0, redis.call('LLEN', log) - 1, 1000 do
   elements = elements + total(redis.call('LRANGE', log, first, first + 999))
 end
 local pending = redis.call('ZRANGE', writes, 0, -1)
-return {redis.call('ZCARD', ids), record_bytes, channels, elements, #pending, total(pending)}
+return {#members(), record_bytes, channels, elements, #pending, total(pending)}
 """
 )
 

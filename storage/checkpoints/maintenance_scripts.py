@@ -77,17 +77,19 @@ end
 -- Delete every checkpoint that is not kept, with the data that only those used. Returns how many are left, or
 -- -1 if none was deleted.
 local function sweep(kept, fresh)
-  local removed = 0
-  for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
-    if not kept[field] then
+  local removed, left = 0, 0
+  for _, member in ipairs(members()) do
+    local field = field_of(member)
+    if kept[field] then
+      left = left + 1
+    else
       removed = removed + 1
-      redis.call('ZREM', ids, field)
+      redis.call('ZREM', ids, member)
       redis.call('HDEL', records, field)
       redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
     end
   end
   if removed == 0 then return -1 end
-  local left = redis.call('ZCARD', ids)
   if left == 0 then
     redis.call('UNLINK', unpack(KEYS, 1, 5))
   else
@@ -123,9 +125,9 @@ local function keep_ancestors(field, record)
   end
 end
 
-local newest = {}
-for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do newest[namespace(field)] = field end
-for _, field in pairs(newest) do
+local latest = {}
+for _, member in ipairs(members()) do latest[namespace(member)] = field_of(member) end
+for _, field in pairs(latest) do
   kept[field] = true
   keep_ancestors(field, redis.call('HGET', records, field))
 end
@@ -140,7 +142,8 @@ _DELETE_FOR_RUNS: Final = Script(
     + r"""
 local deleted, kept = {}, {}
 for at = 2, #ARGV do deleted[ARGV[at]] = true end
-for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
+for _, member in ipairs(members()) do
+  local field = field_of(member)
   if not deleted[run_of(header(redis.call('HGET', records, field)))] then kept[field] = true end
 end
 return sweep(kept, ARGV[1])

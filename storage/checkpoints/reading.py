@@ -22,7 +22,9 @@ from callsheet.storage.checkpoints.codec import (
     LIST,
     NUL,
     Codec,
+    Member,
     Record,
+    decode_member,
     decode_name,
     encode_name,
     join_names,
@@ -119,8 +121,7 @@ _READ: Final = THREAD + HEADERS + _GAPS + _VALUES + _REPLY
 _LATEST: Final = Script(
     _READ
     + r"""
-local name = ARGV[6]
-return reply(redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1))
+return reply(newest(ARGV[6]))
 """
 )
 
@@ -130,12 +131,30 @@ _PAGE: Final = Script(
     _READ
     + r"""
 local name, before, limit = unpack(ARGV, 6, 8)
-local past = before ~= '' and '(' .. name .. '\0' .. before or '(' .. name .. '\1'
-return reply(redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit))
+
+-- The bound of the members older than a checkpoint, or nil if it is not stored. It may be in an enclosing
+-- namespace: to replay from a checkpoint, LangGraph lists those of a subgraph before it.
+local function bound_of(id)
+  local outer = name
+  local record = redis.call('HGET', records, outer .. '\0' .. id)
+  while not record and outer ~= '' do
+    outer = string.match(outer, '^(.*)|') or ''
+    record = redis.call('HGET', records, outer .. '\0' .. id)
+  end
+  local number = record and number_before(record)
+  return number and name .. '\0' .. (number ~= '' and number or id)
+end
+
+local bound, fields = name .. COUNTER, {}
+if before ~= '' then bound = bound_of(before) end
+for at, member in ipairs(bound and newest_members(name, bound, limit) or {}) do
+  fields[at] = field_of(member)
+end
+return reply(fields)
 """
 )
 
-_FIELDS: Final = Script(THREAD + "return redis.call('ZRANGE', ids, 0, -1)")
+_MEMBERS: Final = Script(THREAD + "return members()")
 
 _HISTORY: Final = Script(
     THREAD
@@ -188,9 +207,9 @@ local function seeds_at(head)
 end
 
 if id == '' then
-  local newest = redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1)[1]
-  if not newest then return {} end
-  id = string.sub(newest, #name + 2)
+  local field = newest(name)[1]
+  if not field then return {} end
+  id = string.sub(field, #name + 2)
 end
 local target = redis.call('HGET', records, name .. '\0' .. id)
 id = target and parent_of(header(target)) or ''
@@ -238,13 +257,16 @@ def _given_call(reader: Reader, fields: Sequence[bytes]) -> ScriptCall:
 
 
 def _page_call(reader: Reader, namespace: bytes, before: bytes, limit: int) -> ScriptCall:
-    """Read up to `limit` checkpoints of a namespace, newest first, older than `before` if it is not empty."""
+    """Read up to `limit` checkpoints of a namespace, newest first, older than `before` if it is not empty.
+
+    There are none if `before` is stored neither in the namespace nor in an enclosing one.
+    """
     return _read_call(_PAGE, reader, namespace, before, limit)
 
 
-def _fields_call(keys: CheckpointKeys) -> ScriptCall:
-    """List the fields of all checkpoints of the thread."""
-    return ScriptCall(_FIELDS, keys, ())
+def _members_call(keys: CheckpointKeys) -> ScriptCall:
+    """List the members of the thread's index, as `decode_member` takes them."""
+    return ScriptCall(_MEMBERS, keys, ())
 
 
 def _history_call(
@@ -399,9 +421,13 @@ class ListFilter(NamedTuple):
     metadata: Mapping[str, Any]
 
     def matches(self, metadata: CheckpointMetadata) -> bool:
-        """Return whether `metadata` has every required value."""
+        """Return whether `metadata` has every required value, of a checkpoint that `before` does not precede.
+
+        A subgraph may store its checkpoints before the one of its parent graph at which it began.
+        """
         actual: Mapping[str, Any] = dict(metadata)
-        return all(actual.get(key) == value for key, value in self.metadata.items())
+        is_later = self.before and self.before in (metadata.get("parents") or {}).values()
+        return not is_later and all(actual.get(key) == value for key, value in self.metadata.items())
 
 
 def list_filter(
@@ -455,7 +481,7 @@ class Listing:
         criteria, size = self._criteria, PAGE_SIZE
         if self._remaining is not None and not criteria.metadata:
             size = min(PAGE_SIZE, self._remaining)
-        if criteria.namespace is None or criteria.checkpoint:
+        if criteria.namespace is None or criteria.checkpoint or self._fields is not None:
             return (yield from self._fetch_given(thread, size))
         namespace, before = encode_name(criteria.namespace), encode_name(self._cursor)
 
@@ -463,13 +489,16 @@ class Listing:
             return _page_call(reader, namespace, before, size)
 
         page = yield from _read(self._context, thread, call, self._shared)
+        if not page and self._cursor:
+            # Perhaps the cursor was deleted, and the others can only be compared by their ids.
+            return (yield from self._fetch_given(thread, size))
         self._exhausted = len(page) < size
         if page:
             self._cursor = page[-1].checkpoint["id"]
         return page
 
     def _fetch_given(self, thread: str, size: int) -> Operation[list[CheckpointTuple]]:
-        """Fetch one checkpoint, or those of all namespaces, which no lex range covers in order of age."""
+        """Fetch one checkpoint, or those that no lex range covers in order of age."""
         if self._fields is None:
             self._fields = deque((yield from self._matching_fields(thread)))
         batch = [self._fields.popleft() for _ in range(min(size, len(self._fields)))]
@@ -484,13 +513,24 @@ class Listing:
 
     def _matching_fields(self, thread: str) -> Operation[list[bytes]]:
         criteria = self._criteria
-        if criteria.checkpoint and criteria.namespace is not None:
-            fields = [join_names(criteria.namespace, criteria.checkpoint)]
-        else:
-            (fields,) = yield [_fields_call(self._context.policy.keys(thread))]
-        ids = [(decode_name(field.split(NUL, 1)[1]), field) for field in fields]
+        if criteria.checkpoint and criteria.namespace is not None and not self._cursor:
+            return [join_names(criteria.namespace, criteria.checkpoint)]
+        (data,) = yield [_members_call(self._context.policy.keys(thread))]
+        members = _members_before(self._cursor, sorted(map(decode_member, data), reverse=True))
+        namespace = None if criteria.namespace is None else encode_name(criteria.namespace) + NUL
         return [
-            field
-            for identity, field in sorted(ids, reverse=True)
-            if criteria.checkpoint in {"", identity} and (not criteria.before or identity < criteria.before)
+            member.field
+            for member in members
+            if criteria.checkpoint in {"", member.identity}
+            and (namespace is None or member.field.startswith(namespace))
         ]
+
+
+def _members_before(identity: str, newest_first: Sequence[Member]) -> Sequence[Member]:
+    """Return the members older than a checkpoint, compared by their ids if it is not stored; all for none."""
+    if not identity:
+        return newest_first
+    for at, member in enumerate(newest_first, 1):
+        if member.identity == identity:
+            return newest_first[at:]
+    return [member for member in newest_first if member.identity < identity]

@@ -53,8 +53,17 @@ for table_at = at, first - 2, 2 do
   local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', resolve)
   redis.call('HSET', values, ARGV[table_at], pieces)
 end
-redis.call('HSET', records, field, record)
-redis.call('ZADD', ids, 0, field)
+local stored, number = redis.call('HGET', records, field)
+if stored then
+  number = number_before(stored)
+else
+  local count = redis.call('HINCRBY', records, COUNTER, 1)
+  if count == 1 then redis.call('ZADD', ids, 0, COUNTER) end
+  number = string.format('\255%010x', count)
+end
+redis.call('HSET', records, field, number .. record)
+local prefix, id = split(field)
+redis.call('ZADD', ids, 0, prefix .. number .. id)
 set_ttl(tonumber(ttl_ms))
 return {redis.call('HGET', records, GENERATION), start}
 """

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Batchable, Script
 
 _NEARLY_FULL: Final = 0.9
 """Share of the memory limit from which memory is reported as a problem."""
 _log = logging.getLogger(__name__)
 
+_TIME: Final = Script.with_clock("return now_us()")
 _MARK: Final = Script("""
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return redis.call('GET', KEYS[1])
@@ -91,10 +92,9 @@ async def read_health(storage: Storage) -> ServerHealth:
     return _parse_info(info, time.monotonic() - started_s)
 
 
-async def server_time_s(storage: Storage) -> float:
-    """Return the server's time, in seconds since 1970."""
-    seconds, micros = await storage.redis.time()
-    return float(seconds) + float(micros) / 1e6
+async def server_time_s(redis: Batchable) -> float:
+    """Return the server's time, in seconds since 1970; on a cluster, that of one node."""
+    return int(await _TIME(redis, [keys.DATA_MARKER])) / 1e6
 
 
 def health_problems(health: ServerHealth) -> list[HealthProblem]:

@@ -113,6 +113,10 @@ class Proxy:
 class Warm:
     """A parent that has everything imported and forks a process in a few milliseconds."""
 
+    def __init__(self, **env: str) -> None:
+        """`env` is added to the environment."""
+        self._env = env
+
     def __enter__(self):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.doubles.warm"],
@@ -120,7 +124,7 @@ class Warm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
+            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")} | self._env,
         )
         assert self._process.stdin
         assert self._process.stdout

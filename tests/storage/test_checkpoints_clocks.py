@@ -1,0 +1,290 @@
+"""X3, X9: the order of checkpoints is the store's, however far the clocks of processes are apart."""
+
+import base64
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import getrandbits
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base.id import UUID
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, interrupt
+from redis import Redis
+
+from callsheet.server.artefacts import archive
+from callsheet.server.artefacts.archive import ThreadArchive
+from callsheet.server.bootstrap import Workflows
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
+from tests.storage.saver_graphs import Talk, contents, newest, said, talk, thread
+
+SHIFTS_S = [1, -1, 60, -60, 3600, -3600]
+EARLIER = Path(__file__).with_name("checkpoints_without_numbers.json")
+"""The keys of thread `t` after two turns, from the version before checkpoints had numbers."""
+
+
+@pytest.fixture
+async def savers(valkey_url: str) -> AsyncIterator[tuple[RedisSaver, RedisSaver]]:
+    """Two savers that share nothing but the server, as in two processes."""
+    async with AsyncExitStack() as stack:
+        first, second = [await stack.enter_async_context(RedisSaver.from_url(valkey_url)) for _ in range(2)]
+        yield first, second
+
+
+def id_at(shift_s: float) -> str:
+    """LangGraph's id for a checkpoint that a process makes now, whose clock is off by `shift_s`."""
+    stamp = (time.time_ns() + int(shift_s * 1e9)) // 100 + 0x01B21DD213814000
+    return str(UUID(int=stamp >> 12 << 80 | (stamp & 0xFFF) << 64 | getrandbits(62), version=6))
+
+
+async def put(saver: RedisSaver, shift_s: float, namespace: str = "", **metadata: Any) -> str:
+    """A checkpoint on thread `t`, the child of the newest; its id."""
+    config = thread("t", checkpoint_ns=namespace)
+    last = await saver.aget_tuple(config)
+    checkpoint = empty_checkpoint() | {"id": id_at(shift_s)}
+    given: Any = metadata
+    stored = await saver.aput(last.config if last else config, checkpoint, given, {})
+    return str(stored["configurable"]["checkpoint_id"])
+
+
+async def ids(saver: RedisSaver, name: str = "t", *, namespace: str | None = "", **options: Any) -> list[str]:
+    config = thread(name) if namespace is None else thread(name, checkpoint_ns=namespace)
+    return [each.checkpoint["id"] async for each in saver.alist(config, **options)]
+
+
+async def alternate(savers: tuple[RedisSaver, RedisSaver], shift_s: float, turns: int = 6) -> list[str]:
+    """Checkpoints by two processes in turn, the second with a clock that is off; their ids, newest first."""
+    return [await put(savers[turn % 2], shift_s * (turn % 2), step=turn) for turn in range(turns)][::-1]
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_the_newest_checkpoint_is_the_one_stored_last(savers, shift_s):
+    stored = await alternate(savers, shift_s)
+
+    for saver in savers:
+        found = await newest(saver, "t")
+        assert found.checkpoint["id"] == stored[0]
+        assert found.parent_config["configurable"]["checkpoint_id"] == stored[1]
+        assert await ids(saver) == await ids(saver, namespace=None) == stored
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_a_list_before_a_checkpoint_has_those_stored_before_it(savers, shift_s):
+    stored = await alternate(savers, shift_s)
+
+    for at, one in enumerate(stored):
+        before = thread("t", checkpoint_id=one)
+        for namespace in ("", None):
+            assert await ids(savers[0], namespace=namespace, before=before) == stored[at + 1 :]
+            assert (
+                await ids(savers[1], namespace=namespace, before=before, limit=2) == stored[at + 1 : at + 3]
+            )
+    filtered = await ids(savers[0], filter={"step": 1}, before=thread("t", checkpoint_id=stored[1]))
+    assert filtered == [stored[4]]
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_pruning_keeps_the_checkpoint_stored_last(savers, shift_s):
+    stored = await alternate(savers, shift_s)
+
+    await savers[0].aprune(["t"])
+
+    assert await ids(savers[1]) == stored[:1]
+    later = await put(savers[1], shift_s)
+    assert await ids(savers[0]) == [later, stored[0]]
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s):
+    stored = await alternate(savers, shift_s)
+
+    await savers[0].acopy_thread("t", "copy")
+
+    assert await ids(savers[1], "copy") == stored
+    later = empty_checkpoint() | {"id": id_at(-7200)}
+    await savers[1].aput(thread("copy"), later, {}, {})
+    assert await ids(savers[0], "copy") == [later["id"], *stored]
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_an_imported_thread_has_its_source_s_order(savers, storage: Storage, shift_s):
+    await threads.create(storage, NewThread("t", "local", "talk", {}))
+    stored = await alternate(savers, shift_s)
+    source = ThreadArchive(storage, savers[0], Workflows({"talk": talk(savers[0])}), "1")
+    content = b"".join([line async for line in await archive.export_thread(source, "t", "local")])
+
+    await archive.import_thread(source, content, "local", new_id="t2")
+
+    assert await ids(savers[1], "t2") == stored
+    assert (await newest(savers[1], "t2")).checkpoint["id"] == stored[0]
+
+
+@pytest.mark.parametrize("shift_s", SHIFTS_S)
+async def test_namespaces_of_a_thread_are_in_one_order(savers, shift_s):
+    places = [("", 0), ("sub", 1), ("", 1), ("sub", 0), ("sub|inner", 1), ("", 0)]
+    stored = [await put(savers[off], off * shift_s, namespace) for namespace, off in places]
+
+    assert await ids(savers[0], namespace=None) == stored[::-1]
+    before = thread("t", checkpoint_id=stored[2])
+    assert await ids(savers[0], namespace="sub", before=before) == [stored[1]]
+    last = thread("t", checkpoint_id=stored[5])
+    assert await ids(savers[0], namespace="sub|inner", before=last) == [stored[4]]
+
+
+async def test_a_checkpoint_stored_a_second_time_keeps_its_place(savers):
+    stored = await alternate(savers, 60, turns=3)
+    again = await savers[0].aget_tuple(thread("t", checkpoint_id=stored[1], checkpoint_ns=""))
+    assert again is not None
+
+    await savers[1].aput(again.parent_config or {}, again.checkpoint, {"step": 9}, {})
+
+    assert await ids(savers[0]) == stored
+    found = [each.metadata.get("step") async for each in savers[0].alist(thread("t"))]
+    assert found == [2, 9, 0]
+
+
+async def test_a_list_before_a_deleted_checkpoint_goes_by_ids(savers):
+    """Only an id is left of it; a page of history that begins there is not empty."""
+    stored = [await put(savers[0], 0, run_id=f"run-{turn}") for turn in range(4)][::-1]
+    await savers[0].adelete_for_runs(["run-2"])
+
+    before = thread("t", checkpoint_id=stored[1])
+    for namespace in ("", None):
+        assert await ids(savers[1], namespace=namespace, before=before) == stored[2:]
+        assert await ids(savers[1], namespace=namespace, before=before, limit=1) == stored[2:3]
+
+
+def load_earlier(server: Redis) -> None:
+    """Put back what an earlier version had stored."""
+    read = base64.b64decode
+    for key, stored in json.loads(EARLIER.read_text()).items():
+        if isinstance(stored, dict):
+            server.hset(key, mapping={read(name): read(text) for name, text in stored.items()})
+        elif key.endswith(":log"):
+            server.rpush(key, *map(read, stored))
+        else:
+            server.zadd(key, dict.fromkeys(map(read, stored), 0))
+
+
+@pytest.mark.parametrize("shift_s", [0, -3600 * 24 * 365])
+async def test_a_thread_of_an_earlier_version_keeps_its_order_and_goes_on(savers, valkey_url, shift_s):
+    with Redis.from_url(valkey_url) as server:
+        load_earlier(server)
+    old = await ids(savers[0])
+    assert old == sorted(old, reverse=True)
+    assert len(old) == 6
+    steps = [each.metadata["step"] async for each in savers[0].alist(thread("t"))]
+    assert steps == [4, 3, 2, 1, 0, -1]
+    said_before = ["0", "re:0", "1", "re:1"]
+    assert contents((await newest(savers[1], "t")).checkpoint["channel_values"]) == said_before
+
+    await talk(savers[0]).ainvoke(said("2"), thread("t"))
+    last = await put(savers[1], shift_s)
+
+    found = await ids(savers[1])
+    assert (found[0], found[4:]) == (last, old)
+    for at, one in enumerate(found):
+        assert await ids(savers[0], before=thread("t", checkpoint_id=one)) == found[at + 1 :]
+    state = await talk(savers[0]).aget_state(thread("t", checkpoint_id=found[1], checkpoint_ns=""))
+    assert contents(state.values) == [*said_before, "2", "re:2"]
+    await savers[0].acopy_thread("t", "copy")
+    assert await ids(savers[1], "copy") == found
+    await savers[0].aprune(["t"])
+    assert await ids(savers[1]) == [last]
+
+
+async def test_an_earlier_version_fails_on_a_thread_instead_of_finding_it_empty(savers, valkey_url):
+    """It reads the record of the greatest member, up to a colon."""
+    await put(savers[0], 0)
+    with Redis.from_url(valkey_url) as server:
+        greatest = server.zrevrangebylex("checkpoint:{t}:ids", b"(\x01", b"[\x00", 0, 1)[0]
+        record = server.hget("checkpoint:{t}:records", greatest)
+        assert record
+        assert b":" not in record
+
+
+def nested(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
+    """A graph that calls a graph twice, which counts its calls across turns."""
+    inner: Any = StateGraph(Talk)
+    inner.add_node("count", lambda state: {"n": 1, "profile": f"call {state.get('n', 0) + 1}"})
+    inner.add_edge(START, "count")
+    inner.add_edge("count", END)
+    counting = inner.compile(checkpointer=True)
+
+    async def call(state: Talk) -> dict[str, Any]:
+        return {"profile": (await counting.ainvoke({"n": 0}))["profile"]}
+
+    outer: Any = StateGraph(Talk)
+    outer.add_node("first", call)
+    outer.add_node("second", call)
+    outer.add_edge(START, "first")
+    outer.add_edge("first", "second")
+    outer.add_edge("second", END)
+    compiled: CompiledStateGraph[Any, Any] = outer.compile(checkpointer=saver)
+    return compiled
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+async def test_a_replay_gives_subgraphs_the_state_from_before_it(savers, durability):
+    """The same as with LangGraph's own saver, from every checkpoint of a thread."""
+    replayed: list[list[Any]] = []
+    for saver in (InMemorySaver(), savers[0]):
+        graph = nested(saver)
+        for _ in range(3):
+            await graph.ainvoke({"messages": []}, thread("t"), durability=durability)
+        history = [state.config async for state in graph.aget_state_history(thread("t"))]
+        replayed.append(
+            [(await graph.ainvoke(None, config, durability=durability))["profile"] for config in history]
+        )
+
+    assert replayed[0] == replayed[1]
+    assert len({*replayed[0]}) > 1
+
+
+def asking(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
+    """A graph that calls a graph, which counts and then asks a question."""
+    inner: Any = StateGraph(Talk)
+    inner.add_node("count", lambda _: {"n": 1})
+    inner.add_node("ask", lambda state: {"profile": f"{state['n']}: {interrupt('really?')}"})
+    inner.add_edge(START, "count")
+    inner.add_edge("count", "ask")
+    inner.add_edge("ask", END)
+    outer: Any = StateGraph(Talk)
+    outer.add_node("inner", inner.compile(checkpointer=True))
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", END)
+    compiled: CompiledStateGraph[Any, Any] = outer.compile(checkpointer=saver)
+    return compiled
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+async def test_a_replay_before_a_question_asks_it_as_with_langgraph_s_saver(savers, durability):
+    answers = []
+    for saver in (InMemorySaver(), savers[0]):
+        graph = asking(saver)
+        await graph.ainvoke({"n": 10}, thread("t"), durability=durability)
+        start = (await graph.aget_state(thread("t"))).config
+        await graph.ainvoke(None, start, durability=durability)
+        replayed = await graph.ainvoke(Command(resume="yes"), thread("t"), durability=durability)
+        answers.append(replayed["profile"])
+
+    assert answers[0] == answers[1]
+
+
+async def test_a_subgraph_s_checkpoint_is_never_before_the_one_at_which_it_began(savers):
+    """With durability "exit" LangGraph stores the subgraph's first."""
+    began = id_at(0)
+    earlier = await put(savers[0], 0, "sub", parents={"": id_at(-5)})
+    await put(savers[0], 0, "sub", parents={"": began})
+    await savers[0].aput(thread("t"), empty_checkpoint() | {"id": began}, {}, {})
+
+    assert await ids(savers[1], namespace="sub", before=thread("t", checkpoint_id=began)) == [earlier]

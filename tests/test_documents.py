@@ -52,10 +52,12 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
         "DESIGN.md",
         "CHANGELOG.md",
         "docs/checkpointer.md",
+        "docs/extending.md",
         "docs/lessons.md",
         "docs/operations.md",
         "docs/security.md",
         "docs/tools.md",
+        "examples/README.md",
     ],
 )
 def test_every_link_of_a_document_leads_somewhere(document):

@@ -307,8 +307,8 @@ def test_whatever_we_import_is_a_dependency_of_ours(package):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["tests", "bench", "evals"])
-def test_whatever_tests_and_benches_import_is_a_dependency_of_theirs(package):
+@pytest.mark.parametrize("package", ["tests", "bench", "evals", "examples"])
+def test_whatever_tests_benches_and_examples_import_is_a_dependency_of_theirs(package):
     declared = wanted(*PRODUCT, "dev", "peers", "fuzz")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
     assert undeclared == set(), "name what it comes from in pyproject.toml"

@@ -49,6 +49,7 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
     "document",
     [
         "README.md",
+        "CONTRIBUTING.md",
         "DESIGN.md",
         "CHANGELOG.md",
         "docs/checkpointer.md",

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import zipfile
 
 import httpx
 import pytest
@@ -12,7 +13,8 @@ from tests.syntax import ROOT
 from tests.waiting import until
 
 LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
-COPIED = ("pyproject.toml", "langgraph.json", "callsheet", *LAYERS)
+PROJECT = ("pyproject.toml", "build_wheel.py", "README.md", "LICENSE", "langgraph.json")
+COPIED = (*PROJECT, "callsheet", *LAYERS)
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 from pathlib import Path
@@ -105,6 +107,17 @@ def test_a_clone_without_links_imports_every_module_of_every_layer(clone):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 300
+
+
+@pytest.mark.slow
+def test_a_clone_without_links_builds_a_wheel_with_every_module(clone, tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=clone, capture_output=True, check=True, timeout=50)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        built = {name.removeprefix("callsheet/") for name in wheel.namelist() if ".dist-info" not in name}
+    modules = {str(file.relative_to(clone)) for name in LAYERS for file in (clone / name).rglob("*.py")}
+    data = {"state/prices.json", "tools/ads/catalogue/voices.json", "langgraph.json", "py.typed"}
+    assert modules | data | {"__init__.py", "__main__.py"} <= built
 
 
 @pytest.mark.slow

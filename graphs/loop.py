@@ -57,11 +57,6 @@ def planner_exit(workflow: WorkflowSpec) -> Callable[..., str]:
     return after_planner
 
 
-def after_planner(state: Workflow) -> Literal["approval", "summarizer"]:
-    """Return the next node: approval for a plan, the summarizer without one."""
-    return "approval" if state.get("plan") else "summarizer"
-
-
 def after_approval(state: Workflow) -> Literal["tool_executor", "planner"]:
     """Return the next node: the executor for an approved plan, the planner for a rejected one."""
     return "tool_executor" if state.get("plan") else "planner"

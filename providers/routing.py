@@ -84,14 +84,20 @@ def route(
     return Route(substitute, f"{reason}, but {problem}, so {providers[substitute].title} answers")
 
 
+def require_provider(spec: str, providers: Mapping[str, Provider] = PROVIDERS) -> None:
+    """Raise `Invalid` unless the provider of `spec` exists, such as `qwen` or `openai/gpt-6-luna`."""
+    name = spec.strip().partition("/")[0].casefold()
+    if name and name not in providers:
+        known = ", ".join(providers)
+        raise Invalid(f"no provider {name!r}", remedy=f"use one of {known}, or leave it out")
+
+
 def _preferred_provider(
     request: Request, explicit: str, providers: Mapping[str, Provider]
 ) -> tuple[str, str]:
     """Return the provider the rules prefer, whether or not it can answer, and the rule in words."""
     if explicit:
-        if explicit not in providers:
-            known = ", ".join(providers)
-            raise Invalid(f"no provider {explicit!r}", remedy=f"use one of {known}, or leave it out")
+        require_provider(explicit, providers)
         return explicit, f"the caller asked for {providers[explicit].title}"
     language = find(request.language)
     if language and language.name in BY_LANGUAGE:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Final, cast
 
 from fastapi import APIRouter
@@ -118,9 +118,10 @@ class Workflows:
 
 def packaged_graphs() -> GraphsFile:
     """Return our own langgraph.json, shipped with the package."""
-    with as_file(files("callsheet") / "langgraph.json") as path:
-        # Its folder must not go on the module path: the package's own folders would become top-level modules.
-        return replace(graphs_file.read_graphs_file(path), folders=())
+    # Beside the layers, in a wheel as in a checkout.
+    path = Path(__file__).parents[1] / "langgraph.json"
+    # Its folder must not go on the module path: the package's own folders would become top-level modules.
+    return replace(graphs_file.read_graphs_file(path), folders=())
 
 
 async def load_workflows(source: GraphsFile | Graphs | None, stack: AsyncExitStack) -> Workflows:

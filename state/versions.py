@@ -49,14 +49,6 @@ def status(version: Version, newest: Version) -> Status:
     return "draft" if version.batch == newest.batch else "frozen"
 
 
-def latest(versions: Sequence[Version], wanted: Status | None = None) -> Version | None:
-    """Return the newest of `versions` (oldest first), or the newest with the `wanted` status, or None."""
-    for version in reversed(versions):
-        if wanted is None or status(version, versions[-1]) == wanted:
-            return version
-    return None
-
-
 def version_fields(version: Version, newest: Version) -> dict[str, Any]:
     """Return the wire form of a version without its data."""
     return {

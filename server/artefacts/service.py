@@ -5,7 +5,6 @@ REST, web socket and terminal share it. It takes at most four round trips to Red
 
 import asyncio
 import hashlib
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,7 @@ from typing import Any, Final
 
 from langgraph.types import Interrupt
 
-from callsheet.providers import with_key
-from callsheet.providers.routing import Request, route
+from callsheet.providers.routing import require_provider
 from callsheet.server.http.requests import checked_idempotency_key, identifier
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
@@ -200,12 +198,6 @@ def human_message(content: str) -> dict[str, str]:
     return {"role": "user", "content": content, "id": uuid.uuid4().hex}
 
 
-def checked_context(context: Context) -> Context:
-    """Return the context; raise `Invalid` if its provider does not exist."""
-    route(Request(provider=context.get("model") or context.get("provider", "")), with_key(os.environ))
-    return context
-
-
 def run_request(
     thread: Thread, caller: Caller, body: Mapping[str, Any], *, repeatable: bool = False, **fields: Any
 ) -> RunRequest:
@@ -214,7 +206,8 @@ def run_request(
     Equal bodies are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
     malformed idempotency key.
     """
-    context = checked_context(caller.context)
+    context = caller.context
+    require_provider(context.get("model") or context.get("provider", ""))
     questions: Mapping[str, str] = fields.get("questions") or {}
     return RunRequest(
         thread=thread.id,

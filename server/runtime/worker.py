@@ -115,11 +115,6 @@ class Worker:
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
 
     @property
-    def running_count(self) -> int:
-        """Runs that this process executes now."""
-        return len(self._executions)
-
-    @property
     def executions(self) -> KeysView[RunExecution]:
         """Attempts in progress."""
         return self._executions.keys()

@@ -203,10 +203,3 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
         "sentences": tuple(sentences),
     }
     return Segment.model_validate(data)
-
-
-def compare_facts(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the wanted facts that no sentence states, and the stated facts that are not wanted."""
-    required = list(wanted)
-    covered = narration.facts
-    return [fact for fact in required if fact not in covered], sorted(covered - set(required))

@@ -2,13 +2,12 @@
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
 from callsheet.state.lessons.narration import Narration, Segment, length
 
-Format = Literal["md", "srt", "vtt", "json"]
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2

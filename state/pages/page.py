@@ -20,7 +20,6 @@ STREAM: Final = "page"
 """Stream of the page's versions."""
 UPLOADS: Final = "uploads"
 """Stream of the page's upload tickets."""
-STREAMS: Final = (STREAM, UPLOADS)
 ROOT: Final = "page"
 """Id of the root element; equal to the stream's name, so a lock on it locks the whole page."""
 MAX_ELEMENTS: Final = 500

@@ -85,7 +85,7 @@ async def connect(
 async def open_storage(
     url: str | None = None, data_dir: Path | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Storage:
-    """Return a storage that the caller closes. A command fails after `patience_s` seconds, retries included.
+    """Return a storage that the caller closes. A command fails after `timeout_s` seconds, retries included.
 
     Connects to `url` if given; else, unless `data_dir` is given, to the server in `REDIS_URL`; else to the
     embedded server of `data_dir` or the default data folder. Raises `Invalid` for a wrong URL, password,

@@ -7,9 +7,8 @@ for any text. All keys of one thread, and all of one artefact, have its id as th
 script may use them together on a cluster.
 """
 
-import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from callsheet.state.errors import Invalid
@@ -43,27 +42,6 @@ def hash_tag(name: str) -> str:
         raise Invalid("an empty id cannot name a key", remedy="Give an id of 1 to 255 printable characters.")
     escaped = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
     return f"{{{escaped}}}"
-
-
-def declaration_of(name: str) -> Key | None:
-    """Return the declaration that the key `name` matches, or None."""
-    return next((key for key in KEYS if _regex(key.pattern).fullmatch(name)), None)
-
-
-_PLACEHOLDER: Final = re.compile(r"(\{<\w+>\}|<\w+\*>|<\w+>)")
-
-
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(_part_regex(part) for part in _PLACEHOLDER.split(pattern)), re.DOTALL)
-
-
-def _part_regex(part: str) -> str:
-    if not _PLACEHOLDER.fullmatch(part):
-        return re.escape(part)
-    if part.startswith("{"):
-        return r"\{[^{}]+\}"
-    return ".+" if part.endswith("*>") else "[^:{}]+"
 
 
 # Tool calls: cached results, limits, breakers and records.

@@ -1,12 +1,33 @@
 """Which keys on a server are not as storage/redis/keys.py declares them."""
 
+import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from redis import Redis
 
 from callsheet.storage.redis import keys
 
 Declared = Callable[[str], keys.Key | None]
+_PLACEHOLDER = re.compile(r"(\{<\w+>\}|<\w+\*>|<\w+>)")
+
+
+def declaration_of(name: str) -> keys.Key | None:
+    """Return the declaration that the key `name` matches, or None."""
+    return next((key for key in keys.KEYS if _regex(key.pattern).fullmatch(name)), None)
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join(_part_regex(part) for part in _PLACEHOLDER.split(pattern)), re.DOTALL)
+
+
+def _part_regex(part: str) -> str:
+    if not _PLACEHOLDER.fullmatch(part):
+        return re.escape(part)
+    if part.startswith("{"):
+        return r"\{[^{}]+\}"
+    return ".+" if part.endswith("*>") else "[^:{}]+"
 
 
 # One trip: most keys of a test are its runs', and there are many.
@@ -22,7 +43,7 @@ return found
 """
 
 
-def leaks(server: Redis, declared: Declared = keys.declaration_of) -> list[str]:
+def leaks(server: Redis, declared: Declared = declaration_of) -> list[str]:
     """A sentence for each key, in any database of the server, that has no declaration or contradicts it."""
     if not (databases := [str(name).removeprefix("db") for name in server.info("keyspace")]):
         return []

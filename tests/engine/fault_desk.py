@@ -84,14 +84,6 @@ class Order:
 
         await eventually(found, f"a {key} of run {self.run}", patience_s=40)
 
-    async def is_taken_up(self, attempt: int) -> None:
-        """Wait until an attempt has begun."""
-
-        async def found() -> bool:
-            return attempt in await self.attempts()
-
-        await eventually(found, f"attempt {attempt} at run {self.run}", patience_s=40)
-
     async def ended(self) -> Run:
         """Wait for its end; how it stands then."""
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler
 
+from callsheet.tools.guard.outcome import ToolExecutionError
 from tests.doubles.ad_model import SAY_DONE, call, config, given
 from tests.doubles.chat_double import Say
 
@@ -36,6 +37,7 @@ class Followed(AsyncCallbackHandler):
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.results: list[tuple[str, str]] = []
+        self.failures: list[tuple[str, str, str]] = []
 
     async def on_tool_start(self, serialized: dict[str, Any], input_str: str, **more: Any) -> None:
         self.calls.append((serialized["name"], more["inputs"]))
@@ -44,11 +46,13 @@ class Followed(AsyncCallbackHandler):
         self.results.append((output.name, json.loads(output.text)["versionId"]))
 
     async def on_tool_error(self, error: BaseException, **more: Any) -> None:
+        assert isinstance(error, ToolExecutionError)
         self.results.append(("error", str(error)))
+        self.failures.append((error.tool_name, error.tool_call_id, error.error_type))
 
 
 async def test_a_host_has_callbacks_for_calls_and_their_results(graph, model):
-    """C9, C12."""
+    """C9, C12, C40."""
     drawn, lost = (
         call("m", "create_music_draft", adId="kopi", prompt="soft"),
         call("1", "make_coffee", strength=2),
@@ -61,3 +65,4 @@ async def test_a_host_has_callbacks_for_calls_and_their_results(graph, model):
         ("make_coffee", {"strength": 2}),
     ]
     assert sorted(host.results) == [("create_music_draft", "v1"), ("error", "Unknown tool: make_coffee")]
+    assert host.failures == [("make_coffee", "1", "unknown_tool")]

@@ -196,7 +196,7 @@ async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(brief, 
 
 
 async def idle(worker):
-    return not worker.running_count
+    return not worker.executions
 
 
 async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):

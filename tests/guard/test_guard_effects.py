@@ -13,7 +13,6 @@ from callsheet.storage.runs.leases import LEASE, Lease
 from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.outcome import ToolExecutionError
 from callsheet.tools.guard.policy import ToolOptions
 from tests.guard.guarded import SCOPE, made, step, write
 
@@ -258,19 +257,6 @@ async def test_a_plain_function_is_carried_out_in_a_thread(opened):
 
     outcome = await guard.call(made(reckon), step({"n": 4}), SCOPE)
     assert outcome.output == {"n": 5, "for": "local"}
-
-
-async def test_a_host_may_call_a_tool_itself_and_gets_an_exception(opened):
-    """C3, C40."""
-    tools = made(write, writes=("music",))
-    assert (await guard.execute(tools, "probe", {"n": 2}, SCOPE))["versionId"] == "v1"
-    with pytest.raises(ToolExecutionError) as caught:
-        await guard.execute(tools, "probe", {"n": -2}, SCOPE)
-    error = caught.value
-    assert (error.tool_name, error.error_type, error.retryable) == ("probe", "validation_error", False)
-    assert error.tool_call_id.startswith("call_")
-    with pytest.raises(ToolExecutionError, match="Unknown tool: nope"):
-        await guard.execute(tools, "nope", {}, SCOPE)
 
 
 async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):

@@ -6,7 +6,7 @@ import pytest
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from callsheet.state.lessons.narration import Narration, compare_facts
+from callsheet.state.lessons.narration import Narration
 from callsheet.tools import REGISTRY
 from callsheet.tools.lessons import lesson, sources
 from callsheet.tools.registry import definitions, index
@@ -147,7 +147,7 @@ async def test_confirmed_facts_are_narrated_and_no_others(school, chosen):
     assert made["success"]
     assert made["status"] == "script_generated"
     narration = Narration.model_validate(made["narration"])
-    assert compare_facts(narration, [fact["id"] for fact in chosen]) == ([], [])
+    assert narration.facts == {fact["id"] for fact in chosen}
     assert "Aliens" not in narration.model_dump_json()
     assert (narration.total_duration, narration.reading_level, narration.topic) == (
         60,

@@ -49,7 +49,7 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
     "document",
     sorted(
         str(file.relative_to(ROOT))
-        for place in (".", "docs", "evals", "deploy")
+        for place in (".", "docs", "evals", "deploy", "examples")
         for file in (ROOT / place).glob("*.md" if place == "." else "**/*.md")
     ),
 )

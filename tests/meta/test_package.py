@@ -19,12 +19,7 @@ from packaging.requirements import Requirement
 
 from tests.meta.syntax import ROOT, statements
 
-
-def ours():
-    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return set(about["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
-
-
+OURS = {"callsheet"}
 PRODUCT = ("embedded", "workflows", "search", "server")
 LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
@@ -37,7 +32,7 @@ def test_no_installed_dependency_owns_one_of_our_top_level_names():
             continue
         tops = {str(file).split("/", maxsplit=1)[0] for file in found.files or []}
         names = tops | {top.removesuffix(".py") for top in tops}
-        if clash := names & ours():
+        if clash := names & OURS:
             taken[found.name] = clash
     assert taken == {}
 
@@ -57,7 +52,7 @@ def wheel(tmp_path_factory):
 @pytest.mark.slow
 def test_the_wheel_carries_our_packages_and_no_tests(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist() if ".dist-info" not in name}
-    assert tops == ours()
+    assert tops == OURS
 
 
 @pytest.mark.slow
@@ -261,7 +256,7 @@ def wanted(*names):
 
 def imported(package):
     """Every module of others that a package imports, and a file that does."""
-    known = sys.stdlib_module_names | ours() | {"tests", "bench", "evals"}
+    known = sys.stdlib_module_names | OURS | {"tests", "bench", "evals"}
     for file in (ROOT / package).rglob("*.py"):
         for node in statements(file):
             yield from ((name, file) for name in named(node) if name.split(".")[0] not in known)
@@ -307,8 +302,8 @@ def test_whatever_we_import_is_a_dependency_of_ours(package):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["tests", "bench", "evals"])
-def test_whatever_tests_and_benches_import_is_a_dependency_of_theirs(package):
+@pytest.mark.parametrize("package", ["tests", "bench", "evals", "examples"])
+def test_whatever_tests_benches_and_examples_import_is_a_dependency_of_theirs(package):
     declared = wanted(*PRODUCT, "dev", "peers", "fuzz")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
     assert undeclared == set(), "name what it comes from in pyproject.toml"

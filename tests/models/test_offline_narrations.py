@@ -9,7 +9,7 @@ from callsheet.providers.offline.lessons.facts import sheet
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import detect
 from callsheet.state.lessons.facts import find_passage, new_fact
-from callsheet.state.lessons.narration import compare_facts, length, slots
+from callsheet.state.lessons.narration import length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.narration import NarrationBrief, write_narration
 from callsheet.tools.lessons.reflow import reflow
@@ -54,7 +54,7 @@ async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_tim
         extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
     )
     made = (await write_narration(order, model="offline")).narration
-    assert compare_facts(made, [fact.id for fact in extraction.facts]) == ([], [])
+    assert made.facts == {fact.id for fact in extraction.facts}
     for slot, segment in zip(slots(total_s, extraction.language), made.segments, strict=True):
         assert length(segment.narration, extraction.language) <= slot.budget
         assert segment.visual_guidance
@@ -114,4 +114,4 @@ async def test_any_facts_of_any_length_fit_or_are_refused(seed):
     except Invalid as refused:
         assert "cannot even be named" in refused.message  # noqa: PT017 -- some may be refused, none may fail
     else:
-        assert compare_facts(made, [fact.id for fact in facts]) == ([], [])
+        assert made.facts == {fact.id for fact in facts}

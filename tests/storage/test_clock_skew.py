@@ -15,11 +15,11 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from tests.storage.clock_graphs import PUBLISHED
 from tests.doubles.killing import Warm, answering
 from tests.doubles.needs import need
 from tests.doubles.served import GENERATE
 from tests.doubles.waiting import eventually, until
+from tests.storage.clock_graphs import PUBLISHED
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 
 from callsheet.state.errors import Invalid
 from callsheet.storage.redis import keys
-from tests.doubles.key_leaks import leaks
+from tests.doubles.key_leaks import declaration_of, leaks
 
 IDS = st.text(min_size=1, max_size=255)
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_keys_are_spelled_as_the_source_design_spells_them() -> None:
 @given(name=IDS)
 def test_every_key_of_an_artefact_is_declared_with_its_type(kind: str, name: str) -> None:
     for key, type_ in artefact_keys(kind, name).items():
-        declaration = keys.declaration_of(key)
+        declaration = declaration_of(key)
         assert declaration is not None, key
         assert (declaration.type, declaration.lifetime) == (type_, "forever")
 
@@ -75,15 +75,15 @@ def test_every_key_of_an_artefact_is_declared_with_its_type(kind: str, name: str
 @given(name=IDS, key=st.text(min_size=1))
 def test_every_key_of_a_thread_is_declared_with_its_type(name: str, key: str) -> None:
     for made, type_ in (thread_keys(name) | {keys.idempotency(name, key): "string"}).items():
-        declaration = keys.declaration_of(made)
+        declaration = declaration_of(made)
         assert declaration is not None, made
         assert declaration.type == type_
 
 
 def test_a_lease_lives_15_seconds_and_an_idempotency_key_a_day() -> None:
     lease, memo = (
-        keys.declaration_of(keys.run_keys("t").lease),
-        keys.declaration_of(keys.idempotency("t", "k")),
+        declaration_of(keys.run_keys("t").lease),
+        declaration_of(keys.idempotency("t", "k")),
     )
     assert lease is not None
     assert memo is not None
@@ -92,7 +92,7 @@ def test_a_lease_lives_15_seconds_and_an_idempotency_key_a_day() -> None:
 
 @given(owner=IDS)
 def test_the_owner_index_is_declared(owner: str) -> None:
-    declaration = keys.declaration_of(keys.owned_artefacts(owner, "ad"))
+    declaration = declaration_of(keys.owned_artefacts(owner, "ad"))
     assert declaration is not None
     assert (declaration.type, declaration.lifetime) == ("zset", "forever")
 
@@ -106,7 +106,7 @@ def test_what_callers_leave_is_declared(owner: str) -> None:
         keys.open_streams(owner): ("zset", 30),
     }
     for key, known in made.items():
-        declaration = keys.declaration_of(key)
+        declaration = declaration_of(key)
         assert declaration is not None, key
         assert (declaration.type, declaration.lifetime) == known
 
@@ -159,12 +159,12 @@ def test_an_empty_id_is_refused_because_it_would_be_no_tag() -> None:
     ],
 )
 def test_a_key_that_only_resembles_a_declared_one_is_not_declared(name: str) -> None:
-    assert keys.declaration_of(name) is None
+    assert declaration_of(name) is None
 
 
 def test_no_key_falls_under_two_declarations() -> None:
     concrete = [*artefact_keys("ad", "a"), *thread_keys("t"), keys.owned_artefacts("o", "ad")]
-    declarations = [keys.declaration_of(key) for key in concrete]
+    declarations = [declaration_of(key) for key in concrete]
     assert len({key.pattern for key in declarations if key}) == len(concrete)
 
 

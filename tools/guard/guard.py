@@ -11,9 +11,7 @@ lease end the attempt without an answer.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -29,7 +27,6 @@ from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import (
     UNEXPECTED,
     Outcome,
-    ToolExecutionError,
     UnknownTool,
     failed_outcome,
     outcome_of_error,
@@ -58,22 +55,6 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
         outcome = await (_execute_known(tool, record) if tool else _refuse(record, _no_tool(record, tools)))
         tell(outcome.label)
     return outcome
-
-
-async def execute(
-    tools: Mapping[str, Tool], name: str, params: Mapping[str, Any], scope: Scope
-) -> dict[str, Any]:
-    """Return the result of one call, for hosts that call tools; raises `ToolExecutionError`."""
-    tool = tools.get(name)
-    writes = sorted(tool.writes) if tool else []
-    call_id = f"call_{uuid.uuid4().hex}"
-    step = Step(
-        id=call_id, tool=name, display=name, params={**params}, dependencies=[], reads=[], writes=writes
-    )
-    outcome = await call(tools, step, scope)
-    if not outcome.ok:
-        raise ToolExecutionError(name, call_id, outcome.output)
-    return outcome.output
 
 
 def _create_record(step: Step, scope: Scope) -> CallRecord:

@@ -49,7 +49,7 @@ _KINDS: Final[tuple[tuple[type[CallsheetError], ErrorType, bool], ...]] = (
 
 
 class ToolExecutionError(CallsheetError):
-    """A call that failed, for hosts that call tools themselves."""
+    """A call that failed, as callbacks receive it."""
 
     def __init__(self, tool: str, call_id: str, output: Mapping[str, Any]) -> None:
         super().__init__(output["error"], remedy=output["suggestion"], details=output.get("details"))

@@ -1,0 +1,119 @@
+"""Every documented target of the Makefile works: the quick ones are run, the others are resolved."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from importlib.util import find_spec
+
+import httpx
+import pytest
+
+from tests.doubles.command import environment
+from tests.doubles.redis_server import free_port
+from tests.doubles.waiting import until
+from tests.meta.syntax import ROOT
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+DOCUMENTED = re.findall(r"^(\w+):[^#\n]*  ## \S", MAKEFILE, re.MULTILINE)
+MARKERS = (".venv/uv", ".venv/run", ".venv/dev", ".venv/peers", ".venv-fuzz/done")
+INSTALLED = [word for marker in MARKERS for word in ("-o", marker)]
+"""Options that make takes every environment as installed, so that a test changes none."""
+
+
+def outside(**more):
+    """The environment of a make that no other make has started."""
+    ours = environment(**more)
+    return {name: value for name, value in ours.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
+
+
+def make(*words, folder=ROOT, timeout_s=20, **env):
+    """Return what a target prints; it must succeed."""
+    done = subprocess.run(
+        ["make", *words],
+        cwd=folder,
+        env=outside(**env),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_target_without_a_file_is_phony_and_every_public_one_is_documented():
+    [phony] = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    named = set(re.findall(r"^(\w+):(?!=)", MAKEFILE, re.MULTILINE))
+    assert set(phony.split()) == named
+    assert named - set(DOCUMENTED) == {"tested", "covered", "linted"}
+
+
+@pytest.mark.parametrize("target", [*DOCUMENTED, "tested", "covered", "linted"])
+def test_the_programs_modules_and_files_of_a_target_exist(target):
+    script = make("--dry-run", *INSTALLED, target)
+    assert script.strip()
+    for program in re.findall(r"\.venv/bin/([\w-]+)", script):
+        assert (ROOT / ".venv/bin" / program).exists(), program
+    for module in re.findall(r"bin/python -m ([\w.]+)", script):
+        assert find_spec(module), module
+    for file in re.findall(r"\b(?:tests/\w+\.py|requirements[\w-]*\.txt|pyproject\.toml)\b", script):
+        assert (ROOT / file).is_file(), file
+
+
+def test_every_target_that_a_document_names_is_documented():
+    documents = {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")}
+    documents |= {ROOT / "examples/README.md", ROOT / "evals/README.md"}
+    # The requests that the offline model knows begin with "make", too.
+    for document in documents - {ROOT / "docs/offline.md"}:
+        named = set(re.findall(r"(?:`|\$ |=true )make ([a-z]+)", document.read_text()))
+        assert named <= set(DOCUMENTED), document
+
+
+def test_with_ci_set_the_tests_are_run_with_coverage():
+    assert "coverage run" in make("--dry-run", *INSTALLED, "test", CI="true")
+    assert "coverage run" not in make("--dry-run", *INSTALLED, "test", CI="")
+
+
+def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in (".venv/bin", ".venv-fuzz", ".mypy_cache", ".hypothesis", "state"):
+        (tmp_path / name).mkdir(parents=True)
+    make("clean", folder=tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == {"Makefile", "state"}
+
+
+@pytest.mark.slow
+def test_eval_scores_one_recorded_task():
+    output = make(*INSTALLED, "eval", "ARGS=--only ad_creation --limit 1", timeout_s=50)
+    assert "ad_creation" in output
+
+
+@pytest.mark.slow
+def test_run_serves_until_it_is_interrupted(tmp_path):
+    port = free_port()
+    variables = {"CALLSHEET_PORT": str(port), "CALLSHEET_DATA_DIR": str(tmp_path / "data")}
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            ["make", *INSTALLED, "run"],
+            cwd=ROOT,
+            env=outside(**variables),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: is_serving(port) or server.poll() is not None, "make run serves", patience_s=40)
+        assert server.poll() is None, (tmp_path / "log").read_text()
+    finally:
+        # As Ctrl-C in a terminal does: to make and to what it has started.
+        os.killpg(server.pid, signal.SIGINT)
+        server.wait(20)
+
+
+def is_serving(port):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/ok").is_success
+    except httpx.TransportError:
+        return False

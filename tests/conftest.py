@@ -17,7 +17,7 @@ from callsheet.storage import Storage, connect, use
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.chat_double import ChatDouble
 from tests.doubles.key_leaks import leaks
-from tests.doubles.killing import Proxy, Shop, Warm
+from tests.doubles.killing import KillableServer, KillingProxy, WarmParent
 from tests.doubles.waiting import until
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from langgraph.pregel import Pregel
     from langgraph_sdk.client import LangGraphClient
 
-    from tests.lessons.lesson_client import Teacher
-    from tests.lessons.lesson_doors import Door
-    from tests.video.video_double import Director, Video
+    from tests.lessons.lesson_client import LessonClient
+    from tests.lessons.lesson_doors import LessonDriver
+    from tests.video.video_double import PlanningModel, VideoClient
 
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
 gc.set_threshold(100_000, 20, 50)
@@ -101,18 +101,18 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
 @pytest.fixture(scope="module")
 def redis() -> Iterator[str]:
     """A Redis for the whole file, which nothing empties."""
-    from tests.doubles.wire_served import ground
+    from tests.doubles.wire_served import running_redis_for_file
 
-    with ground() as found:
+    with running_redis_for_file() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def url(redis: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """A server on it, of the graphs that the file calls `GRAPHS`."""
-    from tests.doubles.wire_server import serving
+    from tests.doubles.wire_server import running_server
 
-    with serving(redis, request.module.GRAPHS) as found:
+    with running_server(redis, request.module.GRAPHS) as found:
         yield found
 
 
@@ -144,11 +144,11 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
 
 
 @pytest.fixture
-def teacher(http: "AsyncClient") -> "Teacher":
+def lesson_client(http: "AsyncClient") -> "LessonClient":
     """One who has no session yet."""
-    from tests.lessons.lesson_client import Teacher
+    from tests.lessons.lesson_client import LessonClient
 
-    return Teacher(http)
+    return LessonClient(http)
 
 
 @pytest.fixture(
@@ -158,30 +158,30 @@ def teacher(http: "AsyncClient") -> "Teacher":
         pytest.param("rest", marks=pytest.mark.slow),
     )
 )
-def door(
-    request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", teacher: "Teacher"
-) -> "Door":
+def lesson_driver(
+    request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", lesson_client: "LessonClient"
+) -> "LessonDriver":
     """A lesson by each of its doors."""
-    from tests.lessons.lesson_doors import Bare, Rest, Sdk
+    from tests.lessons.lesson_doors import GraphDriver, RestDriver, SdkDriver
 
     if request.param == "graph":
-        return Bare(used)
-    return Sdk(used, client) if request.param == "sdk" else Rest(used, teacher)
+        return GraphDriver(used)
+    return SdkDriver(used, client) if request.param == "sdk" else RestDriver(used, lesson_client)
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[Warm]:
+def warm_parent() -> Iterator[WarmParent]:
     """What starts processes that are there to be killed; it has imported everything once."""
-    with Warm() as parent:
+    with WarmParent() as parent:
         yield parent
 
 
 @pytest.fixture
-async def shop(warm: Warm, valkey_url: str) -> AsyncIterator[Shop]:
+async def killable_server(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[KillableServer]:
     """Servers to be killed at a chosen message to Redis, and to go on elsewhere."""
     target = valkey_url.removeprefix("unix://").split("?")[0]
-    async with Proxy(f"{target}-proxy-{os.getpid()}", target) as proxy:
-        yield Shop(warm, proxy, valkey_url)
+    async with KillingProxy(f"{target}-proxy-{os.getpid()}", target) as proxy:
+        yield KillableServer(warm_parent, proxy, valkey_url)
     # From Python 3.13 on a server removes its socket itself.
     await asyncio.to_thread(Path(proxy.path).unlink, missing_ok=True)
 
@@ -235,18 +235,18 @@ def graph(opened: Storage) -> "Pregel[Any, Any]":
 @pytest.fixture
 async def api(valkey_url: str) -> "AsyncIterator[AsyncClient]":
     """A client of the whole application on the session's server, called without a network."""
-    from tests.doubles.served import served
+    from tests.doubles.served import served_app
 
-    async with served(valkey_url) as found:
+    async with served_app(valkey_url) as found:
         yield found
 
 
 @pytest.fixture
-def director(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Director]":
+def planning_model(monkeypatch: pytest.MonkeyPatch) -> "Iterator[PlanningModel]":
     """A model that plans what the test says; a project that is made now uses it."""
-    from tests.video.video_double import Director
+    from tests.video.video_double import PlanningModel
 
-    with Director() as one:
+    with PlanningModel() as one:
         for name, value in one.environ.items():
             monkeypatch.setenv(name, value)
         yield one
@@ -254,10 +254,10 @@ def director(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Director]":
 
 
 @pytest.fixture
-async def video(api: "AsyncClient", director: "Director") -> "Video":
+async def video(api: "AsyncClient", planning_model: "PlanningModel") -> "VideoClient":
     """A new project of four scenes, edited by the director's plans."""
-    from tests.video.video_double import Video
+    from tests.video.video_double import VideoClient
 
-    one = Video(api, director)
+    one = VideoClient(api, planning_model)
     await one.create()
     return one

@@ -31,11 +31,11 @@ from redis.exceptions import RedisError
 from callsheet.server.runtime.execution import MAX_ATTEMPTS
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
-from tests.doubles.killing import Warm
-from tests.doubles.redis_server import Server
-from tests.doubles.redis_server import running as redis_running
-from tests.engine.fault_house import House, Reader, events
-from tests.engine.fault_house import house as house_of
+from tests.doubles.killing import WarmParent
+from tests.doubles.redis_server import RedisServer
+from tests.doubles.redis_server import running_redis as redis_running
+from tests.engine.fault_house import ServerProcesses, StreamFollower, events
+from tests.engine.fault_house import server_processes as house_of
 
 MODES: Final = (["updates"], ["updates", "custom"], ["values"], ["custom", "updates", "values"])
 """Stream modes of the readers, in turn."""
@@ -130,7 +130,7 @@ def _spread(found: Sequence[float]) -> str:
 class Session:
     """One session of faults on a house."""
 
-    def __init__(self, house: House, plan: Plan, server: Server) -> None:
+    def __init__(self, house: ServerProcesses, plan: Plan, server: RedisServer) -> None:
         self._house, self._plan, self._redis = house, plan, server
         self._figures = Figures()
         self._ends = time.monotonic() + plan.seconds
@@ -180,7 +180,7 @@ class Session:
 
     async def _read_runs(self) -> None:
         while not self._over():
-            reader = Reader(self._house, PAGES, modes=MODES[next(self._modes) % len(MODES)])
+            reader = StreamFollower(self._house, PAGES, modes=MODES[next(self._modes) % len(MODES)])
             await _repeated(lambda one=reader: one.begin(self._plan.pace_s))
             async with asyncio.timeout(20 * self._plan.lease_s + 60):
                 await reader.read()
@@ -188,7 +188,7 @@ class Session:
             self._figures.resumed += reader.breaks
             await self._check(reader)
 
-    async def _check(self, reader: Reader) -> None:
+    async def _check(self, reader: StreamFollower) -> None:
         name, figures = f"run {reader.run} {reader.modes}", self._figures
         record = await self._get(f"/threads/{reader.thread}/runs/{reader.run}")
         if record["status"] != "success":
@@ -260,7 +260,7 @@ class Session:
         return await _repeated(post)
 
 
-def _recoveries_s(reader: Reader) -> list[float]:
+def _recoveries_s(reader: StreamFollower) -> list[float]:
     """Return the seconds from each kill that this run died of to its next event."""
     waits = []
     for before, after in zip(reader.told, reader.told[1:], strict=False):
@@ -270,7 +270,7 @@ def _recoveries_s(reader: Reader) -> list[float]:
     return waits
 
 
-async def _replay(house: House, reader: Reader) -> list[str]:
+async def _replay(house: ServerProcesses, reader: StreamFollower) -> list[str]:
     return [one.id async for one in events(house, house.any(), reader.thread, reader.run, "-1")]
 
 
@@ -290,17 +290,17 @@ async def _repeated(call: Any, patience_s: float = 120) -> Any:
 
 
 @asynccontextmanager
-async def session(plan: Plan, warm: Warm, folder: Path) -> AsyncIterator[Session]:
+async def session(plan: Plan, warm_parent: WarmParent, folder: Path) -> AsyncIterator[Session]:
     """A session on a Redis of its own."""
     with redis_running(watchdog.binary(), folder, *_DURABLE) as server:
-        async with house_of(warm, server.url, plan.lease_s, carry=True) as house:
+        async with house_of(warm_parent, server.url, plan.lease_s, carry=True) as house:
             yield Session(house, plan, server)
 
 
 async def measure(plan: Plan) -> Figures:
     """Return the figures of one session."""
-    with Warm() as warm, tempfile.TemporaryDirectory(prefix="callsheet-faults-") as folder:
-        async with session(plan, warm, Path(folder)) as made:
+    with WarmParent() as warm_parent, tempfile.TemporaryDirectory(prefix="callsheet-faults-") as folder:
+        async with session(plan, warm_parent, Path(folder)) as made:
             return await made.run()
 
 

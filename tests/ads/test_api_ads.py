@@ -14,12 +14,12 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage, indexes
 from callsheet.storage.artefacts.artefacts import Artefact
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import VOICE, generated, said, served
+from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as one:
+    async with served_app(valkey_url) as one:
         yield one
 
 
@@ -31,7 +31,7 @@ async def got(client: httpx.AsyncClient, path: str) -> Any:
 
 async def test_an_ad_is_shown_with_its_record_its_streams_and_its_times(client: httpx.AsyncClient) -> None:
     """A35."""
-    made = await generated(client)
+    made = await generate_ad(client)
     found = await got(client, "/api/ads/ad-1")
     TypeAdapter(AdView).validate_python(found)
     assert (found["adId"], found["language"], found["market"], found["spotSeconds"]) == (
@@ -49,8 +49,8 @@ async def test_an_ad_is_shown_with_its_record_its_streams_and_its_times(client: 
 
 async def test_the_list_has_the_newest_change_first_and_comes_in_pages(client: httpx.AsyncClient) -> None:
     for number in range(5):
-        await generated(client, adId=f"ad-{number}")
-    await said(client, "Make the music more upbeat", "ad-1")
+        await generate_ad(client, adId=f"ad-{number}")
+    await chat_about_ad(client, "Make the music more upbeat", "ad-1")
     order = ["ad-1", "ad-4", "ad-3", "ad-2", "ad-0"]
     seen: list[str] = []
     path = "/api/ads?limit=2"
@@ -80,7 +80,7 @@ async def test_an_entry_whose_ad_is_not_there_is_not_shown(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """A list is a hint; the record decides."""
-    await generated(client)
+    await generate_ad(client)
     await indexes.touch(storage, "local", "ad", "ad-ghost")
     assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
 
@@ -102,8 +102,8 @@ async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient,
 
 async def test_the_conversation_is_shown_whole_and_in_order(client: httpx.AsyncClient) -> None:
     """A29, A37, A54: the cached system prompt, every message, every call answered."""
-    await generated(client)
-    await said(client, "Make the music more upbeat")
+    await generate_ad(client)
+    await chat_about_ad(client, "Make the music more upbeat")
     found = await got(client, "/api/ads/ad-1/conversation")
     TypeAdapter(Conversation).validate_python(found)
     messages = found["messages"]
@@ -118,7 +118,7 @@ async def test_the_conversation_is_shown_whole_and_in_order(client: httpx.AsyncC
 
 async def test_clearing_the_conversation_keeps_the_versions(client: httpx.AsyncClient) -> None:
     """A36: no messages, and a chat is told to begin with a brief; then everything goes on."""
-    await generated(client)
+    await generate_ad(client)
     reply = await client.delete("/api/ads/ad-1/conversation")
     assert (reply.status_code, reply.json()) == (200, {"conversationId": "ad-1", "messages": []})
     assert (await got(client, "/api/ads/ad-1/conversation"))["messages"] == []
@@ -128,7 +128,7 @@ async def test_clearing_the_conversation_keeps_the_versions(client: httpx.AsyncC
         "No conversation found. Generate initial ad first.",
     )
     assert (await got(client, "/api/ads/ad-1"))["streams"]["voices"]["count"] == 1
-    assert (await generated(client))["drafts"] == {"voices": "v2", "music": "v2", "sfx": "v2"}
+    assert (await generate_ad(client))["drafts"] == {"voices": "v2", "music": "v2", "sfx": "v2"}
     assert (
         len(
             [
@@ -142,14 +142,14 @@ async def test_clearing_the_conversation_keeps_the_versions(client: httpx.AsyncC
 
 
 async def test_clearing_twice_is_clearing_once(client: httpx.AsyncClient) -> None:
-    await generated(client)
+    await generate_ad(client)
     for _ in range(2):
         assert (await client.delete("/api/ads/ad-1/conversation")).json()["messages"] == []
 
 
 async def test_what_is_set_at_the_mixer_stays_and_the_rest_follows(client: httpx.AsyncClient) -> None:
     """A35: kept across turns; new tracks come in at 0 dB, tracks that are gone leave."""
-    await generated(client)
+    await generate_ad(client)
     before = await got(client, "/api/ads/ad-1/mixer")
     TypeAdapter(Mixer).validate_python(before)
     wanted = {"voices": {"track-0": -4.5}, "music": {"volumeDb": -20, "fadeOutSeconds": 3}}
@@ -167,7 +167,7 @@ async def test_what_is_set_at_the_mixer_stays_and_the_rest_follows(client: httpx
 
 
 async def test_two_hands_at_the_mixer_lose_nothing(client: httpx.AsyncClient) -> None:
-    tracks = list((await generated(client))["mixer"]["voices"])
+    tracks = list((await generate_ad(client))["mixer"]["voices"])
     changes = [{"voices": {track: -float(i + 1)}} for i, track in enumerate(tracks)]
     changes += [{"sfx": {"volumeDb": -9}}, {"music": {"duckingDb": -15}}, {"music": {"fadeInSeconds": 2}}]
     replies = await asyncio.gather(*(client.patch("/api/ads/ad-1/mixer", json=one) for one in changes))
@@ -192,7 +192,7 @@ MIXER_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
 
 
 async def test_a_setting_the_mixer_does_not_have_is_refused(client: httpx.AsyncClient) -> None:
-    before = (await generated(client))["mixer"]
+    before = (await generate_ad(client))["mixer"]
     for body, status, words in MIXER_REFUSALS:
         reply = await client.patch("/api/ads/ad-1/mixer", json=body)
         assert (reply.status_code, words in reply.json()["error"]) == (status, True), reply.text
@@ -217,20 +217,20 @@ async def test_a_locked_stream_is_left_alone_to_the_byte_until_it_is_unlocked(
     client: httpx.AsyncClient, model: ChatDouble
 ) -> None:
     """C34: "leave the voices alone" holds for the model and for people, and what is beside goes on."""
-    await generated(client)
+    await generate_ad(client)
     reply = await client.put("/api/ads/ad-1/locks/voices")
     locked = TypeAdapter(StreamLocks).validate_python(reply.json())
     assert [(one["stream"], one["by"]) for one in locked["locks"]] == [("voices", "local")]
     assert (await got(client, "/api/ads/ad-1"))["locks"] == locked["locks"]
     before = (await client.get("/api/ads/ad-1/voices")).content
-    told = (await said(client, "Make the script shorter", provider="offline"))["message"]
+    told = (await chat_about_ad(client, "Make the script shorter", provider="offline"))["message"]
     assert "locked" in told
     assert "shorter now" not in told, "what could not be written has not happened"
     track = {"voiceId": VOICE, "text": "Mine now."}
     voices = Say(calls=[("v", "create_voice_draft", json.dumps({"adId": "ad-1", "tracks": [track]}))])
     music = Say(calls=[("m", "create_music_draft", json.dumps({"adId": "ad-1", "prompt": "calm"}))])
     model.script(voices, music, Say("The voices are locked; the music is calm now."))
-    turn = await said(client, "Change the voices and the music", provider="openai")
+    turn = await chat_about_ad(client, "Change the voices and the music", provider="openai")
     assert turn["drafts"] == {"music": "v2"}
     assert "locked" in turn["toolCalls"][0]["result"]["error"]
     body = {"voiceTracks": [track]}

@@ -11,7 +11,16 @@ from redis.asyncio import Redis
 
 from callsheet.server.ads.replies import AdTurn
 from tests.doubles.chat_double import ChatDouble, Say, Silence
-from tests.doubles.served import BRIEF, GENERATE, calling, events, generated, running, said, served
+from tests.doubles.served import (
+    BRIEF,
+    GENERATE,
+    app_client,
+    chat_about_ad,
+    generate_ad,
+    parse_events,
+    served_app,
+    started_app,
+)
 from tests.doubles.waiting import eventually
 
 TURN = TypeAdapter(AdTurn)
@@ -25,7 +34,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as one:
+    async with served_app(valkey_url) as one:
         yield one
 
 
@@ -40,7 +49,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 
 async def test_a_brief_becomes_three_drafts(client: httpx.AsyncClient) -> None:
     """A50, A53, A59, A-R9: v1 of every stream, and which call made it."""
-    reply = await generated(client)
+    reply = await generate_ad(client)
     TURN.validate_python(reply)
     assert reply["adId"] == reply["conversationId"] == "ad-1"
     assert reply["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
@@ -62,7 +71,7 @@ async def test_a_brief_becomes_three_drafts(client: httpx.AsyncClient) -> None:
 
 async def test_the_calls_of_a_turn_are_shown_with_arguments_and_results(client: httpx.AsyncClient) -> None:
     """A76: "see tool calls"."""
-    calls = (await generated(client))["toolCalls"]
+    calls = (await generate_ad(client))["toolCalls"]
     searched = next(call for call in calls if call["name"] == "search_voices")
     assert searched["arguments"]["language"] == "english"
     assert searched["result"] == {"count": searched["result"]["count"]}
@@ -73,8 +82,8 @@ async def test_the_calls_of_a_turn_are_shown_with_arguments_and_results(client: 
 
 async def test_a_chat_changes_only_what_was_asked_for(client: httpx.AsyncClient) -> None:
     """A56, A58: music v2 is more upbeat, and `drafts` names nothing else."""
-    await generated(client)
-    reply = await said(client, "Make the music more upbeat")
+    await generate_ad(client)
+    reply = await chat_about_ad(client, "Make the music more upbeat")
     TURN.validate_python(reply)
     assert reply["drafts"] == {"music": "v2"}
     music = (await client.get("/api/ads/ad-1/music/v2")).json()
@@ -84,9 +93,9 @@ async def test_a_chat_changes_only_what_was_asked_for(client: httpx.AsyncClient)
 
 async def test_an_added_effect_joins_those_that_were_there(client: httpx.AsyncClient) -> None:
     """A60."""
-    await generated(client)
+    await generate_ad(client)
     before = (await client.get("/api/ads/ad-1/sfx/v1")).json()["soundFxPrompts"]
-    assert (await said(client, "Add a whoosh at the start"))["drafts"] == {"sfx": "v2"}
+    assert (await chat_about_ad(client, "Add a whoosh at the start"))["drafts"] == {"sfx": "v2"}
     after = (await client.get("/api/ads/ad-1/sfx/v2")).json()["soundFxPrompts"]
     whoosh = [effect for effect in after if "whoosh" in effect["description"].casefold()]
     assert [effect["placement"]["type"] for effect in whoosh] == ["start"]
@@ -102,14 +111,14 @@ async def test_a_brief_comes_in_either_shape_or_as_a_sentence(
     client: httpx.AsyncClient, form: object
 ) -> None:
     """A-R15."""
-    reply = await generated(client, brief=form)
+    reply = await generate_ad(client, brief=form)
     assert reply["timeline"]["spotSeconds"] == 15
     assert (await client.get("/api/ads/ad-1")).json()["brief"]["duration"] == 15
 
 
 async def test_the_language_of_the_request_wins_and_its_voices_speak_it(client: httpx.AsyncClient) -> None:
     """A12, A-R13, A-R15: a native name is understood, the English one kept; the old flag changes nothing."""
-    await generated(client, language="ภาษาไทย", useToolCalling=True)
+    await generate_ad(client, language="ภาษาไทย", useToolCalling=True)
     found = (await client.get("/api/ads/ad-1")).json()
     assert (found["language"], found["brief"]["language"]) == ("thai", "thai")
 
@@ -118,7 +127,7 @@ async def test_what_people_write_survives_byte_for_byte(client: httpx.AsyncClien
     """A38, X18: Thai, Chinese, Arabic right to left, emoji with joiners, combining marks as they were."""
     text = "สวัสดี 你好 Dzień dobry مرحبا بالعالم \u202eabc\u202c 👩🏽‍🚀 e\u0301 \U0001f1eb\U0001f1f7 {}%:*"
     ad_id = "ad สวัสดี/你好 {1}%2F🚀"
-    await generated(client, adId=ad_id, brief={**BRIEF, "additionalContext": text})
+    await generate_ad(client, adId=ad_id, brief={**BRIEF, "additionalContext": text})
     path = "/api/ads/ad%20%E0%B8%AA%E0%B8%A7%E0%B8%B1%E0%B8%AA%E0%B8%94%E0%B8%B5%2F%E4%BD%A0%E5%A5%BD%20"
     path += "%7B1%7D%252F%F0%9F%9A%80"
     found = await client.get(path)
@@ -134,8 +143,8 @@ async def test_a_new_length_and_language_are_remembered_and_told_to_the_model(
     client: httpx.AsyncClient,
 ) -> None:
     """The state, the ad's record and the message all know."""
-    await generated(client)
-    reply = await said(client, "Make it shorter", duration=45, language="polish", market="PL")
+    await generate_ad(client)
+    reply = await chat_about_ad(client, "Make it shorter", duration=45, language="polish", market="PL")
     assert reply["timeline"]["spotSeconds"] == 45
     found = (await client.get("/api/ads/ad-1")).json()
     assert (found["language"], found["market"], found["spotSeconds"]) == ("polish", "PL", 45)
@@ -145,10 +154,12 @@ async def test_a_new_length_and_language_are_remembered_and_told_to_the_model(
 
 async def test_the_conversation_may_have_a_name_of_its_own(client: httpx.AsyncClient) -> None:
     """A-R14, X5: one conversation an ad, found by either id; any other id is not found."""
-    assert (await generated(client, conversationId="conv-123"))["conversationId"] == "conv-123"
-    assert (await said(client, "Make the music calmer"))["conversationId"] == "conv-123"
-    assert (await said(client, "Make it shorter", conversationId="conv-123"))["conversationId"] == "conv-123"
-    assert (await said(client, "Make the music louder", "conv-123"))["adId"] == "ad-1"
+    assert (await generate_ad(client, conversationId="conv-123"))["conversationId"] == "conv-123"
+    assert (await chat_about_ad(client, "Make the music calmer"))["conversationId"] == "conv-123"
+    assert (await chat_about_ad(client, "Make it shorter", conversationId="conv-123"))[
+        "conversationId"
+    ] == "conv-123"
+    assert (await chat_about_ad(client, "Make the music louder", "conv-123"))["adId"] == "ad-1"
     assert (await client.get("/api/ads/conv-123")).json()["adId"] == "ad-1"
     wrong = await client.post("/api/ai/generate", json={**GENERATE, "conversationId": "conv-4"})
     assert (wrong.status_code, wrong.json()["type"]) == (404, "missing")
@@ -175,7 +186,7 @@ async def test_a_request_sent_again_under_its_key_gets_the_first_reply(client: h
 
 async def test_the_same_request_twice_at_once_is_carried_out_once(client: httpx.AsyncClient) -> None:
     """X9: both get the one answer."""
-    first, second = await asyncio.gather(generated(client), generated(client))
+    first, second = await asyncio.gather(generate_ad(client), generate_ad(client))
     assert first["created"] == second["created"]
     for stream in ("voices", "music", "sfx"):
         assert len((await client.get(f"/api/ads/ad-1/{stream}")).json()["versions"]) == 1
@@ -185,7 +196,7 @@ async def test_another_request_meanwhile_is_told_to_wait(
     client: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     """X8: one run a thread; 409 with Retry-After, and nothing of it is written."""
-    await generated(client)
+    await generate_ad(client)
     double.script(Silence())
     slow = asyncio.create_task(
         client.post("/api/ads/ad-1/chat", json={"message": "slowly", "provider": "openai"})
@@ -206,7 +217,7 @@ async def test_a_run_that_failed_is_taken_up_by_the_same_request(
     client: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     """A-R10: the message was kept before the model was asked, and is there once."""
-    await generated(client)
+    await generate_ad(client)
     body = {"message": "Say something new", "provider": "openai"}
     assert (await client.post("/api/ads/ad-1/chat", json=body)).status_code == 500
     double.script(Say("Here is an idea."))
@@ -224,7 +235,7 @@ async def test_a_stream_tells_steps_then_drafts_then_the_reply(client: httpx.Asy
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.headers["x-accel-buffering"] == "no"
     assert "no-transform" in reply.headers["cache-control"]
-    told = events(reply.text)
+    told = parse_events(reply.text)
     names = [name for name, _ in told]
     assert names[-1] == "result"
     assert names.count("drafts") == 3
@@ -240,7 +251,7 @@ async def test_the_words_beside_a_call_come_before_its_step_and_in_pieces(
     client: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     """A63, A82: over REST, too, the vendor streams."""
-    await generated(client)
+    await generate_ad(client)
     look = ("c1", "get_current_state", "{}")
     double.script(Say("First I look.", calls=[look]), Say("All is well."))
     reply = await client.post(
@@ -248,7 +259,7 @@ async def test_the_words_beside_a_call_come_before_its_step_and_in_pieces(
         json={"message": "hello", "provider": "openai"},
         headers={"Accept": "text/event-stream"},
     )
-    told = events(reply.text)
+    told = parse_events(reply.text)
     texts = [data for name, data in told if name == "text"]
     assert "".join(one["content"] for one in texts) == "First I look.All is well."
     assert len(texts) > 4
@@ -265,7 +276,7 @@ async def test_words_of_an_answer_that_broke_off_have_an_id_of_their_own(
     client: httpx.AsyncClient, double: ChatDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A-R20: the answer that counts is another message, and it alone is stored."""
-    await generated(client)
+    await generate_ad(client)
     monkeypatch.setenv("OPENAI_MAX_RETRIES", "1")
     double.script(Say("Half a sentence", break_off="end"), Say("A whole sentence."))
     reply = await client.post(
@@ -273,7 +284,7 @@ async def test_words_of_an_answer_that_broke_off_have_an_id_of_their_own(
         json={"message": "hello", "provider": "openai"},
         headers={"Accept": "text/event-stream"},
     )
-    told = events(reply.text)
+    told = parse_events(reply.text)
     texts = [data for name, data in told if name == "text"]
     whole = [one["content"] for one in texts if one["messageId"] == texts[-1]["messageId"]]
     assert ("".join(whole), told[-1][1]["message"]) == ("A whole sentence.", "A whole sentence.")
@@ -282,13 +293,13 @@ async def test_words_of_an_answer_that_broke_off_have_an_id_of_their_own(
 
 
 async def test_a_stream_that_fails_ends_with_the_error(client: httpx.AsyncClient, double: ChatDouble) -> None:
-    await generated(client)
+    await generate_ad(client)
     reply = await client.post(
         "/api/ads/ad-1/chat",
         json={"message": "hello", "provider": "openai/none"},
         headers={"Accept": "text/event-stream"},
     )
-    (name, body) = events(reply.text)[-1]
+    (name, body) = parse_events(reply.text)[-1]
     assert name == "error"
     assert (body["status"], body["type"]) == (500, "broken")
     assert "OpenAI" in body["error"]
@@ -305,17 +316,17 @@ async def test_bad_input_is_refused_with_its_status_even_where_a_stream_was_aske
 
 async def test_an_ad_lives_on_when_the_server_is_started_again(valkey_url: str) -> None:
     """X5: another process on the same storage goes on with the conversation."""
-    async with running(valkey_url) as first, calling(first) as client:
-        await generated(client)
-    async with running(valkey_url) as second, calling(second) as client:
-        assert (await said(client, "Make the music more upbeat"))["drafts"] == {"music": "v2"}
+    async with started_app(valkey_url) as first, app_client(first) as client:
+        await generate_ad(client)
+    async with started_app(valkey_url) as second, app_client(second) as client:
+        assert (await chat_about_ad(client, "Make the music more upbeat"))["drafts"] == {"music": "v2"}
 
 
 async def test_everything_stored_is_text_as_people_write_it(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
     """A-R21: no escapes in what others may read from Redis."""
-    await generated(client, brief={**BRIEF, "language": "thai"})
+    await generate_ad(client, brief={**BRIEF, "language": "thai"})
     async with Redis.from_url(valkey_url) as server:
         record = await server.get("ad:{ad-1}:voices:v:v1")
     assert isinstance(record, bytes)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
-from tests.doubles.served import VOICE, generated, said, served
+from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 
 VOICES = {
     "voiceTracks": [
@@ -21,8 +21,8 @@ VOICES = {
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a server that has one ad."""
-    async with served(valkey_url) as one:
-        await generated(one)
+    async with served_app(valkey_url) as one:
+        await generate_ad(one)
         yield one
 
 
@@ -257,7 +257,7 @@ async def test_a_chat_builds_on_what_a_person_changed(client: httpx.AsyncClient)
     """A19, A64: the model looks at what is really there."""
     prompt = "slow jazz with a muted trumpet"
     await ok(client, "POST", "/music", {"musicPrompt": prompt}, 201)
-    assert (await said(client, "Make the music more upbeat"))["drafts"] == {"music": "v3"}
+    assert (await chat_about_ad(client, "Make the music more upbeat"))["drafts"] == {"music": "v3"}
     assert "trumpet" in (await ok(client, "GET", "/music/v3"))["musicPrompt"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.served import generated, said, served
+from tests.doubles.served import chat_about_ad, generate_ad, served_app
 
 WISHES = (
     "make the music more upbeat",
@@ -22,8 +22,8 @@ BYTES_PER_TURN = 11_500
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a server that has one ad."""
-    async with served(valkey_url) as one:
-        await generated(one)
+    async with served_app(valkey_url) as one:
+        await generate_ad(one)
         yield one
 
 
@@ -43,7 +43,7 @@ async def test_the_state_of_an_ad_grows_by_a_few_kilobytes_a_turn(client: httpx.
     """Each turn looks at the ad; with every version in every result, a turn would add more each time."""
     sizes = []
     for number in range(TURNS):
-        await said(client, WISHES[number % len(WISHES)])
+        await chat_about_ad(client, WISHES[number % len(WISHES)])
         sizes.append(await state_bytes(client))
     assert sizes[-1] - sizes[TURNS // 2 - 1] < TURNS // 2 * BYTES_PER_TURN, sizes
     messages = await conversation(client)

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.doubles.served import BRIEF, served
+from tests.doubles.served import BRIEF, served_app
 
 
 @pytest.mark.parametrize("query", ["", "?v=3"])
@@ -14,7 +14,7 @@ async def test_an_ad_is_made_with_tools_whatever_the_old_switches_say(
     """A61, A-R13."""
     for name in ("ENABLE_V3_TOOL_CALLING", "ENABLE_AGENTIC_LLM"):
         monkeypatch.setenv(name, "false")
-    async with served(valkey_url) as http:
+    async with served_app(valkey_url) as http:
         assert isinstance(http, httpx.AsyncClient)
         body = {"adId": "ad-1", "brief": BRIEF, "provider": "offline", **flag}
         reply = await http.post(f"/api/ai/generate{query}", json=body)

@@ -8,14 +8,14 @@ import httpx
 import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import served
+from tests.doubles.served import served_app
 
 TOOLS = ("filter_campaigns", "semantic_search", "full_text_search", "search_offers")
 
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         yield client
 
 

@@ -29,7 +29,7 @@ from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.campaigns.writer_process import EACH
 from tests.doubles.campaigns import LIBRARY, Counting, campaign
-from tests.doubles.redis_server import cluster
+from tests.doubles.redis_server import one_node_cluster
 
 ALL = Filters()
 ROOT = Path(__file__).parents[2]
@@ -349,7 +349,7 @@ async def test_a_process_keeps_few_libraries_open(storage, folder):
 
 async def test_a_library_lies_in_one_slot_of_a_cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("CALLSHEET_DATA_DIR", str(tmp_path))
-    with cluster(watchdog.binary(), tmp_path) as server:
+    with one_node_cluster(watchdog.binary(), tmp_path) as server:
         async with connect(f"redis+cluster://{server.address}") as opened:
             mine = await own_library(opened, "ana {1}")
             assert await mine.put(LIBRARY) == 6

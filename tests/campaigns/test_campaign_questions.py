@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.command import Finished, in_process
-from tests.doubles.served import served
+from tests.doubles.command import Finished, command_in_process
+from tests.doubles.served import served_app
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         yield client
 
 
@@ -291,7 +291,7 @@ async def test_an_answer_is_streamed(http: httpx.AsyncClient):
 def test_the_command_imports_and_asks(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    callsheet: Callable[..., Finished] = in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    callsheet: Callable[..., Finished] = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
     told = callsheet("ask", "how many email campaigns are there", "--provider", "offline")
     assert told.code == 0, told.err
     assert "74 campaigns match." in told.out

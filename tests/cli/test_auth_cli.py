@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.doubles.command import Finished, in_process, refused
-from tests.doubles.served import served
+from tests.doubles.command import Finished, assert_refused, command_in_process
+from tests.doubles.served import served_app
 
 Command = Callable[..., Finished]
 
@@ -17,7 +17,7 @@ Command = Callable[..., Finished]
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 def made(here: Command, *options: str) -> str:
@@ -27,7 +27,7 @@ def made(here: Command, *options: str) -> str:
 
 
 async def opens(valkey_url: str, text: str) -> int:
-    async with served(valkey_url, auth=("keys",)) as client:
+    async with served_app(valkey_url, auth=("keys",)) as client:
         reply: httpx.Response = await client.get("/api/ads", headers={"X-Api-Key": text})
     return reply.status_code
 
@@ -92,5 +92,5 @@ def test_without_keys_the_list_says_how_to_make_one(here: Command) -> None:
 def test_what_cannot_be_is_refused_in_two_lines(
     here: Command, args: tuple[str, ...], word: str, code: int
 ) -> None:
-    refused(here("keys", *args), word, code=code)
+    assert_refused(here("keys", *args), word, code=code)
     assert json.loads(here("keys", "list", "--json").out) == []

@@ -21,7 +21,7 @@ from callsheet.storage import connect, use
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from tests.doubles.chat_double import ChatDouble, Fail
-from tests.doubles.command import BRIEF, UPBEAT, Finished, in_process, refused
+from tests.doubles.command import BRIEF, UPBEAT, Finished, assert_refused, command_in_process
 from tests.doubles.served import OURS
 
 
@@ -29,7 +29,7 @@ from tests.doubles.served import OURS
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "::"])
@@ -37,12 +37,12 @@ def test_the_server_does_not_listen_where_others_could_reach_it(
     here: Callable[..., Finished], host: str
 ) -> None:
     """X16: there is no authentication yet."""
-    refused(here("serve", "--host", host), repr(host), "authentication")
+    assert_refused(here("serve", "--host", host), repr(host), "authentication")
 
 
 def test_an_unusable_data_folder_is_named(tmp_path: Path, here: Callable[..., Finished]) -> None:
     (tmp_path / "file").write_text("not a folder")
-    refused(
+    assert_refused(
         here("ad", BRIEF, "--data-dir", str(tmp_path / "file")),
         "file",
         "not a directory",
@@ -54,7 +54,7 @@ def test_a_wrong_setting_is_named_by_its_variable(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALLSHEET_PORT", "99999")
-    refused(here("serve"), "CALLSHEET_PORT", "65535")
+    assert_refused(here("serve"), "CALLSHEET_PORT", "65535")
 
 
 def test_a_brief_becomes_an_ad_with_times_voices_music_and_effects(here: Callable[..., Finished]) -> None:
@@ -163,7 +163,7 @@ def test_a_bad_file_is_refused_by_name_and_rule(
     """X13: nothing is written for a brief that cannot be."""
     if content is not None:
         (tmp_path / "brief.json").write_bytes(content)
-    refused(here("ad", "--file", "brief.json"), *words)
+    assert_refused(here("ad", "--file", "brief.json"), *words)
     with Redis.from_url(valkey_url) as server:
         assert server.dbsize() == 0
 
@@ -184,7 +184,7 @@ def test_a_bad_file_is_refused_by_name_and_rule(
 def test_a_bad_request_is_refused_before_anything_is_written(
     here: Callable[..., Finished], valkey_url: str, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    refused(here("ad", *args), *words)
+    assert_refused(here("ad", *args), *words)
     with Redis.from_url(valkey_url) as server:
         assert server.dbsize() == 0
 
@@ -204,7 +204,7 @@ def test_a_bad_request_is_refused_before_anything_is_written(
 def test_wrong_usage_exits_with_2_and_points_to_the_help(
     here: Callable[..., Finished], args: tuple[str, ...]
 ) -> None:
-    refused(here(*args), "--help", code=2)
+    assert_refused(here(*args), "--help", code=2)
 
 
 def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
@@ -242,8 +242,10 @@ def test_a_thread_that_is_no_ads_or_says_nothing_yet_is_refused(
             await threads.bind(storage, Thread("ad-1", "local", jobs.GRAPH, "ad:ad-1"))
 
     asyncio.run(bound())
-    refused(here("ad", "--thread", "lesson-1", UPBEAT), "'lesson-1' is about 'lesson:1'")
-    refused(here("ad", "--thread", "ad-1", UPBEAT), "No conversation found. Generate initial ad first.")
+    assert_refused(here("ad", "--thread", "lesson-1", UPBEAT), "'lesson-1' is about 'lesson:1'")
+    assert_refused(
+        here("ad", "--thread", "ad-1", UPBEAT), "No conversation found. Generate initial ad first."
+    )
 
 
 def test_a_vendors_failure_is_told_like_any_other(
@@ -252,7 +254,7 @@ def test_a_vendors_failure_is_told_like_any_other(
     with ChatDouble(Fail(500, "the engine stopped")) as double:
         for name, value in double.environ.items():
             monkeypatch.setenv(name, value)
-        refused(here("ad", BRIEF, "--provider", "openai"), "OpenAI failed (500)", "the engine stopped")
+        assert_refused(here("ad", BRIEF, "--provider", "openai"), "OpenAI failed (500)", "the engine stopped")
 
 
 @pytest.mark.parametrize("group", ["threads", "runs", "keys"])
@@ -276,7 +278,7 @@ def test_what_goes_through_a_pipe_has_no_spaces_at_the_ends_of_its_lines(
 
 
 def test_a_wrong_option_is_named_as_it_was_given(here: Callable[..., Finished]) -> None:
-    refused(here("serve", "--port", "99999"), "--port is 99999", "correct --port")
+    assert_refused(here("serve", "--port", "99999"), "--port is 99999", "correct --port")
 
 
 def test_a_bare_command_shows_the_help_and_version_the_version(here: Callable[..., Finished]) -> None:
@@ -296,4 +298,4 @@ def test_debug_shows_where_an_error_comes_from(here: Callable[..., Finished]) ->
 
 def test_an_error_nobody_foresaw_is_two_lines_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     cli.report_unexpected(KeyError, KeyError("x"), None)
-    refused(Finished(1, "", capsys.readouterr().err), "KeyError", "--debug")
+    assert_refused(Finished(1, "", capsys.readouterr().err), "KeyError", "--debug")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.command import Finished, in_process, refused
-from tests.doubles.image_double import configured, google, leaves
+from tests.doubles.command import Finished, assert_refused, command_in_process
+from tests.doubles.image_double import image_results, scripted_google, search_settings
 from tests.doubles.pdf_writer import pdf
 from tests.lessons.lesson_material import material
 
@@ -22,7 +22,7 @@ TEXT = material("photosynthesis").text
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 def named(done: Finished) -> str:
@@ -83,16 +83,16 @@ def test_a_person_at_the_terminal_is_asked_until_they_have_chosen(
 
 def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
     assert here("lesson").code == 2
-    refused(here("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
-    refused(here("lesson", "--file", "/nowhere.pdf"), "cannot be read")
+    assert_refused(here("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
+    assert_refused(here("lesson", "--file", "/nowhere.pdf"), "cannot be read")
 
 
 def test_images_are_chosen_in_the_terminal(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B62: they are a table under the narration, and one is kept."""
-    with google(200, leaves) as (url, _):
-        for key, value in configured(url).items():
+    with scripted_google(200, image_results) as (url, _):
+        for key, value in search_settings(url).items():
             monkeypatch.setenv(key, value)
         asked = here("lesson", TEXT, "--images", "--choose", "all", *OFFLINE)
         assert re.search(r"45\.0 – 60\.0 s +Conclusion", asked.out)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.command import Finished, in_process, refused
+from tests.doubles.command import Finished, assert_refused, command_in_process
 
 OFFLINE = ("--provider", "offline")
 
@@ -17,7 +17,7 @@ OFFLINE = ("--provider", "offline")
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 def test_a_page_is_edited_and_the_next_command_goes_on(here: Callable[..., Finished]) -> None:
@@ -79,7 +79,7 @@ def test_the_operators_word_on_tools_holds_in_the_terminal_too(
     reply = json.loads(done.out)
     assert (reply["toolCalls"][0]["name"], reply["toolCalls"][0]["status"]) == ("list_elements", "error")
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
-    refused(here("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
+    assert_refused(here("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
 
 
 def test_this_is_what_is_selected(here: Callable[..., Finished]) -> None:
@@ -90,4 +90,4 @@ def test_this_is_what_is_selected(here: Callable[..., Finished]) -> None:
 def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
     assert here("page").code == 2
     assert here("page", "--yes").code == 2
-    refused(here("page", "--page", "shop", "--yes"), "no conversation about page 'shop'")
+    assert_refused(here("page", "--page", "shop", "--yes"), "no conversation about page 'shop'")

@@ -16,38 +16,38 @@ from tests.doubles.command import (
     COMMAND,
     UPBEAT,
     Finished,
-    Forked,
-    Serving,
-    begin,
-    end,
+    ForkedCommand,
+    RunningServer,
+    assert_refused,
+    command_in_process,
     environment,
-    in_process,
-    refused,
+    start_server,
+    stop_server,
 )
-from tests.doubles.killing import Warm
+from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import until
 from tests.storage.embedded_server import data_directory
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with data_directory() as data_dir:
-        started = begin(tmp_path_factory.mktemp("serving"), data_dir)
+        started = start_server(tmp_path_factory.mktemp("serving"), data_dir)
         try:
             yield started
         finally:
-            end(started)
+            stop_server(started)
 
 
 @pytest.fixture
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.slow
-def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Serving) -> None:
+def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: RunningServer) -> None:
     """X5: one command, no account, no key."""
     said = " ".join(serving.greeting.split())
     assert f"Open {serving.url} " in said
@@ -59,7 +59,7 @@ def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Ser
 
 @pytest.mark.slow
 def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
-    serving: Serving, here: Callable[..., Finished]
+    serving: RunningServer, here: Callable[..., Finished]
 ) -> None:
     """A14, A55, A56: one conversation, one storage, whichever door is used."""
     storage = ("--data-dir", str(serving.data_dir))
@@ -88,7 +88,7 @@ def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
     ids=lambda begun: " ".join(begun[:2])[:20],
 )
 def test_the_hinted_command_finds_what_was_made_in_the_folder_that_was_named(
-    serving: Serving, here: Callable[..., Finished], begun: tuple[str, ...]
+    serving: RunningServer, here: Callable[..., Finished], begun: tuple[str, ...]
 ) -> None:
     made = here(*begun, "--provider", "offline", "--data-dir", str(serving.data_dir))
     hinted = shlex.split(made.out.rstrip().splitlines()[-1])
@@ -101,10 +101,12 @@ def test_the_hinted_command_finds_what_was_made_in_the_folder_that_was_named(
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, warm: Warm, tmp_path: Path) -> None:
+def test_a_process_of_its_own_shares_the_servers_data(
+    serving: RunningServer, warm_parent: WarmParent, tmp_path: Path
+) -> None:
     """A33: the embedded server serves both processes; neither sees another's data."""
     words = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir))
-    done = Forked.of(warm, tmp_path, *words).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, *words).finished()
     assert (done.code, done.err.count("✔")) == (0, 4), done.err
     versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
     assert [version["id"] for version in versions] == ["v1"]
@@ -112,14 +114,14 @@ def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, warm: Wa
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
-    tmp_path: Path, warm: Warm, here: Callable[..., Finished]
+    tmp_path: Path, warm_parent: WarmParent, here: Callable[..., Finished]
 ) -> None:
     """A33: nothing is lost with the process that made it."""
     with data_directory() as data_dir:
-        first = begin(tmp_path, data_dir, warm)
+        first = start_server(tmp_path, data_dir, warm_parent)
         body = {"adId": "ad-1", "brief": BRIEF}
         made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
-        assert end(first) == 0
+        assert stop_server(first) == 0
         said = (tmp_path / "out").read_text()
         assert said.rstrip().endswith("Stopped. Everything is kept.")
         assert "Traceback" not in said + (tmp_path / "err").read_text()
@@ -130,23 +132,25 @@ def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
 
 @pytest.mark.slow
 def test_a_taken_port_is_named_with_the_way_to_choose_another(
-    serving: Serving, here: Callable[..., Finished]
+    serving: RunningServer, here: Callable[..., Finished]
 ) -> None:
     port = serving.url.rpartition(":")[2]
-    refused(here("serve", "--port", port), f"port {port} on 127.0.0.1 is in use", "callsheet serve --port 0")
+    assert_refused(
+        here("serve", "--port", port), f"port {port} on 127.0.0.1 is in use", "callsheet serve --port 0"
+    )
 
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(
-    valkey_url: str, warm: Warm, tmp_path: Path
+    valkey_url: str, warm_parent: WarmParent, tmp_path: Path
 ) -> None:
     with ChatDouble(Silence()) as double:
         words = ("ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai")
-        process = Forked.of(warm, tmp_path, *words, REDIS_URL=valkey_url, **double.environ)
+        process = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=valkey_url, **double.environ)
         until(lambda: double.requests, "a question to the model", patience_s=30)
         process.send_signal(signal.SIGINT)
         done = process.finished()
-    refused(done, "kept", "--thread ad-1", code=130)
+    assert_refused(done, "kept", "--thread ad-1", code=130)
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from redis import Redis
 
-from tests.doubles.command import Finished, in_process, refused
+from tests.doubles.command import Finished, assert_refused, command_in_process
 from tests.doubles.redis_server import free_port
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 Command = Callable[..., Finished]
 CODE = '''
@@ -115,7 +115,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
 def command(
     valkey_url: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    return in_process(valkey_url, project, monkeypatch, capsys)
+    return command_in_process(valkey_url, project, monkeypatch, capsys)
 
 
 def run(command: Command, *args: str) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def run(command: Command, *args: str) -> dict[str, Any]:
 def client(valkey_url: str, project: Path) -> Iterator[httpx.Client]:
     """A client of a server that serves the project."""
     with (
-        serving(valkey_url, None, config=project / "langgraph.json") as url,
+        running_server(valkey_url, None, config=project / "langgraph.json") as url,
         httpx.Client(base_url=url) as http,
     ):
         yield http
@@ -156,7 +156,7 @@ def test_another_model_than_the_one_asked_for_is_told_with_its_reason(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A-R1."""
-    ours = in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    ours = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
     brief = "30 seconds for Miel, a bakery in Lyon"
     done = ours("run", "ad_creation", brief, "--provider", "openai")
     assert "Model: offline, because the caller asked for OpenAI, but" in done.err
@@ -221,7 +221,7 @@ def test_a_graph_without_a_workflow_takes_input_and_any_answer(command: Command)
 def test_a_wrong_request_is_refused_before_anything_is_written(
     command: Command, valkey_url: str, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    refused(command("run", *args, "--json"), *words)
+    assert_refused(command("run", *args, "--json"), *words)
     with Redis.from_url(valkey_url) as redis:
         assert redis.dbsize() == 0
 
@@ -229,10 +229,10 @@ def test_a_wrong_request_is_refused_before_anything_is_written(
 def test_a_thread_keeps_its_graph_and_its_question(command: Command) -> None:
     asked = run(command, "tables", "--input", '{"guests": 4}')
     wrong = command("run", "menu_writer", "hello", "--thread", asked["thread"], "--json")
-    refused(wrong, "'tables'", f"callsheet run tables --thread {asked['thread']}")
+    assert_refused(wrong, "'tables'", f"callsheet run tables --thread {asked['thread']}")
     run(command, "tables", "--thread", asked["thread"], "--answer", "3")
     late = command("run", "tables", "--thread", asked["thread"], "--answer", "4", "--json")
-    refused(late, "no question", "message")
+    assert_refused(late, "no question", "message")
 
 
 def test_the_artefacts_of_a_users_workflow_are_listed_and_read_over_rest(

@@ -12,7 +12,7 @@ from callsheet.storage import connect
 from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads.threads import NewThread, create
-from tests.doubles.command import Finished, in_process, refused
+from tests.doubles.command import Finished, assert_refused, command_in_process
 
 Command = Callable[..., Finished]
 
@@ -21,7 +21,7 @@ Command = Callable[..., Finished]
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def asked(word: str) -> dict[str, Any]:
 
 def test_without_runs_the_list_says_so(here: Command) -> None:
     assert here("runs", "list").out.strip() == "No run is pending or running."
-    refused(here("runs", "list", "--thread", "none"), "'none'")
+    assert_refused(here("runs", "list", "--thread", "none"), "'none'")
 
 
 def test_the_list_has_what_waits_and_what_is_under_way(here: Command, runs: list[str]) -> None:
@@ -63,8 +63,8 @@ def test_the_list_has_what_waits_and_what_is_under_way(here: Command, runs: list
 def test_a_run_is_shown_with_what_it_was_asked(here: Command, runs: list[str]) -> None:
     told = json.loads(here("runs", "show", "r-2").out)
     assert (told["status"], told["request"]["input"]) == ("pending", {"say": "r-2"})
-    refused(here("runs", "show", "r-2", "--owner", "anna"), "'r-2'")
-    refused(here("runs", "show", "r-2", "--thread", "hers"), "'r-2'")
+    assert_refused(here("runs", "show", "r-2", "--owner", "anna"), "'r-2'")
+    assert_refused(here("runs", "show", "r-2", "--thread", "hers"), "'r-2'")
 
 
 def test_runs_are_cancelled_and_those_that_ended_are_told_apart(here: Command, runs: list[str]) -> None:
@@ -74,6 +74,6 @@ def test_runs_are_cancelled_and_those_that_ended_are_told_apart(here: Command, r
     assert "running, cancelling" in here("runs", "list").out
     of_thread = json.loads(here("runs", "list", "--thread", "harbour", "--json").out)
     assert [(run["id"], run["status"]) for run in of_thread] == [("r-2", "interrupted"), ("r-1", "running")]
-    refused(here("runs", "cancel", "r-2", "--thread", "harbour"), "ended already")
-    refused(here("runs", "show", "r-2"), "--thread")
-    refused(here("runs", "cancel", "r-9"), "'r-9'")
+    assert_refused(here("runs", "cancel", "r-2", "--thread", "harbour"), "ended already")
+    assert_refused(here("runs", "show", "r-2"), "--thread")
+    assert_refused(here("runs", "cancel", "r-9"), "'r-9'")

@@ -13,7 +13,7 @@ from redis import Redis
 from callsheet.server.artefacts.service import claim
 from callsheet.storage import connect
 from callsheet.storage.threads.threads import NewThread, Thread, create
-from tests.doubles.command import BRIEF, UPBEAT, Finished, in_process, refused
+from tests.doubles.command import BRIEF, UPBEAT, Finished, assert_refused, command_in_process
 
 Command = Callable[..., Finished]
 
@@ -22,7 +22,7 @@ Command = Callable[..., Finished]
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 def emptied(url: str) -> None:
@@ -49,8 +49,8 @@ def test_a_thread_is_shown_with_how_long_it_is(here: Command) -> None:
     told = json.loads(here("threads", "show", "nordlys").out)
     assert told["states"] > 3
     assert told["messages"] > 3
-    refused(here("threads", "show", "none"), "'none'")
-    refused(here("threads", "show", "nordlys", "--owner", "anna"), "'nordlys'")
+    assert_refused(here("threads", "show", "none"), "'none'")
+    assert_refused(here("threads", "show", "nordlys", "--owner", "anna"), "'nordlys'")
 
 
 @pytest.mark.slow
@@ -89,17 +89,17 @@ def test_it_goes_through_a_pipe(here: Command, monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_there_stays_and_the_way_out_is_told(here: Command) -> None:
     here("ad", BRIEF, "--ad-id", "nordlys")
     here("threads", "export", "nordlys", "a.jsonl")
-    refused(here("threads", "import", "a.jsonl"), "'nordlys' exists already", "another id")
+    assert_refused(here("threads", "import", "a.jsonl"), "'nordlys' exists already", "another id")
     assert here("threads", "import", "a.jsonl", "--as", "copy", "--owner", "local").out.strip() == "copy"
 
 
 def test_files_that_cannot_be_are_named(here: Command) -> None:
     here("ad", BRIEF, "--ad-id", "nordlys")
-    refused(here("threads", "import", "none.jsonl"), "none.jsonl", "no such file")
-    refused(here("threads", "export", "nordlys", "none/a.jsonl"), "none/a.jsonl", "cannot be written")
-    refused(here("threads", "export", "other"), "'other'")
+    assert_refused(here("threads", "import", "none.jsonl"), "none.jsonl", "no such file")
+    assert_refused(here("threads", "export", "nordlys", "none/a.jsonl"), "none/a.jsonl", "cannot be written")
+    assert_refused(here("threads", "export", "other"), "'other'")
     Path("b.jsonl").write_text("hello")
-    refused(here("threads", "import", "b.jsonl"), "not an exported thread")
+    assert_refused(here("threads", "import", "b.jsonl"), "not an exported thread")
 
 
 def test_a_thread_is_taken_away_once_that_was_confirmed(
@@ -117,8 +117,8 @@ def test_a_thread_is_taken_away_once_that_was_confirmed(
     assert here("threads", "delete", "nordlys").code == 130
     assert here("threads", "show", "nordlys").code == 0
     assert here("threads", "delete", "nordlys", "--yes").code == 0
-    refused(here("threads", "show", "nordlys"), "'nordlys'")
-    refused(here("threads", "delete", "nordlys", "--yes"), "'nordlys'")
+    assert_refused(here("threads", "show", "nordlys"), "'nordlys'")
+    assert_refused(here("threads", "delete", "nordlys", "--yes"), "'nordlys'")
 
 
 @pytest.mark.parametrize("columns", ["40", "80"])

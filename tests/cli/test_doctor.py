@@ -15,9 +15,9 @@ from redis import Redis
 from callsheet.server.operations import doctor
 from callsheet.server.operations.doctor import Finding
 from callsheet.storage.embedded import watchdog
-from tests.doubles.command import Finished, in_process
-from tests.doubles.redis_server import Server, free_port
-from tests.doubles.redis_server import running as redis_running
+from tests.doubles.command import Finished, command_in_process
+from tests.doubles.redis_server import RedisServer, free_port
+from tests.doubles.redis_server import running_redis as redis_running
 
 Command = Callable[..., Finished]
 
@@ -26,11 +26,11 @@ Command = Callable[..., Finished]
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[Server]:
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     with redis_running(watchdog.binary(), tmp_path) as one:
         yield one
 
@@ -78,7 +78,7 @@ def test_a_redis_that_is_not_there_fails_with_its_remedy(
 
 
 def test_a_redis_that_forgets_is_named(
-    here: Command, redis_server: Server, monkeypatch: pytest.MonkeyPatch
+    here: Command, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_server.url)
     code, found = examined(here)
@@ -93,7 +93,7 @@ def test_a_redis_that_forgets_is_named(
     assert "noeviction" in found["Memory"]["remedy"]
 
 
-def test_a_replica_fails(here: Command, redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_fails(here: Command, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with Redis.from_url(redis_server.url) as redis:
         redis.replicaof("127.0.0.1", "1")
     monkeypatch.setenv("REDIS_URL", redis_server.url)

@@ -13,7 +13,7 @@ SECRETS: set[str] = set()
 
 
 @pytest.fixture(autouse=True)
-def nothing_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def no_secret_in_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail any test whose log, at the finest level of every library, shows a key or a token."""
     caplog.set_level(logging.DEBUG)
     yield
@@ -24,7 +24,9 @@ def nothing_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         assert not [secret for secret in SECRETS if secret in said]
 
 
-async def key(storage: Storage, owner: str, permission: str = "write", *, lifetime_s: float = 0) -> str:
+async def create_key(
+    storage: Storage, owner: str, permission: str = "write", *, lifetime_s: float = 0
+) -> str:
     """A new key of the owner's."""
     made = await api_keys.create_key(storage, owner, permission, lifetime_s=lifetime_s)
     SECRETS.add(made.text)

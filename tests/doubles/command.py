@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.server.cli import main as cli
-from tests.doubles.killing import Warm
+from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ class Finished:
 
 
 @dataclass
-class Forked:
+class ForkedCommand:
     """The command in a process of its own, which did not have to import anything first."""
 
     pid: int
@@ -38,7 +38,7 @@ class Forked:
     """Where `out` and `err` are what it said."""
 
     @classmethod
-    def of(cls, warm: Warm, folder: Path, *words: str, **env: str) -> "Forked":
+    def of(cls, warm: WarmParent, folder: Path, *words: str, **env: str) -> "ForkedCommand":
         how = {"words": words, "folder": str(folder), "environ": environment(**env)}
         return cls(warm.fork("tests.doubles.warm_work:command", **how), folder)
 
@@ -59,10 +59,10 @@ class Forked:
 
 
 @dataclass
-class Serving:
+class RunningServer:
     """A running `callsheet serve`."""
 
-    process: subprocess.Popen[str] | Forked
+    process: subprocess.Popen[str] | ForkedCommand
     url: str
     data_dir: Path
     greeting: str
@@ -91,12 +91,12 @@ def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def begin(folder: Path, data_dir: Path, warm: Warm | None = None, **env: str) -> Serving:
+def start_server(folder: Path, data_dir: Path, warm: WarmParent | None = None, **env: str) -> RunningServer:
     """Start a server: forked where there is something warm to fork it from; it says things in `out`."""
     words = ("serve", "--port", "0", "--data-dir", str(data_dir))
     said = folder / "out"
     said.touch()
-    process = Forked.of(warm, folder, *words, **env) if warm else _started(folder, words, env)
+    process = ForkedCommand.of(warm, folder, *words, **env) if warm else _started(folder, words, env)
     try:
         until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
         assert process.poll() is None, said.read_text()
@@ -105,7 +105,7 @@ def begin(folder: Path, data_dir: Path, warm: Warm | None = None, **env: str) ->
         raise
     greeting = said.read_text()
     url = next(word for word in greeting.split() if word.startswith("http://"))
-    return Serving(process, url, data_dir, greeting)
+    return RunningServer(process, url, data_dir, greeting)
 
 
 def _started(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -120,12 +120,12 @@ def _started(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subp
         )
 
 
-def end(serving: Serving) -> int:
+def stop_server(serving: RunningServer) -> int:
     serving.process.send_signal(signal.SIGINT)
     return serving.process.wait(timeout=20)
 
 
-def in_process(
+def command_in_process(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
     """The command in this process, on the session's server: the same code without an interpreter's start."""
@@ -145,7 +145,7 @@ def in_process(
     return command
 
 
-def refused(done: Finished, *words: str, code: int = 1) -> None:
+def assert_refused(done: Finished, *words: str, code: int = 1) -> None:
     """Two lines on stderr that name these words, nothing on stdout, no trace."""
     assert (done.code, done.out) == (code, ""), done
     lines = done.err.splitlines()

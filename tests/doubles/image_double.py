@@ -12,7 +12,9 @@ KEY = "AIza-secret"
 
 
 @contextmanager
-def google(status: int, body: str | Callable[[str], str]) -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
+def scripted_google(
+    status: int, body: str | Callable[[str], str]
+) -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
     """A search that gives this answer, or the one for the words asked; its URL, and what it was asked."""
     asked: list[dict[str, list[str]]] = []
 
@@ -37,11 +39,11 @@ def google(status: int, body: str | Callable[[str], str]) -> Iterator[tuple[str,
             thread.join()
 
 
-def configured(url: str) -> dict[str, str]:
+def search_settings(url: str) -> dict[str, str]:
     return {"GOOGLE_SEARCH_KEY": KEY, "GOOGLE_SEARCH_ENGINE": "engine", "GOOGLE_SEARCH_URL": url}
 
 
-def leaves(words: str) -> str:
+def image_results(words: str) -> str:
     """What is found for some words: seven images, one of them of no address that a page may show."""
     if "nothing" in words:
         return "{}"

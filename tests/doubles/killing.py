@@ -42,7 +42,7 @@ class Kill:
 
 
 @dataclass
-class Proxy:
+class KillingProxy:
     """Passes Redis's protocol on, byte for byte, over a unix socket."""
 
     path: str
@@ -110,7 +110,7 @@ class Proxy:
             os.kill(self.kill.pid, signal.SIGKILL)
 
 
-class Warm:
+class WarmParent:
     """A parent that has everything imported and forks a process in a few milliseconds."""
 
     def __init__(self, **env: str) -> None:
@@ -164,13 +164,13 @@ class Warm:
         return json.loads(answer)
 
 
-class Shop:
+class KillableServer:
     """A server that is killed at one message to Redis, and others after it on the same storage."""
 
     lease_s = 1.0
     config: str | None = None
 
-    def __init__(self, warm: Warm, proxy: Proxy, url: str) -> None:
+    def __init__(self, warm: WarmParent, proxy: KillingProxy, url: str) -> None:
         self._warm, self._proxy, self.url = warm, proxy, url
 
     async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
@@ -225,13 +225,13 @@ async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base
     await use(base, turn)
 
 
-def sampled(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
+def sample_points(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
     """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
     every = range(1, count + 1)
     return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))
 
 
-def answering(url: str) -> bool:
+def is_answering(url: str) -> bool:
     """Whether a server is there."""
     try:
         return httpx.get(f"{url}/ok", timeout=2).status_code == 200

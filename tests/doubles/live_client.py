@@ -14,7 +14,7 @@ from callsheet.server.context import AppContext
 
 
 @dataclass(frozen=True)
-class Told:
+class ReadEvent:
     """One server-sent event."""
 
     id: str | None
@@ -107,7 +107,7 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
     }
 
 
-class Live:
+class StreamReader:
     """Reads streams of one server; `app` is its application where it is in this process."""
 
     def __init__(self, http: httpx.AsyncClient, app: FastAPI | None = None) -> None:
@@ -129,7 +129,7 @@ class Live:
     @asynccontextmanager
     async def open(
         self, method: str, path: str, last: str | None = None, **options: Any
-    ) -> AsyncIterator[tuple[httpx.Response, AsyncIterator[Told | None]]]:
+    ) -> AsyncIterator[tuple[httpx.Response, AsyncIterator[ReadEvent | None]]]:
         """A stream and its events, None for each comment; `last` is the id of the last one seen."""
         headers = {"Accept": "text/event-stream", **options.pop("headers", {})}
         headers |= {} if last is None else {"Last-Event-ID": last}
@@ -138,9 +138,9 @@ class Live:
 
     async def read(
         self, method: str, path: str, last: str | None = None, most: int = 0, **options: Any
-    ) -> list[Told]:
+    ) -> list[ReadEvent]:
         """The events of a stream that must be granted, to its end or so many."""
-        found: list[Told] = []
+        found: list[ReadEvent] = []
         async with self.open(method, path, last, **options) as (reply, events):
             assert reply.status_code == 200, await reply.aread()
             async for event in events:
@@ -150,7 +150,7 @@ class Live:
         return found
 
 
-async def _events(reply: httpx.Response) -> AsyncIterator[Told | None]:
+async def _events(reply: httpx.Response) -> AsyncIterator[ReadEvent | None]:
     fields: dict[str, str] = {}
     async for line in reply.aiter_lines():
         if line:
@@ -158,12 +158,14 @@ async def _events(reply: httpx.Response) -> AsyncIterator[Told | None]:
             fields[name] = value
             continue
         found, fields = fields, {}
-        yield Told(found.get("id"), found["event"], json.loads(found["data"])) if "data" in found else None
+        yield (
+            ReadEvent(found.get("id"), found["event"], json.loads(found["data"])) if "data" in found else None
+        )
 
 
 @asynccontextmanager
-async def live(app: FastAPI) -> AsyncIterator[Live]:
+async def stream_reader(app: FastAPI) -> AsyncIterator[StreamReader]:
     """A reader of a started application's streams."""
     transport = LiveTransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:2024", timeout=30) as http:
-        yield Live(http, app)
+        yield StreamReader(http, app)

@@ -15,7 +15,7 @@ Frame = dict[str, Any]
 CALL = ["toolExecutionStart", "toolExecutionProgress", "toolExecutionComplete"]
 
 
-class Chat:
+class PageChat:
     """An open socket, and all it was told."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -31,7 +31,7 @@ class Chat:
         begun = len(self.told)
         message = {"type": "userMessage", "conversationId": page, "content": content, "provider": "offline"}
         await self.send(message | more)
-        return (await self.until(over))[begun:]
+        return (await self.until(ends_turn))[begun:]
 
     async def until(self, holds: Callable[[Frame], bool]) -> list[Frame]:
         """Return everything that was told, once a frame is told for which that holds."""
@@ -43,26 +43,26 @@ class Chat:
                     return self.told
 
 
-def over(frame: Frame) -> bool:
+def ends_turn(frame: Frame) -> bool:
     """Whether a frame ends a turn."""
     return frame["type"] == "error" or bool(frame.get("isLastChunk"))
 
 
 @asynccontextmanager
-async def client(url: str, **headers: str) -> AsyncIterator[Chat]:
+async def open_chat(url: str, **headers: str) -> AsyncIterator[PageChat]:
     """A client of the server at `url`."""
     async with connect(
         f"{url.replace('http', 'ws', 1)}/ws", additional_headers=headers, max_queue=None
     ) as socket:
-        yield Chat(socket)
+        yield PageChat(socket)
 
 
-def anew() -> str:
+def new_page_id() -> str:
     """An id no page has."""
     return f"page-{uuid.uuid4().hex[:8]}"
 
 
-def types(told: Sequence[Frame]) -> list[str]:
+def frame_types(told: Sequence[Frame]) -> list[str]:
     """The kinds of frames in order, words told one after another as one."""
     found: list[str] = []
     for frame in told:

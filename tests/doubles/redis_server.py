@@ -39,7 +39,7 @@ def free_port() -> int:
     raise AssertionError(f"none of {_PORTS_EACH} ports is free")
 
 
-class Server:
+class RedisServer:
     """A real server, which can be killed and started again."""
 
     def __init__(self, program: Path, folder: Path, *options: str) -> None:
@@ -94,9 +94,9 @@ class Server:
 
 
 @contextmanager
-def running(program: Path, folder: Path, *options: str) -> Iterator[Server]:
+def running_redis(program: Path, folder: Path, *options: str) -> Iterator[RedisServer]:
     """A real server for the length of the `with`."""
-    server = Server(program, folder, *options)
+    server = RedisServer(program, folder, *options)
     try:
         server.start()
         yield server
@@ -104,23 +104,23 @@ def running(program: Path, folder: Path, *options: str) -> Iterator[Server]:
         server.kill()
 
 
-def clustered() -> list[str]:
+def cluster_options() -> list[str]:
     """The options that make a server a node of a cluster."""
     # The default bus port is 10,000 above the other, and may be none.
     return ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
 
 
 @contextmanager
-def cluster(program: Path, folder: Path) -> Iterator[Server]:
+def one_node_cluster(program: Path, folder: Path) -> Iterator[RedisServer]:
     """A cluster of one node that has all slots."""
-    with running(program, folder, *clustered()) as server, Redis(port=server.port) as node:
+    with running_redis(program, folder, *cluster_options()) as server, Redis(port=server.port) as node:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
         yield server
 
 
 @asynccontextmanager
-async def double(answers: Mapping[bytes, bytes], otherwise: bytes = b"+OK\r\n") -> AsyncIterator[str]:
+async def scripted_redis(answers: Mapping[bytes, bytes], otherwise: bytes = b"+OK\r\n") -> AsyncIterator[str]:
     """The URL of a server that gives each command, by its name, the bytes in `answers`; none is silence."""
     known = {b"PING": b"+PONG\r\n"} | dict(answers)
 
@@ -143,7 +143,7 @@ async def double(answers: Mapping[bytes, bytes], otherwise: bytes = b"+OK\r\n") 
         yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-def bulk(text: str) -> bytes:
+def bulk_reply(text: str) -> bytes:
     """`text` as Redis sends it."""
     data = text.encode()
     return b"$%d\r\n%s\r\n" % (len(data), data)

@@ -36,7 +36,7 @@ VOICE = "openai/alloy@english"
 
 
 @asynccontextmanager
-async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
+async def started_app(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
     """The application, started; `url` is its Redis."""
     app = create_app(Settings(redis_url=url, **chosen))
     async with app.router.lifespan_context(app):
@@ -51,7 +51,7 @@ def loaded_app() -> FastAPI:
     return app
 
 
-def description() -> Mapping[str, Any]:
+def openapi_document() -> Mapping[str, Any]:
     """The application's own description of itself."""
     return loaded_app().openapi()
 
@@ -61,7 +61,7 @@ def _route_table() -> RouteTable:
     return RouteTable(loaded_app().router.routes)
 
 
-def resolved(scope: dict[str, Any]) -> dict[str, Any]:
+def scope_with_policy(scope: dict[str, Any]) -> dict[str, Any]:
     """This scope, without a query unless it has one, with the policy of the route that it reaches."""
     scope = {"query_string": b"", "headers": [], **scope}
     _route_table().resolve(scope)
@@ -71,30 +71,30 @@ def resolved(scope: dict[str, Any]) -> dict[str, Any]:
 def route_permission(method: str, path: str, query: str = "") -> str:
     """The permission that a request needs."""
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
-    return required_permission(resolved(scope))
+    return required_permission(scope_with_policy(scope))
 
 
 @cache
-def statuses() -> Mapping[tuple[str, str], frozenset[str]]:
+def documented_statuses() -> Mapping[tuple[str, str], frozenset[str]]:
     """The statuses the documentation has for each method and path, the path as a regular expression."""
     return {
         (method.upper(), re.sub(r"{\w+}", "[^/]+", path)): frozenset(operation["responses"])
-        for path, methods in description()["paths"].items()
+        for path, methods in openapi_document()["paths"].items()
         for method, operation in methods.items()
     }
 
 
-async def documented(reply: httpx.Response) -> None:
+async def assert_documented(reply: httpx.Response) -> None:
     """Fail for a reply whose status the application's own documentation does not have."""
     path = reply.request.url.raw_path.split(b"?")[0].decode()
-    for (method, pattern), known in statuses().items():
+    for (method, pattern), known in documented_statuses().items():
         if method == reply.request.method and re.fullmatch(pattern, path):
             assert str(reply.status_code) in known, (method, pattern, reply.status_code)
             return
 
 
 @asynccontextmanager
-async def calling(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def app_client(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a started application."""
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     settings = {"base_url": "http://127.0.0.1:2024", "timeout": 30.0, **options}
@@ -103,13 +103,16 @@ async def calling(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 @asynccontextmanager
-async def served(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def served_app(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application of its own; every reply must have a documented status."""
-    async with running(url, **chosen) as app, calling(app, event_hooks={"response": [documented]}) as client:
+    async with (
+        started_app(url, **chosen) as app,
+        app_client(app, event_hooks={"response": [assert_documented]}) as client,
+    ):
         yield client
 
 
-async def generated(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
+async def generate_ad(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
     """The reply to a brief that must succeed."""
     reply = await client.post("/api/ai/generate", json={**GENERATE, **changed})
     assert reply.status_code == 200, reply.text
@@ -117,7 +120,9 @@ async def generated(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]
     return found
 
 
-async def said(client: httpx.AsyncClient, message: str, ad_id: str = "ad-1", **more: Any) -> dict[str, Any]:
+async def chat_about_ad(
+    client: httpx.AsyncClient, message: str, ad_id: str = "ad-1", **more: Any
+) -> dict[str, Any]:
     """The reply to a chat message that must succeed."""
     reply = await client.post(
         f"/api/ads/{ad_id}/chat", json={"message": message, "provider": "offline", **more}
@@ -127,7 +132,7 @@ async def said(client: httpx.AsyncClient, message: str, ad_id: str = "ad-1", **m
     return found
 
 
-def events(text: str) -> list[tuple[str, Any]]:
+def parse_events(text: str) -> list[tuple[str, Any]]:
     """The events of a stream, by name, in order; comments are left out."""
     found = []
     for block in text.split("\n\n"):

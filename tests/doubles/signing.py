@@ -79,7 +79,7 @@ class Issuer:
 
 
 @contextmanager
-def issuing() -> Iterator[Issuer]:
+def running_issuer() -> Iterator[Issuer]:
     """An issuer that can be asked."""
     issuer = Issuer()
 

@@ -5,7 +5,7 @@ import contextlib
 from typing import Self
 
 
-class Wire:
+class TcpProxy:
     """Passes bytes on over loopback TCP while nothing is in their way."""
 
     def __init__(self, port: int) -> None:

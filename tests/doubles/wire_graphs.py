@@ -33,7 +33,7 @@ QUESTION: Final[Mapping[str, Any]] = {
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class Talk(TypedDict):
+class ChatState(TypedDict):
     """A conversation that waits for a decision."""
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -41,41 +41,41 @@ class Talk(TypedDict):
     decision: dict[str, Any]
 
 
-class Tale(TypedDict):
+class StoryState(TypedDict):
     """A conversation, and what was counted beside it."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     counted: int
 
 
-class Count(TypedDict):
+class CountState(TypedDict):
     """A number, and the nodes that changed it."""
 
     x: int
     log: Annotated[list[str], operator.add]
 
 
-class Style(TypedDict, total=False):
+class StyleState(TypedDict, total=False):
     """What a caller of `agent` may choose."""
 
     tone: str
 
 
-async def plan(state: Talk) -> dict[str, Any]:
+async def plan(state: ChatState) -> dict[str, Any]:
     get_stream_writer()({"progress": "planning", "pct": 10})
     return {"messages": [await _says("I plan to do X")], "steps": ["plan"]}
 
 
-async def review(state: Talk) -> dict[str, Any]:
+async def review(state: ChatState) -> dict[str, Any]:
     return {"decision": interrupt(dict(QUESTION)), "steps": ["review"]}
 
 
-async def finish(state: Talk) -> dict[str, Any]:
+async def finish(state: ChatState) -> dict[str, Any]:
     get_stream_writer()({"progress": "finishing", "pct": 100})
     return {"messages": [await _says("Done deal")], "steps": ["finish"]}
 
 
-async def tick(state: Count) -> dict[str, Any]:
+async def tick(state: CountState) -> dict[str, Any]:
     write = get_stream_writer()
     for number in range(state["x"]):
         write({"tick": number})
@@ -94,12 +94,12 @@ class Slowly(GenericFakeChatModel):
             await asyncio.sleep(PART_S)
 
 
-async def tell(state: Tale) -> dict[str, Any]:
+async def tell(state: StoryState) -> dict[str, Any]:
     """Says the last message once more, slowly."""
     return {"messages": [await Slowly(messages=iter([AIMessage(state["messages"][-1].text)])).ainvoke("")]}
 
 
-async def count(state: Tale) -> dict[str, Any]:
+async def count(state: StoryState) -> dict[str, Any]:
     """Counts the words of the last message, as fast as they are said."""
     write, words = get_stream_writer(), state["messages"][-1].text.split()
     for number, _ in enumerate(words):
@@ -125,11 +125,11 @@ async def call(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage("", tool_calls=[wanted])]}
 
 
-async def fails(state: Count) -> dict[str, Any]:
+async def fails(state: CountState) -> dict[str, Any]:
     raise ValueError("boom from node")
 
 
-async def remember(state: Count, *, runtime: Runtime[None]) -> dict[str, Any]:
+async def remember(state: CountState, *, runtime: Runtime[None]) -> dict[str, Any]:
     """Counts in the store how often it ran."""
     assert runtime.store is not None
     before = await runtime.store.aget(("counts",), "runs")
@@ -138,7 +138,7 @@ async def remember(state: Count, *, runtime: Runtime[None]) -> dict[str, Any]:
     return {"x": runs, "log": ["remember"]}
 
 
-def remember_in_a_thread(state: Count, *, runtime: Runtime[None]) -> dict[str, Any]:
+def remember_in_a_thread(state: CountState, *, runtime: Runtime[None]) -> dict[str, Any]:
     """As `remember`, by the blocking methods."""
     assert runtime.store is not None
     before = runtime.store.get(("counts",), "runs")
@@ -148,7 +148,9 @@ def remember_in_a_thread(state: Count, *, runtime: Runtime[None]) -> dict[str, A
 
 
 def talking(name: str) -> Graph:
-    builder: StateGraph[Talk, Style, Talk, Talk] = StateGraph(Talk, context_schema=Style)
+    builder: StateGraph[ChatState, StyleState, ChatState, ChatState] = StateGraph(
+        ChatState, context_schema=StyleState
+    )
     builder.add_node("plan", plan)
     builder.add_node("review", review)
     builder.add_node("finish", finish)
@@ -161,7 +163,7 @@ def talking(name: str) -> Graph:
 
 def chain(name: str, **nodes: Any) -> Graph:
     """The nodes, one after the other."""
-    builder: StateGraph[Count, None, Count, Count] = StateGraph(Count)
+    builder: StateGraph[CountState, None, CountState, CountState] = StateGraph(CountState)
     before = START
     for node, step in nodes.items():
         builder.add_node(node, step)
@@ -172,7 +174,7 @@ def chain(name: str, **nodes: Any) -> Graph:
 
 
 def telling() -> Graph:
-    builder: StateGraph[Tale, None, Tale, Tale] = StateGraph(Tale)
+    builder: StateGraph[StoryState, None, StoryState, StoryState] = StateGraph(StoryState)
     for name, node in (("tell", tell), ("count", count)):
         builder.add_node(name, node)
         builder.add_edge(START, name)
@@ -191,7 +193,9 @@ def calling() -> Graph:
 
 
 def nesting() -> Graph:
-    builder: StateGraph[Talk, Style, Talk, Talk] = StateGraph(Talk, context_schema=Style)
+    builder: StateGraph[ChatState, StyleState, ChatState, ChatState] = StateGraph(
+        ChatState, context_schema=StyleState
+    )
     builder.add_node("child", talking("child"))
     builder.add_edge(START, "child")
     builder.add_edge("child", END)
@@ -199,7 +203,7 @@ def nesting() -> Graph:
 
 
 def _adds(node: str) -> Any:
-    async def add(state: Count) -> dict[str, Any]:
+    async def add(state: CountState) -> dict[str, Any]:
         return {"x": state.get("x", 0) + 1, "log": [node]}
 
     return add

@@ -16,21 +16,21 @@ from callsheet.storage.embedded import server as embedded
 from tests.doubles.key_leaks import leaks
 from tests.doubles.waiting import until
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
 APPROVED: Any = {"decisions": [{"type": "approve"}]}
 
 
 @contextmanager
-def home(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
+def running_server_on_own_redis(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
     """The URL of a server on a Redis of its own."""
-    with ground() as url, serving(url, graphs, **chosen) as found:
+    with running_redis_for_file() as url, running_server(url, graphs, **chosen) as found:
         yield found
 
 
 @contextmanager
-def ground() -> Iterator[str]:
+def running_redis_for_file() -> Iterator[str]:
     """The URL of a Redis; in the end every key there is must be a declared one."""
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
     lease = embedded.ensure_running(folder)
@@ -45,27 +45,27 @@ def ground() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-async def threaded(client: LangGraphClient) -> str:
+async def create_thread(client: LangGraphClient) -> str:
     """A new thread's id."""
     return str((await client.threads.create())["thread_id"])
 
 
-def said(**values: Any) -> Any:
+def graph_input(**values: Any) -> Any:
     """A graph's input."""
     return values
 
 
-def anew() -> str:
+def new_id() -> str:
     """An id nothing has."""
     return str(uuid.uuid4())
 
 
-async def status(client: LangGraphClient, thread: str) -> str:
+async def thread_status(client: LangGraphClient, thread: str) -> str:
     """How a thread stands."""
     return str((await client.threads.get(thread))["status"])
 
 
-async def collected(source: Any, most: int = 0) -> list[Any]:
+async def collect(source: Any, most: int = 0) -> list[Any]:
     """The events of a stream, all or so many."""
     found = []
     async for event in source:

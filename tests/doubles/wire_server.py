@@ -20,7 +20,7 @@ from tests.doubles.wire_graphs import GRAPHS
 
 
 @contextmanager
-def serving(
+def running_server(
     redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, headers_s: float = HEADERS_S, **chosen: Any
 ) -> Iterator[str]:
     """A server in a thread; its URL."""
@@ -39,14 +39,16 @@ def serving(
         assert not thread.is_alive()
 
 
-async def ran(client: LangGraphClient, storage: Storage, graph: str, said: Any, **more: Any) -> str:
+async def run_on_new_thread(
+    client: LangGraphClient, storage: Storage, graph: str, said: Any, **more: Any
+) -> str:
     """A thread on which a graph ran until its end or its first question; its id."""
     thread: Any = await client.threads.create(metadata={"graph_id": graph, **more})
-    await run(storage, thread["thread_id"], graph, said)
+    await run_on_thread(storage, thread["thread_id"], graph, said)
     return str(thread["thread_id"])
 
 
-async def run(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
+async def run_on_thread(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
     """Let a graph run on a thread, beside the server, and note how the thread stands then."""
     saver = RedisSaver(storage.redis)
     copied = GRAPHS[graph].copy(update={"checkpointer": saver})

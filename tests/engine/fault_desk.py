@@ -22,7 +22,7 @@ from tests.engine.fault_graphs import STREAM
 
 
 @dataclass(frozen=True)
-class Desk:
+class RunClient:
     """Where runs are asked for, and looked at."""
 
     storage: Storage
@@ -40,9 +40,9 @@ class Desk:
 
         await eventually(begun, f"{many} workers at work", patience_s=40)
 
-    async def ask(self, graph: str = "clerk", pages: int = 2, pace_s: float = 0.1) -> "Order":
+    async def ask(self, graph: str = "clerk", pages: int = 2, pace_s: float = 0.1) -> "SubmittedRun":
         """Have a run made on a thread of its own."""
-        order = Order(self, str(uuid.uuid4()), str(uuid.uuid4()), pages)
+        order = SubmittedRun(self, str(uuid.uuid4()), str(uuid.uuid4()), pages)
         asked = request_fields(
             input={"pages": pages, "pace_s": pace_s, "stamped": []}, stream_mode=["custom", "values"]
         )
@@ -51,10 +51,10 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Order:
+class SubmittedRun:
     """One run that was asked for."""
 
-    desk: Desk
+    desk: RunClient
     thread: str
     run: str
     pages: int
@@ -103,16 +103,16 @@ class Order:
 
 
 @asynccontextmanager
-async def desk(redis_url: str, lease_s: float) -> AsyncIterator[Desk]:
+async def run_client(redis_url: str, lease_s: float) -> AsyncIterator[RunClient]:
     """A desk for the length of the `async with`."""
     async with (
         connect(redis_url) as storage,
         running_worker(storage, {}, WorkerOptions(lease_s), executes=False) as worker,
     ):
-        yield Desk(storage, worker)
+        yield RunClient(storage, worker)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process is there."""
     try:
         os.kill(pid, 0)
@@ -121,11 +121,11 @@ def alive(pid: int) -> bool:
     return True
 
 
-async def gone(pid: int, patience_s: float) -> float:
+async def wait_for_exit(pid: int, patience_s: float) -> float:
     """Wait for a process to end; how many seconds that took."""
 
     async def over() -> bool:
-        return not alive(pid)
+        return not is_alive(pid)
 
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -133,8 +133,8 @@ async def gone(pid: int, patience_s: float) -> float:
     return loop.time() - began
 
 
-def kill(*pids: int) -> None:
+def kill_processes(*pids: int) -> None:
     """SIGKILL whoever of them is left."""
     for pid in pids:
-        if alive(pid):
+        if is_alive(pid):
             os.kill(pid, signal.SIGKILL)

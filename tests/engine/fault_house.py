@@ -18,7 +18,7 @@ from langgraph_sdk.sse import SSEDecoder, aiter_lines_raw
 from redis.asyncio import Redis
 
 from callsheet.storage.redis import keys
-from tests.doubles.killing import Warm
+from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
 from tests.engine.fault_graphs import STREAM, TICKS
 
@@ -27,10 +27,10 @@ _MODES = ["custom", "updates", "values"]
 
 
 @dataclass
-class House:
+class ServerProcesses:
     """Processes by their ids; a killed one is gone, or another has its place."""
 
-    warm: Warm
+    warm_parent: WarmParent
     redis_url: str
     lease_s: float
     carry: bool
@@ -42,13 +42,13 @@ class House:
 
     async def add_server(self, place: int) -> None:
         """Start a server and wait until it answers."""
-        made = self.warm.start(self.redis_url, self.lease_s, config=CONFIG, carry=self.carry)
+        made = self.warm_parent.start(self.redis_url, self.lease_s, config=CONFIG, carry=self.carry)
         self.servers.insert(place, made)
         await eventually(partial(self._answers, made[1]), f"{made[1]} answers", patience_s=60)
 
     def add_worker(self, place: int) -> None:
         """Start a worker."""
-        self.workers.insert(place, self.warm.work(self.redis_url, self.lease_s, CONFIG))
+        self.workers.insert(place, self.warm_parent.work(self.redis_url, self.lease_s, CONFIG))
 
     async def kill_server(self, place: int, *, again: bool) -> None:
         """SIGKILL a server, and start another in its place where it is to be there `again`."""
@@ -86,13 +86,19 @@ class House:
 
 
 @asynccontextmanager
-async def house(
-    warm: Warm, redis_url: str, lease_s: float, *, carry: bool = False, servers: int = 2, workers: int = 2
-) -> AsyncIterator[House]:
+async def server_processes(
+    warm_parent: WarmParent,
+    redis_url: str,
+    lease_s: float,
+    *,
+    carry: bool = False,
+    servers: int = 2,
+    workers: int = 2,
+) -> AsyncIterator[ServerProcesses]:
     """A house for the length of the `async with`."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
     async with httpx.AsyncClient(limits=limits, timeout=30) as http:
-        made = House(warm, redis_url, lease_s, carry, http)
+        made = ServerProcesses(warm_parent, redis_url, lease_s, carry, http)
         try:
             for place in range(workers):
                 made.add_worker(place)
@@ -103,7 +109,7 @@ async def house(
 
 
 @dataclass
-class Told:
+class StreamedEvent:
     """One event as a client read it."""
 
     id: str
@@ -117,14 +123,14 @@ class Told:
 
 
 @dataclass
-class Reader:
+class StreamFollower:
     """A client that reads one run's stream to its end, at whichever server is alive."""
 
-    house: House
+    house: ServerProcesses
     pages: int
     thread: str = ""
     run: str = ""
-    told: list[Told] = field(default_factory=list)
+    told: list[StreamedEvent] = field(default_factory=list)
     breaks: int = 0
     """How often its server went away."""
     modes: list[str] = field(default_factory=lambda: [*_MODES])
@@ -210,10 +216,12 @@ class Reader:
         return [(one.ms - found[-1]) / 1000 for one, found in zip(again, before, strict=True) if found]
 
 
-async def events(house: House, url: str, thread: str, run: str, after: str) -> AsyncIterator[Told]:
+async def events(
+    server_processes: ServerProcesses, url: str, thread: str, run: str, after: str
+) -> AsyncIterator[StreamedEvent]:
     """The events of a run after an id, from one server; raises what a lost connection raises."""
     headers = {"Last-Event-ID": after}
-    async with house.http.stream(
+    async with server_processes.http.stream(
         "GET", f"{url}/threads/{thread}/runs/{run}/stream", headers=headers
     ) as reply:
         reply.raise_for_status()
@@ -222,10 +230,10 @@ async def events(house: House, url: str, thread: str, run: str, after: str) -> A
             part = decoder.decode(line)  # type: ignore[arg-type]  # it takes what the line reader gives
             if part is not None:
                 assert part.id, part
-                yield Told(part.id, part.event, part.data)
+                yield StreamedEvent(part.id, part.event, part.data)
 
 
-def spread(found: list[float]) -> str:
+def percentiles(found: list[float]) -> str:
     """Median, 95th percentile and most, for people."""
     ordered = sorted(found)
     if not ordered:

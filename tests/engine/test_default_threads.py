@@ -10,13 +10,13 @@ from callsheet.state.owners import storage_id
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.wire_server import serving
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.wire_server import running_server
 
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url, None, auth=("keys",)) as found:
+    with running_server(valkey_url, None, auth=("keys",)) as found:
         yield found
 
 
@@ -39,7 +39,7 @@ async def make_both(http: httpx.AsyncClient, name: str) -> list[Any]:
 async def test_nobody_can_take_the_thread_of_an_ad_or_a_page_that_somebody_else_will_make(
     url: str, storage: Storage
 ) -> None:
-    alice, bob = [bearer(await key(storage, name)) for name in ("alice", "bob")]
+    alice, bob = [bearer(await create_key(storage, name)) for name in ("alice", "bob")]
     async with client(url, **bob) as http:
         for kind in ("thread", "page", "ad"):
             taken = await http.post("/threads", json={"thread_id": storage_id("alice", kind, "future1")})
@@ -52,7 +52,7 @@ async def test_nobody_can_take_the_thread_of_an_ad_or_a_page_that_somebody_else_
 
 
 async def test_a_page_and_an_ad_may_have_one_name_without_authentication_too(valkey_url: str) -> None:
-    with serving(valkey_url, None) as url:
+    with running_server(valkey_url, None) as url:
         async with client(url) as http:
             page, ad = await make_both(http, "spring")
             assert page == "spring", "the first one's thread is called like it"
@@ -62,16 +62,16 @@ async def test_a_page_and_an_ad_may_have_one_name_without_authentication_too(val
 async def test_a_local_page_is_made_though_somebody_has_a_thread_of_its_name(
     url: str, storage: Storage
 ) -> None:
-    async with client(url, **bearer(await key(storage, "alice"))) as http:
+    async with client(url, **bearer(await create_key(storage, "alice"))) as http:
         await http.post("/threads", json={"thread_id": "spring"})
-    async with client(url, **bearer(await key(storage, "local"))) as http:
+    async with client(url, **bearer(await create_key(storage, "local"))) as http:
         assert "spring" not in await make_both(http, "spring")
 
 
 async def test_a_thread_with_the_id_that_names_made_before_is_still_found(url: str, storage: Storage) -> None:
     old = Thread(storage_id("alice", "thread", "old"), "alice", "page_builder", "page:old")
     await threads.bind(storage, old)
-    async with client(url, **bearer(await key(storage, "alice"))) as http:
+    async with client(url, **bearer(await create_key(storage, "alice"))) as http:
         page, ad = await make_both(http, "old")
     assert page == old.id
     assert ad != old.id

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from callsheet.storage.runs.records import RunRequest, request_fields
-from tests.doubles.killing import Warm
+from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
-from tests.engine.fault_desk import Desk, Order, desk, kill
+from tests.engine.fault_desk import RunClient, SubmittedRun, kill_processes, run_client
 from tests.engine.fault_house import CONFIG
 
 LEASE_S = 2.0
@@ -36,14 +36,14 @@ class Line(NamedTuple):
 
 
 @pytest.fixture
-async def here(valkey_url: str) -> AsyncIterator[Desk]:
-    async with desk(valkey_url, LEASE_S) as made:
+async def here(valkey_url: str) -> AsyncIterator[RunClient]:
+    async with run_client(valkey_url, LEASE_S) as made:
         yield made
 
 
-async def asked(here: Desk, file: Path) -> Order:
+async def asked(here: RunClient, file: Path) -> SubmittedRun:
     """A run that writes a line in each step."""
-    order = Order(here, str(uuid.uuid4()), str(uuid.uuid4()), 0)
+    order = SubmittedRun(here, str(uuid.uuid4()), str(uuid.uuid4()), 0)
     given = {"file": str(file), "name": order.run, "steps": STEPS, "pace_s": PACE_S, "done": []}
     request = request_fields(input=given, stream_mode=["values"])
     await here.worker.submit(RunRequest(order.thread, order.run, "writer", "local", request))
@@ -55,7 +55,9 @@ def lines(file: Path) -> list[Line]:
     return [Line(run, int(step), int(pid), float(at)) for run, step, pid, at in parts]
 
 
-async def frozen(here: Desk, orders: list[Order], file: Path, pid: int, *, successor: bool) -> float:
+async def frozen(
+    here: RunClient, orders: list[SubmittedRun], file: Path, pid: int, *, successor: bool
+) -> float:
     """Stop a process at work for three leases, or until its runs have ended elsewhere; when it went on."""
 
     async def begun() -> bool:
@@ -74,17 +76,17 @@ async def frozen(here: Desk, orders: list[Order], file: Path, pid: int, *, succe
 
 @pytest.mark.slow
 async def test_a_process_that_was_stopped_for_longer_than_its_leases_repeats_no_step_of_another(
-    here: Desk, warm: Warm, valkey_url: str, tmp_path: Path
+    here: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
 ) -> None:
     """Effects before the stop are left out: one without its checkpoint has to be repeated."""
-    file, first, second = tmp_path / "lines", warm.work(valkey_url, LEASE_S, CONFIG), 0
+    file, first, second = tmp_path / "lines", warm_parent.work(valkey_url, LEASE_S, CONFIG), 0
     try:
         orders = [await asked(here, file) for _ in range(RUNS)]
         await here.are_at_work(1)
-        second = warm.work(valkey_url, LEASE_S, CONFIG)
+        second = warm_parent.work(valkey_url, LEASE_S, CONFIG)
         woken_s = await frozen(here, orders, file, first, successor=True)
         # It is at work again, and whatever it was at is over.
-        kill(second)
+        kill_processes(second)
         last = await asked(here, file)
         assert (await last.ended()).status == "success"
         assert all([(await order.ended()).status == "success" for order in orders])
@@ -93,14 +95,14 @@ async def test_a_process_that_was_stopped_for_longer_than_its_leases_repeats_no_
         assert len(stopped) < RUNS * STEPS, "some steps were left for the other process"
         assert [step for step, times in again.items() if times > 1] == []
     finally:
-        kill(first, second)
+        kill_processes(first, second)
 
 
 @pytest.mark.slow
 async def test_a_process_that_stood_still_goes_on_with_the_runs_that_nobody_has_taken_over(
-    here: Desk, warm: Warm, valkey_url: str, tmp_path: Path
+    here: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
 ) -> None:
-    file, alone = tmp_path / "lines", warm.work(valkey_url, LEASE_S, CONFIG)
+    file, alone = tmp_path / "lines", warm_parent.work(valkey_url, LEASE_S, CONFIG)
     try:
         orders = [await asked(here, file) for _ in range(RUNS)]
         await frozen(here, orders, file, alone, successor=False)
@@ -110,4 +112,4 @@ async def test_a_process_that_stood_still_goes_on_with_the_runs_that_nobody_has_
         assert len(kept) > RUNS // 2
         assert set(Counter((line.run, line.step) for line in lines(file) if line.run in kept).values()) == {1}
     finally:
-        kill(alone)
+        kill_processes(alone)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.doubles.wire_served import home
+from tests.doubles.wire_served import running_server_on_own_redis
 
 FACTORIES = """
 import contextlib
@@ -83,7 +83,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file = folder / "langgraph.json"
     graphs = {name: f"./factories.py:{name}" for name in NAMES}
     file.write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
-    with home(None, config=file) as found:
+    with running_server_on_own_redis(None, config=file) as found:
         yield found
 
 

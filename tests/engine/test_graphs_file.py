@@ -23,7 +23,7 @@ from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.store import RedisStore
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 ROOT = Path(__file__).parents[2]
 NAMES = [*json.loads((ROOT / "langgraph.json").read_text())["graphs"]]
@@ -237,7 +237,7 @@ async def test_a_graph_with_storage_of_its_own_gets_the_servers_with_a_warning(
 async def test_the_graphs_of_a_file_are_served_and_nothing_else(valkey_url: str) -> None:
     file = ROOT / "tests" / "doubles" / "wire_graphs.json"
     assert json.loads(file.read_text())["graphs"].keys() == GRAPHS.keys()
-    with serving(valkey_url, None, config=file) as url:
+    with running_server(valkey_url, None, config=file) as url:
         async with get_client(url=url) as client:
             found: Any = await client.assistants.search(limit=100)
             assert {one["graph_id"] for one in found} == GRAPHS.keys()

@@ -14,7 +14,7 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import Storage, current, use
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import ROOT, data_directory, inhabitants
+from tests.storage.embedded_server import ROOT, data_directory, server_processes
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_an_event_loop_opens_one_storage_and_closes_it_at_its_end(data_dir: Path
 
     storage = asyncio.run(main())
     assert storage.lease is not None
-    until(lambda: not inhabitants(data_dir), "the end of the server when the loop has ended")
+    until(lambda: not server_processes(data_dir), "the end of the server when the loop has ended")
 
 
 def test_each_event_loop_has_a_storage_of_its_own(data_dir: Path) -> None:
@@ -143,4 +143,4 @@ def test_an_import_reads_no_variable_and_starts_no_server(data_dir: Path) -> Non
     """HOUSE: nothing reads the environment at import."""
     environment = os.environ | {"REDIS_URL": "nonsense"}
     subprocess.run([sys.executable, "-c", _TRAP], cwd=ROOT, env=environment, check=True)
-    assert not inhabitants(data_dir)
+    assert not server_processes(data_dir)

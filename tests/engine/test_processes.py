@@ -16,10 +16,10 @@ import httpx
 import pytest
 from langgraph_sdk import get_client
 
-from tests.doubles.killing import Warm
+from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
-from tests.engine.fault_house import Reader, spread
-from tests.engine.fault_house import house as house_of
+from tests.engine.fault_house import StreamFollower, percentiles
+from tests.engine.fault_house import server_processes as house_of
 
 LEASE_S = 1.0
 LONG_LEASE_S = float(os.environ.get("FAULT_LEASE_S", "5"))
@@ -39,9 +39,9 @@ class House:
 
 
 @pytest.fixture
-async def house(warm: Warm, valkey_url: str) -> AsyncIterator[House]:
-    servers = [warm.start(valkey_url, LEASE_S, config=CONFIG, carry=False) for _ in range(2)]
-    workers = [warm.work(valkey_url, LEASE_S, CONFIG) for _ in range(2)]
+async def house(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[House]:
+    servers = [warm_parent.start(valkey_url, LEASE_S, config=CONFIG, carry=False) for _ in range(2)]
+    workers = [warm_parent.work(valkey_url, LEASE_S, CONFIG) for _ in range(2)]
     async with (
         httpx.AsyncClient() as http,
         get_client(url=servers[0][1]) as first,
@@ -102,11 +102,11 @@ async def test_a_question_asked_through_one_server_is_answered_through_another(h
 
 
 async def test_processes_that_are_killed_lose_no_run_and_repeat_no_effect_or_event(
-    warm: Warm, valkey_url: str
+    warm_parent: WarmParent, valkey_url: str
 ) -> None:
     """X5, X8, X9: a worker and a server die; every reader goes on by event id at the server that is left."""
-    async with house_of(warm, valkey_url, LEASE_S, workers=1) as house:
-        readers = [Reader(house, pages=3) for _ in range(12)]
+    async with house_of(warm_parent, valkey_url, LEASE_S, workers=1) as house:
+        readers = [StreamFollower(house, pages=3) for _ in range(12)]
         reading = await begun(readers, pace_s=0.1)
         await eventually(partial(stamped, readers, 1), "the first stamp", patience_s=40)
         house.add_worker(1)
@@ -123,14 +123,14 @@ async def test_processes_that_are_killed_lose_no_run_and_repeat_no_effect_or_eve
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("carry", [False, True])
 async def test_every_process_is_killed_in_turn_during_many_runs(
-    warm: Warm, valkey_url: str, *, carry: bool
+    warm_parent: WarmParent, valkey_url: str, *, carry: bool
 ) -> None:
     """200 runs at once: two workers and two servers are killed one after the other, and started again.
 
     Each when what the one before was at has been taken up: what three processes died of in a row is given up.
     """
-    async with house_of(warm, valkey_url, LONG_LEASE_S, carry=carry) as house:
-        readers = [Reader(house, pages=8) for _ in range(LONG_RUNS)]
+    async with house_of(warm_parent, valkey_url, LONG_LEASE_S, carry=carry) as house:
+        readers = [StreamFollower(house, pages=8) for _ in range(LONG_RUNS)]
         reading = await begun(readers, pace_s=0.5)
         for place, kill in enumerate((house.kill_worker, house.kill_server) * 2):
             await asyncio.sleep(2 * LONG_LEASE_S)
@@ -145,17 +145,17 @@ async def test_every_process_is_killed_in_turn_during_many_runs(
         figures = [
             f"all ended {ended_s:.0f} s after the last kill",
             f"{sum(one.breaks for one in readers)} streams resumed, {len(again)} runs taken up again",
-            f"taken up {spread([s for one in readers for s in one.recoveries_s()])} after the kill",
+            f"taken up {percentiles([s for one in readers for s in one.recoveries_s()])} after the kill",
         ]
         sys.stdout.write("\n".join(["", *figures, ""]))
         assert again
 
 
-async def begun(readers: list[Reader], pace_s: float) -> "asyncio.Future[Any]":
+async def begun(readers: list[StreamFollower], pace_s: float) -> "asyncio.Future[Any]":
     """All runs made, and their readers at work."""
     await asyncio.gather(*(one.begin(pace_s) for one in readers))
     return asyncio.gather(*(one.read() for one in readers))
 
 
-async def stamped(readers: list[Reader], many: int) -> bool:
+async def stamped(readers: list[StreamFollower], many: int) -> bool:
     return sum(one.name == "custom" and "stamp" in one.data for each in readers for one in each.told) >= many

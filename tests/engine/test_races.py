@@ -24,10 +24,10 @@ from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
-from tests.doubles.served import calling
+from tests.doubles.served import app_client
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_served import HELLO, anew, collected
+from tests.doubles.wire_served import HELLO, collect, new_id
 
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
@@ -47,12 +47,12 @@ def here(app: FastAPI) -> AppContext:
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         yield client
 
 
 async def threaded(here: AppContext, **chosen: Any) -> str:
-    thread = anew()
+    thread = new_id()
     await threads.create(here.storage, NewThread(thread, "local", "counter", **chosen))
     return thread
 
@@ -120,7 +120,7 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
 
 async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
     """What a reader is told, who follows the thread by now."""
-    task = asyncio.create_task(collected(source))
+    task = asyncio.create_task(collect(source))
 
     async def listening() -> bool:
         return here.worker.events.has_local_follower(thread, None)
@@ -243,7 +243,7 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
 
 def asked(fingerprint: str = "") -> RunRequest:
     return RunRequest(
-        "t", anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint
+        "t", new_id(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint
     )
 
 
@@ -346,7 +346,7 @@ async def test_a_copy_asks_what_its_states_ask(
     http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run ends with a question when the thread was just looked at, and not yet copied."""
-    thread = anew()
+    thread = new_id()
     await threads.create(here.storage, NewThread(thread, "local"))
 
     async def run() -> None:

@@ -10,7 +10,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import connect
 from callsheet.storage.runs.runs import Runs
-from tests.doubles.killing import Kill, sampled
+from tests.doubles.killing import Kill, sample_points
 
 BRIEF = {
     "clientDescription": "Harbour Bikes rents e-bikes by the hour in Porto",
@@ -29,15 +29,15 @@ async def asked(base, path, body):
         await client.post(path, json=body)
 
 
-async def killed_at(shop, kill, path, body):
+async def killed_at(killable_server, kill, path, body):
     """Send the request to a server that dies at `kill`; whether it died."""
-    return await shop.killed_at(kill, lambda base: asked(base, path, body))
+    return await killable_server.killed_at(kill, lambda base: asked(base, path, body))
 
 
-async def send(shop, path, body):
+async def send(killable_server, path, body):
     """Send the request to a server that is started now; its reply and the conversation."""
     ad = body.get("adId") or path.split("/")[3]
-    async with shop.opened() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
+    async with killable_server.opened() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
         async with asyncio.timeout(20):
             # Another request is told to come again while the killed server's run is gone on with.
             while (reply := await client.post(path, json=body)).status_code == 409:
@@ -73,15 +73,17 @@ async def drafted(base, ad):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop, valkey_url, when, request):
+async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(
+    killable_server, valkey_url, when, request
+):
     """No version is lost and none made twice, whichever message to Redis was the server's last."""
     long = request.config.getoption("--long")
-    count = await shop.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    count = await killable_server.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
     assert count > 20, "the walk must have somewhere to go"
-    for at in sampled(count, 2, seed=20, whole=long):
+    for at in sample_points(count, 2, seed=20, whole=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
-        died = await killed_at(shop, Kill(at=at, when=when), GENERATE, body)
-        reply, messages = await send(shop, GENERATE, body)
+        died = await killed_at(killable_server, Kill(at=at, when=when), GENERATE, body)
+        reply, messages = await send(killable_server, GENERATE, body)
         assert "drafts" in reply, (at, when, reply)
         made = await versions(valkey_url, body["adId"])
         # Killed when it had just recorded its end, the first request was over, and the second is a new one.
@@ -100,19 +102,23 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
         whole(messages, users=len(expected))
 
 
-async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop, valkey_url, request):
+async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(
+    killable_server, valkey_url, request
+):
     long = request.config.getoption("--long")
-    async with shop.opened() as base:
+    async with killable_server.opened() as base:
         for turn in range(3):
             await drafted(base, f"dry-{turn}")
     wish = {"message": REFINEMENT}
-    count = await shop.messages_of(lambda base, turn: asked(base, f"/api/ads/dry-{turn}/chat", wish))
+    count = await killable_server.messages_of(
+        lambda base, turn: asked(base, f"/api/ads/dry-{turn}/chat", wish)
+    )
     assert count > 15, "the walk must have somewhere to go"
-    for at in sampled(count, 2, seed=4, whole=long):
+    for at in sample_points(count, 2, seed=4, whole=long):
         ad = f"refined-{at}"
-        await send(shop, GENERATE, {"adId": ad, "brief": BRIEF})
-        await killed_at(shop, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
-        reply, messages = await send(shop, f"/api/ads/{ad}/chat", wish)
+        await send(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
+        await killed_at(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
+        reply, messages = await send(killable_server, f"/api/ads/{ad}/chat", wish)
         made = await versions(valkey_url, ad)
         assert made["voices"] == ["v1"], "what was not asked for is not touched"
         assert "drafts" in reply, (at, reply)
@@ -122,23 +128,25 @@ async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop
         whole(messages, users=len(expected))
 
 
-async def test_another_request_after_a_crash_goes_on_with_the_conversation(shop, valkey_url):
+async def test_another_request_after_a_crash_goes_on_with_the_conversation(killable_server, valkey_url):
     """What the killed run had made stays, its open calls are answered, and the new message is heard."""
-    ad = await _half_made(shop, valkey_url)
-    reply, messages = await send(shop, f"/api/ads/{ad}/chat", {"message": "Which versions are there?"})
+    ad = await _half_made(killable_server, valkey_url)
+    reply, messages = await send(
+        killable_server, f"/api/ads/{ad}/chat", {"message": "Which versions are there?"}
+    )
     assert reply.get("message"), reply
     assert (await versions(valkey_url, ad))["voices"] == ["v1"]
     whole(messages, users=2)
 
 
-async def _half_made(shop, valkey_url):
+async def _half_made(killable_server, valkey_url):
     """An ad whose server died when it had made something of it, and before it was done."""
-    count = await shop.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    count = await killable_server.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
     for at in range(count * 2 // 3, count + 1):
         ad = f"other-{at}"
-        await killed_at(shop, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
+        await killed_at(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
         made = await versions(valkey_url, ad)
         async with connect(valkey_url) as storage:
-            if made["voices"] and await Runs(storage, shop.lease_s).active(ad):
+            if made["voices"] and await Runs(storage, killable_server.lease_s).active(ad):
                 return ad
     pytest.fail(f"of {count} messages there is none between its first version and its end")

@@ -13,7 +13,13 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import collected, home, said, status, threaded
+from tests.doubles.wire_served import (
+    collect,
+    create_thread,
+    graph_input,
+    running_server_on_own_redis,
+    thread_status,
+)
 
 MANY = 20
 OVER = {"success", "interrupted"}
@@ -21,7 +27,7 @@ OVER = {"success", "interrupted"}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
@@ -32,7 +38,7 @@ async def made_at_once(client: LangGraphClient, thread: str, strategy: Any) -> l
         run = await client.runs.create(
             thread,
             "slow",
-            input=said(x=1, log=[str(number)]),
+            input=graph_input(x=1, log=[str(number)]),
             multitask_strategy=strategy,
             metadata={"n": number},
         )
@@ -60,7 +66,7 @@ async def words(client: LangGraphClient, thread: str) -> list[str]:
 
 @pytest.mark.slow
 async def test_many_that_wait_take_their_turns_in_the_order_they_came(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     assert len(await made_at_once(client, thread, "enqueue")) == MANY
     runs = await settled(client, thread)
     assert await words(client, thread) == [str(run["metadata"]["n"]) for run in runs]
@@ -68,7 +74,7 @@ async def test_many_that_wait_take_their_turns_in_the_order_they_came(client: La
 
 
 async def test_of_many_that_will_not_wait_one_gets_the_thread(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     made = await made_at_once(client, thread, "reject")
     runs = await settled(client, thread)
     assert 1 <= len(made) == len(runs) < MANY
@@ -76,19 +82,19 @@ async def test_of_many_that_will_not_wait_one_gets_the_thread(client: LangGraphC
 
 
 async def test_of_many_that_interrupt_each_other_the_last_one_ends(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await made_at_once(client, thread, "interrupt")
     *before, last = await settled(client, thread)
     assert len(before) == MANY - 1
     assert last["status"] == "success"
     assert {run["status"] for run in before} <= OVER
     assert (await words(client, thread))[-1] == str(last["metadata"]["n"])
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_of_many_that_take_each_other_back_no_trace_is_left(client: LangGraphClient) -> None:
-    thread = await threaded(client)
-    await client.runs.wait(thread, "slow", input=said(x=0, log=["kept"]))
+    thread = await create_thread(client)
+    await client.runs.wait(thread, "slow", input=graph_input(x=0, log=["kept"]))
     await made_at_once(client, thread, "rollback")
     kept, *rest, last = await settled(client, thread)
     # One that had ended before the next came was not under way any more, and stays.
@@ -100,7 +106,7 @@ async def test_of_many_that_take_each_other_back_no_trace_is_left(client: LangGr
 
 async def cancelled_at_random(client: LangGraphClient, dice: random.Random) -> float:
     """How many seconds it took to cancel a run that was anywhere in its course."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = (await client.runs.create(thread, "slow", input={"x": 3}, stream_mode="custom"))["run_id"]
     await asyncio.sleep(dice.uniform(0, 0.25))
     action: Any = dice.choice(["interrupt", "rollback"])
@@ -118,13 +124,13 @@ async def ended_for_good(client: LangGraphClient, thread: str, run: str) -> None
     """It has ended, or is gone; nothing is told after that, and the thread is free."""
     try:
         assert (await client.runs.get(thread, run))["status"] in OVER
-        told = await collected(client.runs.join_stream(thread, run, last_event_id="-1"))
+        told = await collect(client.runs.join_stream(thread, run, last_event_id="-1"))
     except NotFoundError:
         told = []
-    found: Any = await client.runs.wait(thread, "slow", input=said(x=0, log=["next"]))
+    found: Any = await client.runs.wait(thread, "slow", input=graph_input(x=0, log=["next"]))
     assert found["log"][-2:] == ["next", "slow"]
     if told:
-        assert await collected(client.runs.join_stream(thread, run, last_event_id="-1")) == told
+        assert await collect(client.runs.join_stream(thread, run, last_event_id="-1")) == told
 
 
 @pytest.mark.slow
@@ -152,14 +158,14 @@ def deaf(url: str, path: str) -> socket.socket:
 
 async def test_readers_that_do_not_read_keep_nobody_waiting(client: LangGraphClient, url: str) -> None:
     """Nothing piles up for them: they are sent more only once they have read."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = await client.runs.create(
-        thread, "slow", input=said(x=10, log=["x" * 200_000]), stream_mode=["values", "custom"]
+        thread, "slow", input=graph_input(x=10, log=["x" * 200_000]), stream_mode=["values", "custom"]
     )
     path = f"/threads/{thread}/runs/{run['run_id']}/stream"
     readers = [await asyncio.to_thread(deaf, url, path) for _ in range(20)]
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-        told = await collected(client.runs.join_stream(thread, run["run_id"], last_event_id="-1"))
+        told = await collect(client.runs.join_stream(thread, run["run_id"], last_event_id="-1"))
         assert [part.data["tick"] for part in told if part.event == "custom"] == list(range(10))
         began = time.monotonic()
         assert (await http.get("/ok")).status_code == 200
@@ -172,9 +178,9 @@ async def test_of_two_graphs_that_want_a_new_thread_one_gets_it_and_no_note_on_i
     client: LangGraphClient,
 ) -> None:
     for number in range(10):
-        thread = await threaded(client)
+        thread = await create_thread(client)
         *made, _ = await asyncio.gather(
-            client.runs.create(thread, "slow", input=said(x=1, log=[])),
+            client.runs.create(thread, "slow", input=graph_input(x=1, log=[])),
             client.runs.create(thread, "counter", input={"x": 1}),
             client.threads.update(thread, metadata={"number": number}),
             return_exceptions=True,

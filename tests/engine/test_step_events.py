@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from callsheet.storage.embedded import watchdog
-from tests.doubles.killing import Kill, Shop, Warm, sampled
-from tests.doubles.redis_server import running
-from tests.engine.fault_house import CONFIG, events, house
+from tests.doubles.killing import Kill, KillableServer, WarmParent, sample_points
+from tests.doubles.redis_server import running_redis
+from tests.engine.fault_house import CONFIG, events, server_processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -97,27 +97,27 @@ def _plain(name: str, data: Any) -> Any:
     "mode", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in MODES]
 )
 async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
-    shop: Shop, mode: str, when: Any, request: pytest.FixtureRequest
+    killable_server: KillableServer, mode: str, when: Any, request: pytest.FixtureRequest
 ) -> None:
     """Whichever message to Redis was the server's last, in the replay and for a reader that rejoined."""
-    shop.config, modes = CONFIG, MODES[mode]
+    killable_server.config, modes = CONFIG, MODES[mode]
     undisturbed: list[tuple[str, str, str]] = []
 
     async def use(base: str, turn: int) -> None:
         undisturbed.clear()
         await run_through(base, modes, {}, undisturbed)
 
-    count = await shop.messages_of(use)
+    count = await killable_server.messages_of(use)
     expected = contents(undisturbed, repeated=False)
     often = contents(undisturbed, repeated=True)
-    for at in sampled(count, 2, seed=11, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=11, whole=request.config.getoption("--long")):
         place: dict[str, str] = {}
         live: list[tuple[str, str, str]] = []
         killed = partial(run_through, modes=modes, place=place, read_events=live)
-        await shop.killed_at(Kill(at=at, when=when), killed)
+        await killable_server.killed_at(Kill(at=at, when=when), killed)
         if "run" not in place:
             continue
-        async with shop.opened() as base:
+        async with killable_server.opened() as base:
             await read(base, place, live)
             replay: list[tuple[str, str, str]] = []
             await read(base, place, replay)
@@ -128,11 +128,15 @@ async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
         assert not [told for told in often if told[0] != "metadata" and not again[told]], (at, count)
 
 
-async def test_runs_go_on_with_every_update_once_when_redis_stood_still(warm: Warm, tmp_path: Path) -> None:
+async def test_runs_go_on_with_every_update_once_when_redis_stood_still(
+    warm_parent: WarmParent, tmp_path: Path
+) -> None:
     """Longer than a lease, so that all attempts give up while their last commands are on their way."""
     pages, lease_s = 12, 1.0
-    with running(watchdog.binary(), tmp_path) as server:
-        async with house(warm, server.url, lease_s, carry=True, servers=1, workers=0) as here:
+    with running_redis(watchdog.binary(), tmp_path) as server:
+        async with server_processes(
+            warm_parent, server.url, lease_s, carry=True, servers=1, workers=0
+        ) as here:
             url = here.any()
             places = []
             for number in range(12):

@@ -9,14 +9,14 @@ import pytest
 from callsheet.server.runtime.background import BackgroundTasks
 from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.storage import Storage
-from tests.doubles.redis_server import double
+from tests.doubles.redis_server import scripted_redis
 from tests.doubles.waiting import eventually
 
 
 async def test_a_submission_does_not_wait_for_the_engine(storage: Storage) -> None:
     """Here it never comes to be: its connection is answered by nobody."""
     async with (
-        double({}, otherwise=b"") as url,
+        scripted_redis({}, otherwise=b"") as url,
         asyncio.timeout(8),
         TaskQueue(replace(storage, url=url), 10, at_once=1) as delivery,
     ):

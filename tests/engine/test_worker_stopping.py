@@ -17,7 +17,7 @@ from callsheet.storage import Storage, connect
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.runs.records import Attempt
 from callsheet.storage.runs.runs import Runs
-from tests.doubles.redis_server import running as redis_running
+from tests.doubles.redis_server import running_redis as redis_running
 from tests.doubles.waiting import eventually
 from tests.engine.test_worker import Stage, job
 

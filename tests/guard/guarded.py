@@ -9,17 +9,17 @@ from callsheet.tools.registry import index, tool
 SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)
 
 
-class Args(BaseModel):
+class ProbeArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
     adId: str = "kopi"  # noqa: N815 -- the wire's spelling
     n: int = Field(1, ge=0)
 
 
-def made(run, name="probe", **more):
+def registry_with_tool(run, name="probe", **more):
     """A registry with one tool."""
     run.__name__ = name
     run.__doc__ = "Do it."
-    return index(probes=[tool(schema=Args, display="Probing", subject="adId", **more)(run)])
+    return index(probes=[tool(schema=ProbeArgs, display="Probing", subject="adId", **more)(run)])
 
 
 def step(params=None, *, writes=("music",), raw=None, tool="probe", call="c1"):

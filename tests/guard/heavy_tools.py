@@ -6,10 +6,10 @@ import time
 
 from callsheet.state.errors import Invalid
 from callsheet.tools.registry import tool
-from tests.guard.guarded import Args
+from tests.guard.guarded import ProbeArgs
 
 
-@tool(schema=Args, display="Reckoning", isolated=True)
+@tool(schema=ProbeArgs, display="Reckoning", isolated=True)
 def reckon(args, scope):
     """Reckon with it."""
     os.write(1, b"what a tool prints is none of its answer")
@@ -22,39 +22,39 @@ def reckon(args, scope):
     return {"n": args.n + 1, "owner": scope.owner, **seen}
 
 
-@tool(schema=Args, display="Hoarding", isolated=True)
+@tool(schema=ProbeArgs, display="Hoarding", isolated=True)
 def hoard(args, scope):
     """Take more memory than there is."""
     return {"n": len(bytearray(args.n))}
 
 
-@tool(schema=Args, display="Spinning", isolated=True)
+@tool(schema=ProbeArgs, display="Spinning", isolated=True)
 def spin(args, scope):
     """Spend all there is of the processor."""
     while True:
         pass
 
 
-@tool(schema=Args, display="Sleeping", isolated=True)
+@tool(schema=ProbeArgs, display="Sleeping", isolated=True)
 def sleep(args, scope):
     """Never come back."""
     time.sleep(3600)
     return {}
 
 
-@tool(schema=Args, display="Chattering", isolated=True)
+@tool(schema=ProbeArgs, display="Chattering", isolated=True)
 def chatter(args, scope):
     """Say more than anyone wants to hear."""
     return {"text": "x" * args.n}
 
 
-@tool(schema=Args, display="Crashing", isolated=True)
+@tool(schema=ProbeArgs, display="Crashing", isolated=True)
 def crash(args, scope):
     """Fall over."""
     raise RuntimeError("the password is hunter2")
 
 
-@tool(schema=Args, display="Refusing", isolated=True)
+@tool(schema=ProbeArgs, display="Refusing", isolated=True)
 def refuse(args, scope):
     """Say no."""
     raise Invalid("not like that", remedy="like this")

@@ -16,7 +16,7 @@ from callsheet.storage import Storage, spending
 from callsheet.storage.spending import Account, ModelUsage
 from tests.doubles.ad_model import call
 from tests.doubles.chat_double import ChatDouble, Fail, Say
-from tests.doubles.served import GENERATE, VOICE, calling, running
+from tests.doubles.served import GENERATE, VOICE, app_client, started_app
 
 MUSIC = call("c2", "create_music_draft", adId="ad-1", prompt="gentle piano")
 VOICES = call("c1", "create_voice_draft", adId="ad-1", tracks=[{"voiceId": VOICE, "text": "Bread at four."}])
@@ -38,7 +38,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 
 @asynccontextmanager
 async def client(valkey_url: str, **budgets: float) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(valkey_url, budgets=json.dumps(budgets)) as app, calling(app) as http:
+    async with started_app(valkey_url, budgets=json.dumps(budgets)) as app, app_client(app) as http:
         yield http
 
 

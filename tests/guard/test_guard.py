@@ -23,7 +23,7 @@ from callsheet.tools.guard import guard
 from callsheet.tools.guard.application import Application, NoCounters, use_application
 from callsheet.tools.guard.outcome import SUGGESTION, tool_message
 from callsheet.tools.guard.policy import ToolOptions
-from tests.guard.guarded import SCOPE, made, step, write
+from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
 async def versions(opened):
@@ -32,7 +32,7 @@ async def versions(opened):
 
 async def test_an_unknown_tool_is_named_with_the_known_ones(opened):
     """A25, C38."""
-    outcome = await guard.call(made(write), step(tool="nope"), SCOPE)
+    outcome = await guard.call(registry_with_tool(write), step(tool="nope"), SCOPE)
     assert outcome.output == {
         "error": "Unknown tool: nope",
         "suggestion": "Use one of: probe",
@@ -48,7 +48,7 @@ async def test_arguments_that_break_the_schema_run_nothing(opened, params):
     async def never(args, call):
         raise AssertionError
 
-    outcome = await guard.call(made(never), step(params), SCOPE)
+    outcome = await guard.call(registry_with_tool(never), step(params), SCOPE)
     assert outcome.output["type"] == "validation_error"
     assert next(iter(params)) in outcome.output["error"]
     assert outcome.output["suggestion"] == SUGGESTION
@@ -56,7 +56,7 @@ async def test_arguments_that_break_the_schema_run_nothing(opened, params):
 
 async def test_raw_arguments_are_repaired_once_and_then_checked(opened):
     """C42."""
-    tools = made(write, writes=("music",))
+    tools = registry_with_tool(write, writes=("music",))
     assert (await guard.call(tools, step(raw="{n: 4,}"), SCOPE)).output["versionId"] == "v1"
     assert (await guard.call(tools, step(raw="{n: "), SCOPE)).output["type"] == "validation_error"
     assert [version.data for version in await versions(opened)] == [{"n": 4}]
@@ -64,20 +64,22 @@ async def test_raw_arguments_are_repaired_once_and_then_checked(opened):
 
 async def test_the_model_cannot_name_another_artefact(opened):
     """C34, B23: the context is the server's."""
-    outcome = await guard.call(made(write, writes=("music",)), step({"adId": "theirs"}), SCOPE)
+    outcome = await guard.call(registry_with_tool(write, writes=("music",)), step({"adId": "theirs"}), SCOPE)
     assert outcome.output["type"] == "permission_denied"
     assert "'kopi'" in outcome.output["suggestion"]
     assert not await versions(opened)
 
 
 async def test_a_write_outside_the_steps_write_set_is_refused(opened):
-    outcome = await guard.call(made(write, writes=("music",)), step(writes=()), SCOPE)
+    outcome = await guard.call(registry_with_tool(write, writes=("music",)), step(writes=()), SCOPE)
     assert outcome.output["type"] == "permission_denied"
     assert not await versions(opened)
 
 
 async def test_a_tool_cannot_write_what_it_did_not_declare(opened):
-    outcome = await guard.call(made(write, writes=("voices",)), step(writes=("voices", "music")), SCOPE)
+    outcome = await guard.call(
+        registry_with_tool(write, writes=("voices",)), step(writes=("voices", "music")), SCOPE
+    )
     assert outcome.output["type"] == "permission_denied"
     assert not await versions(opened)
 
@@ -99,7 +101,7 @@ async def test_what_a_tool_raises_becomes_one_of_six_types(opened, error, kind, 
     async def fails(args, call):
         raise error
 
-    output = (await guard.call(made(fails), step(), SCOPE)).output
+    output = (await guard.call(registry_with_tool(fails), step(), SCOPE)).output
     assert (output["type"], output["retryable"], output["error"]) == (kind, retryable, "no")
     assert output["suggestion"] == (error.remedy or SUGGESTION)
 
@@ -108,7 +110,9 @@ async def test_details_of_an_error_reach_the_model(opened):
     async def fails(args, call):
         raise Invalid("no", details={"valid": "0 to 2"})
 
-    assert (await guard.call(made(fails), step(), SCOPE)).output["details"] == {"valid": "0 to 2"}
+    assert (await guard.call(registry_with_tool(fails), step(), SCOPE)).output["details"] == {
+        "valid": "0 to 2"
+    }
 
 
 async def test_an_unexpected_error_is_logged_and_never_leaks(opened, caplog):
@@ -117,7 +121,7 @@ async def test_an_unexpected_error_is_logged_and_never_leaks(opened, caplog):
     async def fails(args, call):
         raise RuntimeError("the password is hunter2")
 
-    output = (await guard.call(made(fails), step(), SCOPE)).output
+    output = (await guard.call(registry_with_tool(fails), step(), SCOPE)).output
     assert output["error"] == "An unexpected error occurred during tool execution"
     assert "hunter2" not in str(output)
     assert "probe failed on thread t" in caplog.text
@@ -129,7 +133,7 @@ async def test_storage_that_is_away_and_a_lost_lease_end_the_attempt(opened, err
         raise error
 
     with pytest.raises(type(error)):
-        await guard.call(made(fails), step(), SCOPE)
+        await guard.call(registry_with_tool(fails), step(), SCOPE)
 
 
 async def test_a_step_tried_again_returns_its_receipt_without_running(opened):
@@ -139,7 +143,7 @@ async def test_a_step_tried_again_returns_its_receipt_without_running(opened):
         runs.append(1)
         return await write(args, call)
 
-    tools = made(counted, writes=("music",))
+    tools = registry_with_tool(counted, writes=("music",))
     first = await guard.call(tools, step(), SCOPE)
     again = await guard.call(tools, step(), SCOPE)
     assert first == again
@@ -165,7 +169,7 @@ async def test_a_tool_that_takes_too_long_is_answered_for_and_its_late_write_ref
 
     background = []
     outcome = await guard.call(
-        made(slow, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
+        registry_with_tool(slow, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
     )
     assert outcome.output["type"] == "timeout_error"
     assert outcome.output["retryable"]
@@ -181,7 +185,7 @@ async def test_an_effect_that_came_just_before_the_deadline_counts(opened):
         await asyncio.Event().wait()
 
     outcome = await guard.call(
-        made(slow_after, writes=("music",), options=ToolOptions(timeout_s=0.3)), step(), SCOPE
+        registry_with_tool(slow_after, writes=("music",), options=ToolOptions(timeout_s=0.3)), step(), SCOPE
     )
     assert outcome.ok
     assert outcome.output["versionId"] == "v1"
@@ -191,7 +195,9 @@ async def test_a_read_that_takes_too_long_is_answered_for(opened):
     async def slow(args, call):
         await asyncio.Event().wait()
 
-    outcome = await guard.call(made(slow, options=ToolOptions(timeout_s=0.01)), step(writes=()), SCOPE)
+    outcome = await guard.call(
+        registry_with_tool(slow, options=ToolOptions(timeout_s=0.01)), step(writes=()), SCOPE
+    )
     assert outcome.output["type"] == "timeout_error"
 
 
@@ -221,11 +227,11 @@ async def test_every_call_is_counted_by_how_it_ended(opened):
 
     seen = Seen()
     with use_application(Application(counters=seen)):
-        await guard.call(made(write, writes=("music",)), step(), SCOPE)
-        await guard.call(made(write, writes=("music",)), step({"n": -1}), SCOPE)
-        await guard.call(made(write), step(tool="made_up_4711"), SCOPE)
+        await guard.call(registry_with_tool(write, writes=("music",)), step(), SCOPE)
+        await guard.call(registry_with_tool(write, writes=("music",)), step({"n": -1}), SCOPE)
+        await guard.call(registry_with_tool(write), step(tool="made_up_4711"), SCOPE)
         with pytest.raises(Fenced):
-            await guard.call(made(lost), step(), SCOPE)
+            await guard.call(registry_with_tool(lost), step(), SCOPE)
     assert seen.told == [
         ("probe", "ok"),
         ("probe", "validation_error"),
@@ -248,7 +254,7 @@ HALF = "half \ud800 of a pair"
 )
 async def test_half_a_surrogate_pair_from_a_model_gets_an_answer_and_a_record(opened, asked, kind):
     """C41, C50: vendors pass on what their models write, and UTF-8 has no bytes for it."""
-    outcome = await guard.call(made(write, writes=("music",)), asked, SCOPE)
+    outcome = await guard.call(registry_with_tool(write, writes=("music",)), asked, SCOPE)
     assert outcome.label == kind
     (record,) = await tool_calls.list_calls(opened, "local", CallFilter(), 10)
     assert record["status"] == ("completed" if outcome.ok else "failed")

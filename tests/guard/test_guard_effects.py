@@ -14,7 +14,7 @@ from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.policy import ToolOptions
-from tests.guard.guarded import SCOPE, made, step, write
+from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
 def artefact(opened):
@@ -27,7 +27,7 @@ async def versions(opened):
 
 async def test_a_locked_stream_stays_as_it_is_to_the_byte(opened):
     """C34: "leave the music alone" is kept by the guard, whatever the model does."""
-    tools = made(write, writes=("music",))
+    tools = registry_with_tool(write, writes=("music",))
     assert (await guard.call(tools, step(), SCOPE)).ok
     await artefact(opened).lock("music", LOCAL)
     before = (
@@ -49,7 +49,7 @@ async def test_a_lock_set_while_the_tool_runs_still_holds(opened):
         await call.artefact.lock("music", LOCAL)
         return await write(args, call)
 
-    refused = await guard.call(made(locking, writes=("music",)), step(), SCOPE)
+    refused = await guard.call(registry_with_tool(locking, writes=("music",)), step(), SCOPE)
     assert refused.label == "permission_denied"
     assert not await versions(opened)
 
@@ -71,7 +71,7 @@ async def test_a_cancelled_call_writes_nothing_any_more(opened):
         began.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(guard.call(made(slow, writes=("music",)), step(), SCOPE))
+    task = asyncio.create_task(guard.call(registry_with_tool(slow, writes=("music",)), step(), SCOPE))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -96,7 +96,7 @@ async def test_a_tool_that_will_not_stop_is_answered_for_all_the_same(opened):
             done.set()
 
     outcome = await guard.call(
-        made(stubborn, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
+        registry_with_tool(stubborn, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
     )
     assert outcome.label == "timeout_error"
     go.set()
@@ -109,7 +109,7 @@ async def test_an_effect_that_happened_is_told_though_the_tool_then_failed(opene
         await write(args, call)
         raise RuntimeError
 
-    outcome = await guard.call(made(fails, writes=("music",)), step(), SCOPE)
+    outcome = await guard.call(registry_with_tool(fails, writes=("music",)), step(), SCOPE)
     assert (outcome.ok, outcome.output["versionId"]) == (True, "v1")
 
 
@@ -130,7 +130,7 @@ class Outside:
             return {"sent": args.n}
 
         terms = ToolOptions(backoff_s=0, timeout_s=0.05 if self.then is TimeoutError else 30)
-        return made(post, "post", outside=True, options=terms, **more)
+        return registry_with_tool(post, "post", outside=True, options=terms, **more)
 
 
 async def post(tools, **more):
@@ -156,7 +156,7 @@ async def test_an_effect_outside_that_was_interrupted_is_not_repeated_but_asked_
         began.set()
         await asyncio.Event().wait()
 
-    tools = made(hang, "post", outside=True)
+    tools = registry_with_tool(hang, "post", outside=True)
     task = asyncio.create_task(post(tools))
     await began.wait()
     task.cancel()
@@ -172,7 +172,7 @@ async def test_an_effect_outside_that_took_too_long_is_unknown(opened):
     async def hang(args, call):
         await asyncio.Event().wait()
 
-    tools = made(hang, "post", outside=True, options=ToolOptions(timeout_s=0.02))
+    tools = registry_with_tool(hang, "post", outside=True, options=ToolOptions(timeout_s=0.02))
     told = await post(tools)
     assert (told.label, told.output["retryable"]) == ("timeout_error", False)
     assert "nobody knows" in told.output["error"]
@@ -210,7 +210,9 @@ async def test_a_failure_outside_of_which_nobody_knows_the_effect_is_not_worth_r
 async def test_a_refused_call_outside_leaves_no_doubt(opened):
     """Turned away at the gate it has not happened, and is let in later."""
     world = Outside()
-    tools = made(world.tool()["post"].run, "post", outside=True, options=ToolOptions(calls=1, window_s=0.05))
+    tools = registry_with_tool(
+        world.tool()["post"].run, "post", outside=True, options=ToolOptions(calls=1, window_s=0.05)
+    )
     await guard.call(tools, step(tool="post", writes=(), call="c0"), SCOPE)
     assert (await post(tools)).label == "rate_limit_error"
     assert (await post(tools, patient=True)).ok
@@ -225,14 +227,14 @@ async def test_a_result_outside_that_comes_after_a_later_attempt_is_refused(open
             assert (await post(tools, epoch=2)).ok
         return {"sent": 1}
 
-    tools = made(twice, "post", outside=True, idempotent=True)
+    tools = registry_with_tool(twice, "post", outside=True, idempotent=True)
     assert (await post(tools)).output == {"sent": 1}, "the receipt of the later one is there"
 
     async def stolen(args, call):
         await call.artefact.revoke(call.fence)
         return {"sent": 2}
 
-    tools = made(stolen, "post", outside=True)
+    tools = registry_with_tool(stolen, "post", outside=True)
     with pytest.raises(Fenced, match="taken over"):
         await post(tools, task="other")
 
@@ -243,7 +245,7 @@ async def test_a_conflict_with_a_persons_edit_is_the_models_to_resolve(opened):
         await call.artefact.create_version(NewVersion("music", {"n": 9}, "ana", "b"))
         return await call.write("music", {"n": 1}, result={}, expected_head=tip)
 
-    refused = await guard.call(made(onto, writes=("music",)), step(), SCOPE)
+    refused = await guard.call(registry_with_tool(onto, writes=("music",)), step(), SCOPE)
     assert refused.label == "validation_error"
     assert issubclass(Conflict, Exception)
     assert await versions(opened) == ["v1"]
@@ -255,7 +257,7 @@ async def test_a_plain_function_is_carried_out_in_a_thread(opened):
     def reckon(args, scope):
         return {"n": args.n + 1, "for": scope.owner}
 
-    outcome = await guard.call(made(reckon), step({"n": 4}), SCOPE)
+    outcome = await guard.call(registry_with_tool(reckon), step({"n": 4}), SCOPE)
     assert outcome.output == {"n": 5, "for": "local"}
 
 
@@ -273,7 +275,7 @@ async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):
     assert created.attempt
     lease = Lease(runs, created.attempt)
     token = LEASE.set(lease)
-    tools = made(reach_out, outside=True)
+    tools = registry_with_tool(reach_out, outside=True)
     try:
         while not lease.has_expired:  # noqa: ASYNC110 -- the clock is the machine's
             await asyncio.sleep(0.01)

@@ -12,7 +12,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import connect
-from tests.doubles.killing import sampled
+from tests.doubles.killing import sample_points
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
 STREAMS = ("voices", "music", "sfx")
@@ -22,8 +22,8 @@ SAMPLED = 3
 class Caller:
     """Runs turns of the graph in processes of their own, one after the other."""
 
-    def __init__(self, warm, url):
-        self.warm, self.url = warm, url
+    def __init__(self, warm_parent, url):
+        self.warm, self.url = warm_parent, url
 
     def turn(self, thread, run="run-1", at=0, **more):
         """Points passed, and the exit code of the process."""
@@ -33,8 +33,8 @@ class Caller:
 
 
 @pytest.fixture
-def caller(warm, valkey_url):
-    return Caller(warm, valkey_url)
+def caller(warm_parent, valkey_url):
+    return Caller(warm_parent, valkey_url)
 
 
 async def made(url, thread):
@@ -51,7 +51,7 @@ async def test_a_worker_killed_at_any_await_of_a_call_repeats_no_effect(caller, 
     count, code = caller.turn("dry-run")
     assert code == 0
     assert count >= 100, "the walk must have somewhere to go"
-    for at in sampled(count, SAMPLED, seed=5, whole=request.config.getoption("--long")):
+    for at in sample_points(count, SAMPLED, seed=5, whole=request.config.getoption("--long")):
         thread = f"killed-{at}"
         _, code = caller.turn(thread, at=at)
         # What arrives together varies a little, so the last points may come too late.

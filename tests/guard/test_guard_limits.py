@@ -16,7 +16,7 @@ from callsheet.tools.guard.attempt import resolve_tool
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import index, tool
 from tests.doubles.waiting import eventually
-from tests.guard.guarded import SCOPE, made, step, write
+from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
 class Told:
@@ -33,7 +33,7 @@ class Told:
                 raise error
             return {"n": args.n}
 
-        return made(probe, **more)
+        return registry_with_tool(probe, **more)
 
 
 async def kind(tools, call="c1", scope=SCOPE, **params):
@@ -104,7 +104,7 @@ async def test_a_call_that_was_counted_and_comes_again_is_not_counted_twice(open
 
 async def test_a_call_that_is_not_made_counts_for_nothing(opened):
     """C48: one refused for a lock, and one that has its receipt, ask the gate and are withdrawn."""
-    tools = made(write, writes=("music",), options=ToolOptions(calls=2, window_s=30))
+    tools = registry_with_tool(write, writes=("music",), options=ToolOptions(calls=2, window_s=30))
     music = Artefact(opened, "ad", "kopi", LOCAL)
     assert await kind(tools, "c1") == "ok"
     await opened.redis.delete("tool:{probe}:calls:local")
@@ -166,7 +166,7 @@ async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
         await go.wait()
         return {}
 
-    tools = made(probe, options=ToolOptions(failures=1, rest_s=0.05, cache_s=0))
+    tools = registry_with_tool(probe, options=ToolOptions(failures=1, rest_s=0.05, cache_s=0))
     assert await kind(tools, "c0") == "execution_error"
 
     async def trying():
@@ -242,7 +242,7 @@ async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered
             runs.append(1)
             return {}
 
-        tools = made(probe, name=f"probe_{next(iter(more))}", **more)
+        tools = registry_with_tool(probe, name=f"probe_{next(iter(more))}", **more)
         name = next(iter(tools))
         for call in ("c1", "c2"):
             assert (await guard.call(tools, step(tool=name, call=f"{call}{name}"), SCOPE)).ok
@@ -276,7 +276,7 @@ async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened)
             await write(args, call)
         raise Unavailable("away")
 
-    tools = made(probe, writes=("music",), options=ToolOptions(backoff_s=0))
+    tools = registry_with_tool(probe, writes=("music",), options=ToolOptions(backoff_s=0))
     outcome = await guard.call(tools, step(), SCOPE)
     assert outcome.output == {"versionId": "v1", "status": "draft"}
     assert len(runs) == 2
@@ -308,7 +308,7 @@ async def test_a_result_over_its_limit_is_refused(opened):
     async def probe(args, call):
         return {"text": "x" * args.n}
 
-    tools = made(probe, options=ToolOptions(output_bytes=100, failures=1))
+    tools = registry_with_tool(probe, options=ToolOptions(output_bytes=100, failures=1))
     outcome = await guard.call(tools, step({"n": 200}), SCOPE)
     assert (outcome.label, outcome.output["retryable"]) == ("execution_error", False)
     assert "over its limit of 100" in outcome.output["error"]
@@ -319,7 +319,7 @@ async def test_a_result_that_is_no_json_is_an_unexpected_error(opened):
     async def probe(args, call):
         return {"x": float("nan")}
 
-    assert await kind(made(probe)) == "execution_error"
+    assert await kind(registry_with_tool(probe)) == "execution_error"
 
 
 async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened):

@@ -9,8 +9,8 @@ import pytest
 from callsheet.storage import connect, use
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.policy import ToolOptions
-from tests.doubles.killing import Proxy
-from tests.guard.guarded import SCOPE, made, step, write
+from tests.doubles.killing import KillingProxy
+from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 OFTEN = ToolOptions(calls=10, cache_s=0)
 WEAK = ToolOptions(cache_s=0)
@@ -26,7 +26,10 @@ async def fall(args, call):
 
 async def side(name):
     """What one process gets for six calls of a tool with a limit of ten, and four of one that fails."""
-    tools = {**made(look, "often", options=OFTEN), **made(fall, "weak", options=WEAK)}
+    tools = {
+        **registry_with_tool(look, "often", options=OFTEN),
+        **registry_with_tool(fall, "weak", options=WEAK),
+    }
     asked = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
     told = [await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in asked]
     return [one.label + (" rests" if "rests" in str(one.output) else "") for one in told]
@@ -44,10 +47,10 @@ def elsewhere(url):
 
 
 @pytest.mark.slow
-async def test_limits_and_breakers_hold_across_processes(opened, warm, valkey_url):
+async def test_limits_and_breakers_hold_across_processes(opened, warm_parent, valkey_url):
     """C46, C48: what two processes do counts together, and binds each of them."""
     theirs, code = await asyncio.to_thread(
-        warm.returned, "tests.guard.test_guard_shared:elsewhere", url=valkey_url
+        warm_parent.returned, "tests.guard.test_guard_shared:elsewhere", url=valkey_url
     )
     assert code == 0
     ours = await side("ours")
@@ -60,7 +63,7 @@ async def proxied(valkey_url):
     """Storage behind a proxy that counts what is sent."""
     target = valkey_url.removeprefix("unix://").split("?")[0]
     async with (
-        Proxy(f"{target}-counting-{os.getpid()}", target) as proxy,
+        KillingProxy(f"{target}-counting-{os.getpid()}", target) as proxy,
         connect(f"unix://{proxy.path}?db=0") as opened,
     ):
         use(opened)
@@ -80,11 +83,11 @@ async def test_a_call_takes_two_round_trips_and_those_of_its_tool(proxied):
 
     calls = iter(range(100))
     tools = {
-        **made(look, "read"),
-        **made(look, "peek", reads=("music",)),
-        **made(look, "change", writes=("music",)),
-        **made(look, "post", outside=True),
-        **made(write, "draw", writes=("music",)),
+        **registry_with_tool(look, "read"),
+        **registry_with_tool(look, "peek", reads=("music",)),
+        **registry_with_tool(look, "change", writes=("music",)),
+        **registry_with_tool(look, "post", outside=True),
+        **registry_with_tool(write, "draw", writes=("music",)),
     }
     for name in tools:
         await trips(tools, name)

@@ -15,7 +15,7 @@ from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.guard.record import MAX_CHARS, close
 from tests.doubles.waiting import eventually
-from tests.guard.guarded import SCOPE, made, step, write
+from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
 async def records(opened, owner="local", limit=50, **wanted):
@@ -29,7 +29,9 @@ async def only(opened):
 
 async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
     """C12, C29, C32."""
-    await guard.call(made(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1"))
+    await guard.call(
+        registry_with_tool(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1")
+    )
     record = await only(opened)
     started, ended = record.pop("startMs"), record.pop("endMs")
     assert 0 <= ended - started < 60_000
@@ -73,7 +75,7 @@ async def hangs(args, call):
 )
 async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
     """C31, C32, C33-C38, C41."""
-    tools = made(run, **more)
+    tools = registry_with_tool(run, **more)
     if kind == "rate_limit_error":
         await guard.call(tools, step(call="c0"), SCOPE)
     outcome = await guard.call(tools, asked, SCOPE)
@@ -94,7 +96,7 @@ async def test_a_call_that_is_under_way_says_so_and_goes_on_with_its_record_afte
             raise lost.pop()
         return await write(args, call)
 
-    tools = made(probe, writes=("music",))
+    tools = registry_with_tool(probe, writes=("music",))
     with pytest.raises(Fenced):
         await guard.call(tools, step(), SCOPE)
     left = await only(opened)
@@ -113,7 +115,7 @@ async def test_a_cancelled_call_is_recorded_as_such(opened):
         began.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(guard.call(made(probe), step(), SCOPE))
+    task = asyncio.create_task(guard.call(registry_with_tool(probe), step(), SCOPE))
     await began.wait()
     task.cancel()
     await asyncio.wait((task,))
@@ -123,7 +125,7 @@ async def test_a_cancelled_call_is_recorded_as_such(opened):
 
 
 async def test_a_call_that_waits_for_its_turn_is_pending(opened):
-    tools = made(write, writes=("music",), options=ToolOptions(calls=1, window_s=60))
+    tools = registry_with_tool(write, writes=("music",), options=ToolOptions(calls=1, window_s=60))
     await guard.call(tools, step(call="c0"), SCOPE)
     task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
 
@@ -137,7 +139,10 @@ async def test_a_call_that_waits_for_its_turn_is_pending(opened):
 
 
 async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(opened):
-    tools = {**made(write, "one", writes=("music",)), **made(write, "two", writes=("music",))}
+    tools = {
+        **registry_with_tool(write, "one", writes=("music",)),
+        **registry_with_tool(write, "two", writes=("music",)),
+    }
     for i in range(6):
         name, thread = ("one", "two")[i % 2], ("t", "u")[i % 3 == 0]
         await guard.call(tools, step({"n": i}, tool=name, call=f"c{i}"), replace(SCOPE, thread=thread))
@@ -163,7 +168,7 @@ async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
     async def probe(args, call):
         return {"text": "น" * 20_000}
 
-    await guard.call(made(probe), step({"n": 10**9}), SCOPE)
+    await guard.call(registry_with_tool(probe), step({"n": 10**9}), SCOPE)
     output = (await only(opened))["output"]
     assert output["truncated"]
     assert output["characters"] > 20_000
@@ -193,7 +198,7 @@ async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thre
     scope = replace(SCOPE, plan="message-1")
     for call in ("c1", "c2"):
         with pytest.raises(Fenced):
-            await guard.call(made(lost), step(call=call), scope)
+            await guard.call(registry_with_tool(lost), step(call=call), scope)
     await close(
         opened,
         scope,
@@ -204,8 +209,8 @@ async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thre
 
 
 def test_an_effect_outside_that_was_abandoned_is_not_said_to_have_been_prevented():
-    outside = made(write, "post", outside=True)["post"]
-    harmless = made(write, "put", outside=True, idempotent=True)["put"]
+    outside = registry_with_tool(write, "post", outside=True)["post"]
+    harmless = registry_with_tool(write, "put", outside=True, idempotent=True)["put"]
     assert [abandoned_outcome(one).label for one in (outside, harmless, None)] == [
         "timeout_error",
         "execution_error",

@@ -23,9 +23,9 @@ from callsheet.storage.runs.events import is_event_id
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 from tests.doubles import redis_server
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.live_client import Live, live
-from tests.doubles.served import GENERATE, generated, running
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.live_client import StreamReader, stream_reader
+from tests.doubles.served import GENERATE, generate_ad, started_app
 from tests.doubles.waiting import eventually
 from tests.lessons.lesson_client import TOOLS, user
 from tests.lessons.lesson_material import material
@@ -39,8 +39,8 @@ APPROVAL: dict[str, Any] = {"decisions": [{"type": "approve"}], "provider": "off
 
 
 @pytest.fixture
-async def at(valkey_url: str) -> AsyncIterator[Live]:
-    async with running(valkey_url, heartbeat_s=0.1) as app, live(app) as one:
+async def at(valkey_url: str) -> AsyncIterator[StreamReader]:
+    async with started_app(valkey_url, heartbeat_s=0.1) as app, stream_reader(app) as one:
         await one.http.get("/info")
         yield one
 
@@ -57,7 +57,7 @@ class Late:
         return replace(record, status="running") if self._read == 1 else record
 
 
-async def test_a_run_that_ends_while_it_is_joined_is_read_from_its_beginning(at: Live) -> None:
+async def test_a_run_that_ends_while_it_is_joined_is_read_from_its_beginning(at: StreamReader) -> None:
     whole = await at.read("POST", "/api/ai/generate", json=GENERATE)
     ctx = at.context
     [run] = (await at.http.get("/threads/ad-1/runs")).json()
@@ -67,8 +67,8 @@ async def test_a_run_that_ends_while_it_is_joined_is_read_from_its_beginning(at:
     assert StreamPosition(start).order < frames[0].order
 
 
-async def test_a_turn_whose_conversation_is_deleted_ends_with_an_error(at: Live) -> None:
-    await generated(at.http)
+async def test_a_turn_whose_conversation_is_deleted_ends_with_an_error(at: StreamReader) -> None:
+    await generate_ad(at.http)
     [run] = (await at.http.get("/threads/ad-1/runs")).json()
     thread = await _thread(at)
     await at.http.delete("/threads/ad-1")
@@ -80,13 +80,13 @@ async def test_a_turn_whose_conversation_is_deleted_ends_with_an_error(at: Live)
     assert (frame.name, frame.data["status"], frame.position.event) == ("error", 409, "5-1")
 
 
-async def _thread(at: Live) -> Any:
+async def _thread(at: StreamReader) -> Any:
     return await threads.get(at.context.storage, "ad-1", "local")
 
 
-async def test_a_conversation_goes_on_after_stored_events_alone(at: Live) -> None:
+async def test_a_conversation_goes_on_after_stored_events_alone(at: StreamReader) -> None:
     """Whoever names another event would miss some without knowing."""
-    await generated(at.http)
+    await generate_ad(at.http)
     assert not is_event_id(GREATEST)
     for last, status in ((f"{GREATEST}.0", 400), ("99999999999999-0.0", 404), ("1-1.0", 404)):
         reply = await at.http.get(PLACE, headers={"Last-Event-ID": last})
@@ -95,7 +95,7 @@ async def test_a_conversation_goes_on_after_stored_events_alone(at: Live) -> Non
     assert wire.status_code == 422
 
 
-async def test_an_id_resumes_whatever_is_accepted(at: Live) -> None:
+async def test_an_id_resumes_whatever_is_accepted(at: StreamReader) -> None:
     """A client that leaves `Accept` out, or spells it in capitals, starts nothing by an id either."""
     whole = await at.read("POST", "/api/ai/generate", json=GENERATE)
     for headers in ({}, {"Accept": "Text/Event-Stream"}):
@@ -126,7 +126,7 @@ async def test_custom_events_of_any_shape_are_streamed_or_left_out(valkey_url: s
     builder.add_edge(START, "words")
     builder.add_edge("words", END)
     app = create_app(Settings(redis_url=valkey_url), {"mine": builder.compile()})
-    async with app.router.lifespan_context(app), live(app) as at:
+    async with app.router.lifespan_context(app), stream_reader(app) as at:
         thread = (await at.http.post("/threads", json={})).json()["thread_id"]
         body = {"assistant_id": "mine", "input": {"x": 0}, "stream_mode": ["custom"]}
         await at.http.post(f"/threads/{thread}/runs/wait", json=body)
@@ -135,10 +135,10 @@ async def test_custom_events_of_any_shape_are_streamed_or_left_out(valkey_url: s
 
 
 async def test_a_stream_ends_with_its_revoked_key(valkey_url: str) -> None:
-    async with running(valkey_url, auth=("keys",), heartbeat_s=0.1) as app, live(app) as at:
+    async with started_app(valkey_url, auth=("keys",), heartbeat_s=0.1) as app, stream_reader(app) as at:
         await at.http.get("/info")
         storage = app.state.context.storage
-        headers = bearer(await key(storage, "ana"))
+        headers = bearer(await create_key(storage, "ana"))
         await at.http.post("/api/ai/generate", json={**GENERATE, "conversationId": "t"}, headers=headers)
         async with at.open("GET", "/api/conversations/t/events", headers=headers) as (_, events):
             assert await anext(events) is None
@@ -151,9 +151,12 @@ async def test_a_stream_ends_with_its_revoked_key(valkey_url: str) -> None:
 @pytest.mark.slow
 @pytest.mark.fault
 async def test_a_stream_says_that_storage_is_away(tmp_path: Path) -> None:
-    with redis_server.running(watchdog.binary(), tmp_path) as server:
-        async with running(server.url, heartbeat_s=0.1, storage_patience_s=0.5) as app, live(app) as at:
-            await generated(at.http)
+    with redis_server.running_redis(watchdog.binary(), tmp_path) as server:
+        async with (
+            started_app(server.url, heartbeat_s=0.1, storage_patience_s=0.5) as app,
+            stream_reader(app) as at,
+        ):
+            await generate_ad(at.http)
             async with at.open("GET", PLACE, "0") as (_, events):
                 last = await anext(events)
                 server.kill()
@@ -164,7 +167,9 @@ async def test_a_stream_says_that_storage_is_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/chat", TOOLS])
-async def test_the_first_request_of_a_conversation_is_repeated_by_its_key(at: Live, path: str) -> None:
+async def test_the_first_request_of_a_conversation_is_repeated_by_its_key(
+    at: StreamReader, path: str
+) -> None:
     """C-R9: also where its reply, and with it the conversation's id, was lost."""
     body = QUESTION if path == "/api/chat" else LESSON
     headers = {"Idempotency-Key": "k"}
@@ -184,7 +189,7 @@ async def test_the_first_request_of_a_conversation_is_repeated_by_its_key(at: Li
 
 
 @pytest.mark.parametrize("answer", ["yes in words", "a decision"])
-async def test_an_answer_is_repeated_by_its_key(at: Live, answer: str) -> None:
+async def test_an_answer_is_repeated_by_its_key(at: StreamReader, answer: str) -> None:
     """A client that lost the reply to an approval sends it again."""
     await at.http.post("/api/pages/shop/chat", json=DELETION)
     path, body = "/api/pages/shop/decisions", APPROVAL
@@ -200,7 +205,7 @@ async def test_an_answer_is_repeated_by_its_key(at: Live, answer: str) -> None:
     assert len((await at.http.get("/threads/shop/runs")).json()) == 3
 
 
-async def test_a_question_that_an_unkeyed_decision_answered_waits_no_more(at: Live) -> None:
+async def test_a_question_that_an_unkeyed_decision_answered_waits_no_more(at: StreamReader) -> None:
     await at.http.post("/api/pages/shop/chat", json=DELETION)
     statuses = [
         (await at.http.post("/api/pages/shop/decisions", json=APPROVAL)).status_code for _ in range(2)
@@ -208,7 +213,7 @@ async def test_a_question_that_an_unkeyed_decision_answered_waits_no_more(at: Li
     assert statuses == [200, 409]
 
 
-async def test_progress_after_its_end_ends_at_once(at: Live) -> None:
+async def test_progress_after_its_end_ends_at_once(at: StreamReader) -> None:
     """D-R7: browsers open a stream that has ended again, with its last id."""
     await at.http.post("/api/projects", json={"projectId": "p", "name": "x", "scenes": [{"name": "one"}]})
     body = {"message": "Add a scene about the sea", "provider": "offline"}
@@ -222,5 +227,5 @@ async def test_progress_after_its_end_ends_at_once(at: Live) -> None:
     await eventually(lambda: _idle(at), "the end of the run")
 
 
-async def _idle(at: Live) -> bool:
+async def _idle(at: StreamReader) -> bool:
     return '"status":"busy"' not in (await at.http.post("/threads/search", json={})).text

@@ -12,14 +12,14 @@ import httpx
 import pytest
 
 from callsheet.storage.redis import keys
-from tests.doubles.auth_cases import key
+from tests.doubles.auth_cases import create_key
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.command import begin
-from tests.doubles.killing import Warm
-from tests.doubles.live_client import Live, Told, live
-from tests.doubles.served import BRIEF, GENERATE, generated, running, said
+from tests.doubles.command import start_server
+from tests.doubles.killing import WarmParent
+from tests.doubles.live_client import ReadEvent, StreamReader, stream_reader
+from tests.doubles.served import BRIEF, GENERATE, chat_about_ad, generate_ad, started_app
 from tests.doubles.waiting import eventually
-from tests.lessons.lesson_client import TOOLS, Teacher, user
+from tests.lessons.lesson_client import TOOLS, LessonClient, user
 from tests.lessons.lesson_material import material
 
 CHAT: dict[str, Any] = {"message": "Make the music more upbeat", "provider": "offline"}
@@ -36,7 +36,7 @@ class Request:
     last: str
     """Name of the last event."""
 
-    async def read(self, at: Live, last: str | None = None, most: int = 0) -> list[Told]:
+    async def read(self, at: StreamReader, last: str | None = None, most: int = 0) -> list[ReadEvent]:
         """The events of its stream at a server."""
         return await at.read("POST", self.path, last, most, json=self.body, headers=self.headers)
 
@@ -63,11 +63,11 @@ REQUESTS = {
 
 
 @pytest.fixture
-async def two(valkey_url: str) -> AsyncIterator[tuple[Live, Live]]:
+async def two(valkey_url: str) -> AsyncIterator[tuple[StreamReader, StreamReader]]:
     """Two servers on one storage."""
     async with AsyncExitStack() as stack:
-        apps = [await stack.enter_async_context(running(valkey_url, stop_grace_s=0)) for _ in range(2)]
-        one, other = [await stack.enter_async_context(live(app)) for app in apps]
+        apps = [await stack.enter_async_context(started_app(valkey_url, stop_grace_s=0)) for _ in range(2)]
+        one, other = [await stack.enter_async_context(stream_reader(app)) for app in apps]
         yield one, other
 
 
@@ -80,7 +80,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
         yield one
 
 
-def grows(told: list[Told]) -> bool:
+def grows(told: list[ReadEvent]) -> bool:
     ids = [one.order for one in told]
     return ids == sorted(set(ids))
 
@@ -90,15 +90,15 @@ def grows(told: list[Told]) -> bool:
     [pytest.param(one, marks=pytest.mark.slow if one == "an ad from a brief" else ()) for one in REQUESTS],
 )
 async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
-    two: tuple[Live, Live], name: str
+    two: tuple[StreamReader, StreamReader], name: str
 ) -> None:
     """X10: after every event, with the same request and on the conversation, also once the run has ended."""
     one, other = two
     request = REQUESTS[name]
     if name == "a chat about an ad":
-        await generated(one.http)
+        await generate_ad(one.http)
     if name == "a lesson":
-        session = await Teacher(one.http).begun()
+        session = await LessonClient(one.http).begun()
         request = replace(request, conversation=session, headers={"X-Session-Id": session})
     whole = await request.read(one, most=1)
     whole += await request.read(other, whole[-1].id)
@@ -119,7 +119,7 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
 @pytest.mark.fault
 @pytest.mark.timeout(120)
 async def test_a_stream_goes_on_at_another_server_when_its_own_was_killed(
-    warm: Warm, tmp_path: Path, double: ChatDouble
+    warm_parent: WarmParent, tmp_path: Path, double: ChatDouble
 ) -> None:
     """X10: real processes; the run is taken up by the other one, and its reader by the same request."""
     body = {"message": "hello", "provider": "openai"}
@@ -129,18 +129,20 @@ async def test_a_stream_goes_on_at_another_server_when_its_own_was_killed(
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         servers.append(
-            begin(tmp_path / name, tmp_path / "data", warm, CALLSHEET_LEASE_S="1", **double.environ)
+            start_server(
+                tmp_path / name, tmp_path / "data", warm_parent, CALLSHEET_LEASE_S="1", **double.environ
+            )
         )
     one, other = servers
     try:
         async with httpx.AsyncClient(base_url=one.url, timeout=30) as http:
-            await generated(http)
-            told = await request.read(Live(http), most=1)
+            await generate_ad(http)
+            told = await request.read(StreamReader(http), most=1)
             one.process.send_signal(signal.SIGKILL)
         async with httpx.AsyncClient(base_url=other.url, timeout=30) as http:
-            told += await request.read(Live(http), told[-1].id)
+            told += await request.read(StreamReader(http), told[-1].id)
             place = "/api/conversations/ad-1/events"
-            rest = await Live(http).read("GET", place, told[0].id, len(told) - 1)
+            rest = await StreamReader(http).read("GET", place, told[0].id, len(told) - 1)
     finally:
         other.process.send_signal(signal.SIGKILL)
     assert (told[-1].name, told[-1].data["message"]) == ("result", "Now I answer.")
@@ -153,16 +155,18 @@ async def test_a_stream_is_cut_and_resumed_while_its_run_goes_on_elsewhere(valke
     """X10: two servers that execute nothing, joined by turns, and a third that does."""
     async with AsyncExitStack() as stack:
         idle = [
-            await stack.enter_async_context(running(valkey_url, carry_runs=False, heartbeat_s=0.02))
+            await stack.enter_async_context(started_app(valkey_url, carry_runs=False, heartbeat_s=0.02))
             for _ in range(2)
         ]
-        readers = [await stack.enter_async_context(live(app)) for app in idle]
+        readers = [await stack.enter_async_context(stream_reader(app)) for app in idle]
         async with readers[0].open("POST", GENERATED.path, json=GENERATED.body) as (reply, events):
             assert reply.headers["Content-Location"] == "/api/conversations/ad-1/events"
             assert await anext(events) is None, "a heartbeat: nothing executes the run"
-        busy = await stack.enter_async_context(live(await stack.enter_async_context(running(valkey_url))))
+        busy = await stack.enter_async_context(
+            stream_reader(await stack.enter_async_context(started_app(valkey_url)))
+        )
         assert (await busy.http.get("/info")).status_code == 200
-        told: list[Told] = []
+        told: list[ReadEvent] = []
         while not told or told[-1].name != "result":
             last = told[-1].id if told else None
             told += await GENERATED.read(readers[len(told) % 2], last, most=3)
@@ -171,14 +175,16 @@ async def test_a_stream_is_cut_and_resumed_while_its_run_goes_on_elsewhere(valke
         assert told == whole
 
 
-async def test_words_and_drafts_come_before_the_result(two: tuple[Live, Live], double: ChatDouble) -> None:
+async def test_words_and_drafts_come_before_the_result(
+    two: tuple[StreamReader, StreamReader], double: ChatDouble
+) -> None:
     """A80, A82: token by token, while the model is still at it; and the run does not need its reader."""
     one, other = two
-    await generated(one.http)
+    await generate_ad(one.http)
     look = ("c1", "get_current_state", "{}")
     double.script(Say("First I look.", calls=[look]), Say("Then I fall silent.", break_off="stall"))
     request = Request("/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "")
-    told: list[Told] = []
+    told: list[ReadEvent] = []
     async with one.open("POST", request.path, json=request.body) as (_, events):
         async for event in events:
             told += [event] if event else []
@@ -193,7 +199,7 @@ async def test_words_and_drafts_come_before_the_result(two: tuple[Live, Live], d
 
 
 async def test_an_equal_request_is_answered_by_the_same_run_until_its_reply_was_taken(
-    two: tuple[Live, Live],
+    two: tuple[StreamReader, StreamReader],
 ) -> None:
     """A-R10: who leaves before the result asks again and gets the whole; who had it starts another run."""
     one, other = two
@@ -211,7 +217,7 @@ async def test_an_equal_request_is_answered_by_the_same_run_until_its_reply_was_
     assert whole[-1].name == "result"
 
 
-async def _to_result(events: AsyncIterator[Told | None]) -> AsyncIterator[Told]:
+async def _to_result(events: AsyncIterator[ReadEvent | None]) -> AsyncIterator[ReadEvent]:
     async for event in events:
         if event:
             yield event
@@ -219,16 +225,16 @@ async def _to_result(events: AsyncIterator[Told | None]) -> AsyncIterator[Told]:
             return
 
 
-async def _answered(at: Live) -> bool:
+async def _answered(at: StreamReader) -> bool:
     [newest, *_] = (await at.http.get("/threads/ad-1/runs")).json()
     return bool(await at.redis.hget(keys.run("ad-1", newest["run_id"]), "told"))
 
 
 async def test_an_error_is_resumed_like_a_result_and_a_failed_run_by_a_request_without_an_id(
-    two: tuple[Live, Live], double: ChatDouble
+    two: tuple[StreamReader, StreamReader], double: ChatDouble
 ) -> None:
     one, other = two
-    await generated(one.http)
+    await generate_ad(one.http)
     request = Request("/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "error")
     failed = await request.read(one)
     assert (failed[-1].name, failed[-1].data["status"]) == ("error", 500)
@@ -243,7 +249,7 @@ async def test_an_error_is_resumed_like_a_result_and_a_failed_run_by_a_request_w
 
 
 async def test_an_id_that_is_none_of_the_request_starts_nothing(
-    two: tuple[Live, Live],
+    two: tuple[StreamReader, StreamReader],
 ) -> None:
     one, other = two
     whole = await GENERATED.read(one)
@@ -270,10 +276,10 @@ async def test_an_id_that_is_none_of_the_request_starts_nothing(
 
 async def test_a_conversation_is_streamed_to_its_owner_alone(valkey_url: str) -> None:
     """X10, C-R9: an id of another owner's event opens nothing."""
-    async with running(valkey_url, auth=("keys",)) as app, live(app) as at:
+    async with started_app(valkey_url, auth=("keys",)) as app, stream_reader(app) as at:
         await at.http.get("/info")
         storage = app.state.context.storage
-        ana, bob = [{"X-Api-Key": await key(storage, name)} for name in ("ana", "bob")]
+        ana, bob = [{"X-Api-Key": await create_key(storage, name)} for name in ("ana", "bob")]
         body = {**GENERATE, "conversationId": "talk-1"}
         whole = await at.read("POST", GENERATED.path, headers=ana, json=body)
         place = "/api/conversations/talk-1/events"
@@ -283,7 +289,9 @@ async def test_a_conversation_is_streamed_to_its_owner_alone(valkey_url: str) ->
                 assert reply.status_code == 404
 
 
-async def test_the_reply_is_told_although_its_events_have_expired(two: tuple[Live, Live]) -> None:
+async def test_the_reply_is_told_although_its_events_have_expired(
+    two: tuple[StreamReader, StreamReader],
+) -> None:
     """X10: the same request gets the reply of its run as long as nobody is known to have it."""
     one, other = two
     cut = await GENERATED.read(one, most=1)
@@ -294,12 +302,12 @@ async def test_the_reply_is_told_although_its_events_have_expired(two: tuple[Liv
     assert result.order > cut[0].order
 
 
-async def _idle(at: Live) -> bool:
+async def _idle(at: StreamReader) -> bool:
     return '"status":"idle"' in (await at.http.get("/threads/ad-1")).text
 
 
 async def test_a_run_that_is_cancelled_ends_its_stream_with_an_error(valkey_url: str) -> None:
-    async with running(valkey_url, carry_runs=False) as app, live(app) as at:
+    async with started_app(valkey_url, carry_runs=False) as app, stream_reader(app) as at:
         reading = asyncio.create_task(GENERATED.read(at))
         await eventually(lambda: _begun(at), "the run")
         [run] = (await at.http.get("/threads/ad-1/runs")).json()
@@ -308,15 +316,17 @@ async def test_a_run_that_is_cancelled_ends_its_stream_with_an_error(valkey_url:
         assert (error.name, error.data["status"], error.data["type"]) == ("error", 409, "conflict")
 
 
-async def _begun(at: Live) -> bool:
+async def _begun(at: StreamReader) -> bool:
     return (await at.http.get("/threads/ad-1")).status_code == 200
 
 
-async def test_a_step_announces_the_draft_that_it_made_and_no_other(two: tuple[Live, Live]) -> None:
+async def test_a_step_announces_the_draft_that_it_made_and_no_other(
+    two: tuple[StreamReader, StreamReader],
+) -> None:
     """A82: `drafts` comes right after the step that made the version."""
     one, _ = two
-    await generated(one.http)
-    await said(one.http, "Make the music slower")
+    await generate_ad(one.http)
+    await chat_about_ad(one.http, "Make the music slower")
     told = await Request("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result").read(one)
     places = [place for place, event in enumerate(told) if event.name == "drafts"]
     assert [told[place].data for place in places] == [{"music": "v3"}]
@@ -326,7 +336,7 @@ async def test_a_step_announces_the_draft_that_it_made_and_no_other(two: tuple[L
 
 
 async def test_another_reader_is_refused_while_another_request_runs(valkey_url: str) -> None:
-    async with running(valkey_url, carry_runs=False, heartbeat_s=0.02) as app, live(app) as at:
+    async with started_app(valkey_url, carry_runs=False, heartbeat_s=0.02) as app, stream_reader(app) as at:
         async with at.open("POST", GENERATED.path, json=GENERATED.body) as (_, events):
             assert await anext(events) is None
         other = {**GENERATE, "brief": {**BRIEF, "duration": 20}}

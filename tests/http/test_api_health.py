@@ -13,10 +13,10 @@ from redis import Redis
 
 from callsheet.server.operations.replies import Health
 from callsheet.storage.embedded import watchdog
-from tests.doubles.redis_server import Server
-from tests.doubles.served import GENERATE, calling, generated, running, served
+from tests.doubles.redis_server import RedisServer
+from tests.doubles.served import GENERATE, app_client, generate_ad, served_app, started_app
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 FILES = (
     "/uploads/{upload_id}",
@@ -30,14 +30,14 @@ MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as one:
+    async with served_app(valkey_url) as one:
         yield one
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Valkey of the test's own, to be killed."""
-    one = Server(watchdog.binary(), tmp_path)
+    one = RedisServer(watchdog.binary(), tmp_path)
     one.start()
     yield one
     one.kill()
@@ -49,7 +49,7 @@ async def test_the_server_says_that_it_is_up(client: httpx.AsyncClient) -> None:
 
 def test_what_watches_a_server_may_ask_without_the_body(valkey_url: str) -> None:
     """X13: HEAD is answered as GET is, by its head alone."""
-    with serving(valkey_url) as url, httpx.Client(base_url=url, timeout=20) as client:
+    with running_server(valkey_url) as url, httpx.Client(base_url=url, timeout=20) as client:
         for path in ("/ok", "/health", "/docs", "/"):
             asked, whole = client.head(path), client.get(path)
             assert (asked.status_code, asked.content) == (whole.status_code, b""), path
@@ -62,7 +62,7 @@ def test_what_watches_a_server_may_ask_without_the_body(valkey_url: str) -> None
 
 async def test_it_answers_before_the_workflows_are_loaded_and_holds_what_needs_them(valkey_url: str) -> None:
     """`/ok` never waits; a request that came too early is answered as one that did not."""
-    async with running(valkey_url) as app, calling(app) as one:
+    async with started_app(valkey_url) as app, app_client(app) as one:
         assert (await one.get("/ok")).status_code == 200
         assert not hasattr(app.state, "context")
         assert (await one.get("/api/ads")).json() == {"ads": [], "next": None}
@@ -89,10 +89,10 @@ async def test_health_says_where_the_data_is_and_who_would_answer(
 @pytest.mark.filterwarnings(
     "ignore:unclosed <StreamWriter", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: Server) -> None:
+async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: RedisServer) -> None:
     """Never 500, always with Retry-After, and the same application goes on afterwards."""
-    async with served(server.url) as client:
-        await generated(client)
+    async with served_app(server.url) as client:
+        await generate_ad(client)
         server.kill()
         health = await client.get("/health")
         assert (health.status_code, health.json()["status"]) == (503, "degraded")
@@ -107,12 +107,12 @@ async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: Se
         assert (await client.get("/ok")).status_code == 200
         server.start()
         assert (await client.get("/health")).status_code == 200
-        await generated(client)
+        await generate_ad(client)
 
 
-async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: Server) -> None:
+async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: RedisServer) -> None:
     """X13: what is in danger is named while everything still works."""
-    async with served(server.url) as client:
+    async with served_app(server.url) as client:
         # The start is over, so that nothing else takes the memory that is left.
         assert (await client.get("/health")).status_code == 200
         with Redis.from_url(server.url) as redis:
@@ -126,8 +126,8 @@ async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: Server)
 
 
 @pytest.mark.slow
-async def test_a_replica_is_of_no_use(server: Server, tmp_path: Path) -> None:
-    async with served(server.url) as client:
+async def test_a_replica_is_of_no_use(server: RedisServer, tmp_path: Path) -> None:
+    async with served_app(server.url) as client:
         with Redis.from_url(server.url) as redis:
             redis.replicaof("127.0.0.1", "1")
             reply = await client.get("/health")
@@ -141,10 +141,10 @@ async def test_a_replica_is_of_no_use(server: Server, tmp_path: Path) -> None:
 
 
 async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:
-    one = Server(watchdog.binary(), tmp_path, "--requirepass", "hunter2")
+    one = RedisServer(watchdog.binary(), tmp_path, "--requirepass", "hunter2")
     one.start()
     try:
-        async with served(f"redis://:hunter2@{one.address}") as client:
+        async with served_app(f"redis://:hunter2@{one.address}") as client:
             reply = await client.get("/health")
     finally:
         one.kill()
@@ -224,7 +224,7 @@ async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) 
 
 async def test_a_server_that_leaves_runs_to_workers_is_degraded_without_one(valkey_url: str) -> None:
     """The remedy is a worker; once one is there, the server is well."""
-    async with running(valkey_url, carry_runs=False) as app, calling(app) as client:
+    async with started_app(valkey_url, carry_runs=False) as app, app_client(app) as client:
 
         async def degraded() -> list[str]:
             health = (await client.get("/health")).json()
@@ -239,7 +239,7 @@ async def test_a_server_that_leaves_runs_to_workers_is_degraded_without_one(valk
         health = (await client.get("/health")).json()
         assert health["status"] == "degraded"
         assert "callsheet worker" in health["remedy"]
-        async with running(valkey_url):
+        async with started_app(valkey_url):
 
             async def well() -> bool:
                 return not await degraded()

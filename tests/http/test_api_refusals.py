@@ -12,7 +12,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.runs.records import RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from tests.doubles.served import BRIEF, GENERATE, VOICE, generated, served
+from tests.doubles.served import BRIEF, GENERATE, VOICE, generate_ad, served_app
 
 LIMIT = 20_000
 """Bytes of a body here; enough for every text a test sends in full."""
@@ -20,7 +20,7 @@ LIMIT = 20_000
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url, max_body_bytes=LIMIT) as one:
+    async with served_app(valkey_url, max_body_bytes=LIMIT) as one:
         yield one
 
 
@@ -207,7 +207,7 @@ CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
 
 async def test_a_chat_message_that_breaks_a_rule_changes_nothing(client: httpx.AsyncClient) -> None:
     """A55, A-R14: the conversation and the versions are as before."""
-    await generated(client)
+    await generate_ad(client)
     before = [(await client.get(f"/api/ads/ad-1{part}")).json() for part in ("", "/conversation")]
     for body, status, words in CHAT_REFUSALS:
         refused(await client.post("/api/ads/ad-1/chat", json=body), status, words)
@@ -249,7 +249,7 @@ async def test_an_id_with_control_characters_or_too_many_is_refused(
 
 
 async def test_an_unknown_stream_and_an_unknown_version_are_not_found(client: httpx.AsyncClient) -> None:
-    await generated(client)
+    await generate_ad(client)
     refused(await client.get("/api/ads/ad-1/video"), 404, "an ad has no stream 'video'")
     for version in ("v99", "v0", "latest", "V1"):
         refused(await client.get(f"/api/ads/ad-1/voices/{version}"), 404, f"no voices version '{version}'")

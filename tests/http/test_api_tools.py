@@ -12,7 +12,7 @@ from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.tools import REGISTRY
 from tests.doubles.chat_double import Say
-from tests.doubles.served import generated, running, served
+from tests.doubles.served import generate_ad, served_app, started_app
 
 TERMS = {
     "search_voices": {"output_bytes": 1},
@@ -23,7 +23,7 @@ TERMS = {
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url, tools=json.dumps(TERMS)) as one:
+    async with served_app(valkey_url, tools=json.dumps(TERMS)) as one:
         yield one
 
 
@@ -69,7 +69,7 @@ async def test_each_of_the_six_errors_reaches_the_model_and_is_recorded(client, 
         *(asking(kind, name, **arguments) for kind, (name, arguments) in SIX.items()),
         Say("Only the music could be done; here is what we can do instead."),
     )
-    reply = await generated(client, provider="openai")
+    reply = await generate_ad(client, provider="openai")
     assert reply["message"].startswith("Only the music")
     assert reply["drafts"] == {"music": "v1"}
     told = {}
@@ -90,8 +90,8 @@ async def test_each_of_the_six_errors_reaches_the_model_and_is_recorded(client, 
 
 async def test_the_calls_of_a_turn_are_on_record_page_by_page_and_one_by_one(valkey_url):
     """C29, C50."""
-    async with served(valkey_url) as client:
-        made = await generated(client)
+    async with served_app(valkey_url) as client:
+        made = await generate_ad(client)
         whole = (await listed(client, conversationId=made["conversationId"]))["executions"]
         assert {one["toolName"] for one in whole} >= {"create_voice_draft", "create_music_draft"}
         assert {one["status"] for one in whole} == {"completed"}
@@ -110,10 +110,10 @@ async def test_the_calls_of_a_turn_are_on_record_page_by_page_and_one_by_one(val
 async def test_health_and_figures_tell_which_tool_rests(valkey_url):
     """C54, C56, C57: one breaker for all processes, so each of them tells of it and refuses."""
     terms = json.dumps({"create_music_draft": {"timeout_s": 1e-9, "failures": 1}})
-    async with served(valkey_url, tools=terms) as client:
+    async with served_app(valkey_url, tools=terms) as client:
         assert (await client.get("/health")).json()["tools"] == {"available": len(REGISTRY), "resting": {}}
-        await generated(client)
-    async with served(valkey_url, tools=terms) as other:
+        await generate_ad(client)
+    async with served_app(valkey_url, tools=terms) as other:
         assert list((await other.get("/health")).json()["tools"]["resting"]) == ["create_music_draft"]
         figures = (await other.get("/metrics")).text
         assert 'callsheet_tool_breaker{tool="create_music_draft"} 2.0' in figures
@@ -124,7 +124,7 @@ async def test_health_and_figures_tell_which_tool_rests(valkey_url):
 
 
 async def test_a_person_without_a_permission_is_told_so_by_the_list(valkey_url):
-    async with served(valkey_url, tool_grants='{"*": []}') as client:
+    async with served_app(valkey_url, tool_grants='{"*": []}') as client:
         tools = (await client.get("/api/tools")).json()["tools"]
     assert {one["allowed"] for one in tools} == {not one["permissions"] for one in tools} | {True}
 
@@ -138,7 +138,7 @@ async def test_a_person_without_a_permission_is_told_so_by_the_list(valkey_url):
 )
 async def test_a_server_with_wrong_terms_does_not_start(valkey_url, chosen, told, caplog):
     with pytest.raises(Invalid, match=told):
-        async with running(valkey_url, **chosen):
+        async with started_app(valkey_url, **chosen):
             raise AssertionError
     assert "cannot be loaded" not in caplog.text, "who starts it is told, without a trace"
 

@@ -7,21 +7,21 @@ import httpx
 import pytest
 
 from callsheet.storage import Storage
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.served import VOICE, generated, served
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, issuing, shared
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.served import VOICE, generate_ad, served_app
+from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared
 
 BOTH = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
 
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url, **BOTH) as found:
+    async with served_app(valkey_url, **BOTH) as found:
         yield found
 
 
 async def test_a_key_lets_its_owner_in_by_either_header(client: httpx.AsyncClient, storage: Storage) -> None:
-    made = await key(storage, "alice")
+    made = await create_key(storage, "alice")
     for headers in ({"X-Api-Key": made}, bearer(made), {"authorization": f"bEARER  {made} "}):
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
@@ -33,7 +33,7 @@ async def test_a_token_lets_its_subject_in(client: httpx.AsyncClient) -> None:
 async def test_a_key_beside_basic_credentials_of_a_proxy_counts(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
-    headers = {"Authorization": "Basic dXNlcjpwdw==", "X-Api-Key": await key(storage, "alice")}
+    headers = {"Authorization": "Basic dXNlcjpwdw==", "X-Api-Key": await create_key(storage, "alice")}
     assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
@@ -41,7 +41,7 @@ async def test_a_bearer_goes_before_a_key_that_a_client_found_in_its_environment
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """The LangGraph client sends LANGSMITH_API_KEY as X-Api-Key wherever that is set."""
-    headers = bearer(await key(storage, "alice")) | {"X-Api-Key": "lsv2_pt_something"}
+    headers = bearer(await create_key(storage, "alice")) | {"X-Api-Key": "lsv2_pt_something"}
     assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
@@ -83,13 +83,13 @@ async def test_without_a_key_nothing_is_open_but_ok(client: httpx.AsyncClient) -
 
 
 async def test_a_permission_that_lacks_is_named(client: httpx.AsyncClient, storage: Storage) -> None:
-    reading = {"X-Api-Key": await key(storage, "alice", "read")}
+    reading = {"X-Api-Key": await create_key(storage, "alice", "read")}
     assert (await client.get("/api/ads", headers=reading)).status_code == 200
     reply = await client.post("/api/ai/generate", json={}, headers=reading)
     assert reply.status_code == 403
     assert "'write'" in reply.json()["error"]
     assert reply.headers["www-authenticate"].endswith('error="insufficient_scope", scope="write"')
-    writing = {"X-Api-Key": await key(storage, "alice", "write")}
+    writing = {"X-Api-Key": await create_key(storage, "alice", "write")}
     assert (await client.get("/metrics", headers=writing)).status_code == 403
 
 
@@ -120,35 +120,35 @@ async def test_a_subject_that_cannot_be_an_owner_is_refused(client: httpx.AsyncC
 
 
 async def test_the_scopes_may_be_in_another_claim(valkey_url: str) -> None:
-    async with served(valkey_url, **BOTH, jwt_scopes_claim="permissions") as client:
+    async with served_app(valkey_url, **BOTH, jwt_scopes_claim="permissions") as client:
         headers = bearer(shared(scope=None, permissions=["read"]))
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
 async def test_each_way_in_is_open_only_if_it_is_named(valkey_url: str, storage: Storage) -> None:
-    made, token = await key(storage, "alice"), shared()
-    async with served(valkey_url, auth=("keys",)) as client:
+    made, token = await create_key(storage, "alice"), shared()
+    async with served_app(valkey_url, auth=("keys",)) as client:
         assert (await client.get("/api/ads", headers=bearer(made))).status_code == 200
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 401
-    async with served(valkey_url, **BOTH | {"auth": ("jwt",)}) as client:
+    async with served_app(valkey_url, **BOTH | {"auth": ("jwt",)}) as client:
         assert (await client.get("/api/ads", headers=bearer(made))).status_code == 401
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 200
 
 
 async def test_published_keys_work_over_http_and_503_says_when_they_cannot_be_had(valkey_url: str) -> None:
-    with issuing() as issuer:
+    with running_issuer() as issuer:
         issuer.make("k")
         chosen = {"auth": ("jwt",), "jwks_url": issuer.url, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
-        async with served(valkey_url, **chosen) as client:
+        async with served_app(valkey_url, **chosen) as client:
             assert (await client.get("/api/ads", headers=bearer(issuer.token("k")))).status_code == 200
         issuer.down = True
-        async with served(valkey_url, **chosen) as client:
+        async with served_app(valkey_url, **chosen) as client:
             reply = await client.get("/api/ads", headers=bearer(issuer.token("k")))
         assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
 
 
 async def test_without_authentication_keys_are_not_looked_at(valkey_url: str) -> None:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         reply = await client.get("/api/ads", headers={"X-Api-Key": "lsv2_pt_something"})
         assert reply.status_code == 200
         for path in ("/docs", "/openapi.json"):
@@ -157,11 +157,11 @@ async def test_without_authentication_keys_are_not_looked_at(valkey_url: str) ->
 
 async def test_two_owners_may_each_have_an_ad_of_a_name(client: httpx.AsyncClient, storage: Storage) -> None:
     """ARCHITECTURE 5: neither sees anything of the other's, in lists nor in conversations."""
-    keys = {who: {"X-Api-Key": await key(storage, who)} for who in ("alice", "bob")}
+    keys = {who: {"X-Api-Key": await create_key(storage, who)} for who in ("alice", "bob")}
     made: dict[str, Any] = {}
     for who, headers in keys.items():
         client.headers.update(headers)
-        made[who] = await generated(client, brief=f"Miel bakes sourdough bread for {who} every morning.")
+        made[who] = await generate_ad(client, brief=f"Miel bakes sourdough bread for {who} every morning.")
     assert {one["adId"] for one in made.values()} == {"ad-1"}
     assert made["alice"]["conversationId"] != made["bob"]["conversationId"]
     for who, headers in keys.items():
@@ -183,12 +183,12 @@ async def test_two_owners_may_each_have_an_ad_of_a_name(client: httpx.AsyncClien
 
 
 async def test_what_the_local_owner_made_is_not_another_owners(valkey_url: str, storage: Storage) -> None:
-    async with served(valkey_url) as client:
-        await generated(client)
-    async with served(valkey_url, auth=("keys",)) as client:
-        theirs = {"X-Api-Key": await key(storage, "alice")}
+    async with served_app(valkey_url) as client:
+        await generate_ad(client)
+    async with served_app(valkey_url, auth=("keys",)) as client:
+        theirs = {"X-Api-Key": await create_key(storage, "alice")}
         assert (await client.get("/api/ads/ad-1", headers=theirs)).status_code == 404
-        ours = {"X-Api-Key": await key(storage, "local")}
+        ours = {"X-Api-Key": await create_key(storage, "local")}
         assert (await client.get("/api/ads/ad-1", headers=ours)).status_code == 200
         body = {"voiceTracks": [{"voiceId": VOICE, "text": "Mine now."}]}
         assert (await client.post("/api/ads/ad-1/voices", json=body, headers=theirs)).status_code == 404

@@ -27,9 +27,9 @@ from websockets.typing import Subprotocol
 
 from callsheet.server.http.tokens import LEEWAY_S
 from callsheet.storage import Storage, api_keys
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.signing import SECRET, shared
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 MOST = 20
 CHOSEN: dict[str, Any] = {
@@ -44,7 +44,7 @@ Clients = Callable[..., LangGraphClient]
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url, **CHOSEN) as found:
+    with running_server(valkey_url, **CHOSEN) as found:
         yield found
 
 
@@ -64,12 +64,12 @@ async def client(url: str) -> AsyncIterator[Clients]:
 async def test_the_client_gets_in_with_a_key_or_a_token_and_sees_its_own(
     client: Clients, storage: Storage
 ) -> None:
-    alices = client(api_key=await key(storage, "alice"))
+    alices = client(api_key=await create_key(storage, "alice"))
     made = await alices.threads.create(metadata={"of": "alice"})
     again = client(api_key=None, headers=bearer(shared(sub="alice")))
     assert [one["thread_id"] for one in await again.threads.search()] == [made["thread_id"]]
     await alices.store.put_item(["notes"], "a", {"text": "hers"})
-    bobs = client(api_key=await key(storage, "bob"))
+    bobs = client(api_key=await create_key(storage, "bob"))
     assert await bobs.threads.search() == []
     assert (await bobs.store.search_items(["notes"]))["items"] == []
     with pytest.raises(NotFoundError):
@@ -80,7 +80,7 @@ async def test_the_client_understands_every_refusal(client: Clients, storage: St
     for wrong in (client(api_key="lsv2_pt_x"), client(headers=bearer(shared(exp=1)))):
         with pytest.raises(AuthenticationError):
             await wrong.threads.search()
-    reading = client(api_key=await key(storage, "alice", "read"))
+    reading = client(api_key=await create_key(storage, "alice", "read"))
     with pytest.raises(PermissionDeniedError, match="'write'"):
         await reading.threads.create()
     for _ in range(MOST):
@@ -96,7 +96,7 @@ async def test_a_page_says_who_asks_as_a_subprotocol_of_its_web_socket(
     for library in ("uvicorn.error", "websockets.client"):
         # They log what is sent, as it is; our own lines are made without it (test_logs.py).
         caplog.set_level(logging.INFO, library)
-    alice = await key(storage, "alice")
+    alice = await create_key(storage, "alice")
     thread = (await client(api_key=alice).threads.create())["thread_id"]
     place = f"{url.replace('http', 'ws', 1)}/threads/{thread}/stream/events"
     tokens = [shared(sub=name) for name in ("alice", "bob")]
@@ -128,7 +128,7 @@ def workflows(valkey_url: str, caplog: pytest.LogCaptureFixture) -> Iterator[str
     """The URL of a server with all workflows, whose libraries do not log headers."""
     for library in ("uvicorn.error", "websockets.client"):
         caplog.set_level(logging.INFO, library)
-    with serving(valkey_url, None, **CHOSEN) as found:
+    with running_server(valkey_url, None, **CHOSEN) as found:
         yield found
 
 
@@ -136,7 +136,7 @@ def workflows(valkey_url: str, caplog: pytest.LogCaptureFixture) -> Iterator[str
 async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
     workflows: str, storage: Storage, path: str
 ) -> None:
-    alice = await key(storage, "alice")
+    alice = await create_key(storage, "alice")
     async with connect(workflows.replace("http", "ws", 1) + path, additional_headers=bearer(alice)) as socket:
         command, field = COMMANDS[path]
         await socket.send("{}")
@@ -148,7 +148,7 @@ async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
             await socket.recv()
         assert socket.close_code == 1008
         assert "is revoked" in str(socket.close_reason)
-    assert not [key async for key in storage.redis.scan_iter("thread:*")], "nothing was done"
+    assert not [create_key async for create_key in storage.redis.scan_iter("thread:*")], "nothing was done"
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -189,15 +189,15 @@ async def test_a_graph_knows_who_asks(valkey_url: str, storage: Storage) -> None
         "is_authenticated": True,
         "permissions": ["read", "write"],
     }
-    with serving(valkey_url, {"looking": looking()}, auth=("keys",)) as url:
-        async with get_client(url=url, api_key=await key(storage, "alice")) as client:
+    with running_server(valkey_url, {"looking": looking()}, auth=("keys",)) as url:
+        async with get_client(url=url, api_key=await create_key(storage, "alice")) as client:
             said: Any = {"configurable": {"langgraph_auth_user": {"identity": "bob"}}}
             told: Any = await client.runs.wait(None, "looking", input={"seen": []}, config=said)
     assert told["seen"] == [alice, "alice", ["read", "write"], ["alice", "alice", True]]
 
 
 async def test_without_authentication_a_graph_knows_that_nobody_was_asked(valkey_url: str) -> None:
-    with serving(valkey_url, {"looking": looking()}) as url:
+    with running_server(valkey_url, {"looking": looking()}) as url:
         async with get_client(url=url) as client:
             told: Any = await client.runs.wait(None, "looking", input={"seen": []})
     assert told["seen"] == [None, "", [], None]

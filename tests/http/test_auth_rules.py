@@ -21,8 +21,8 @@ from callsheet.server.operations import logs
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.served import calling, resolved, route_permission, running
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.served import app_client, route_permission, scope_with_policy, started_app
 from tests.doubles.signing import SECRET, shared
 
 
@@ -74,7 +74,7 @@ def test_a_viewer_who_ends_the_run_by_leaving_needs_leave_to_write(query: str, p
 
 def test_a_web_socket_needs_leave_to_write_since_it_carries_commands() -> None:
     opened = {"type": "websocket", "path": "/threads/t/stream/events"}
-    assert required_permission(resolved(opened)) == "write"
+    assert required_permission(scope_with_policy(opened)) == "write"
 
 
 def test_nobody_is_asking_where_nobody_was_asked() -> None:
@@ -152,7 +152,7 @@ async def test_with_authentication_only_its_own_pages_and_those_allowed_may_call
     origin: str, status: int
 ) -> None:
     app = create_app(Settings(auth=("keys",)))
-    async with calling(app, base_url="http://10.1.2.3:2024") as client:
+    async with app_client(app, base_url="http://10.1.2.3:2024") as client:
         reply = await client.get("/ok", headers={"Host": "callsheet.example", "Origin": origin})
     assert reply.status_code == status
 
@@ -163,14 +163,14 @@ async def test_a_browser_may_ask_what_is_allowed_without_a_key() -> None:
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "x-api-key,content-type",
     }
-    async with calling(create_app(Settings(auth=("keys",)))) as client:
+    async with app_client(create_app(Settings(auth=("keys",)))) as client:
         reply = await client.options("/threads", headers=asked)
     assert reply.status_code == 200
     assert "x-api-key" in reply.headers["access-control-allow-headers"]
 
 
 async def test_a_page_can_read_why_it_was_refused(valkey_url: str) -> None:
-    async with running(valkey_url, auth=("keys",)) as app, calling(app) as client:
+    async with started_app(valkey_url, auth=("keys",)) as app, app_client(app) as client:
         reply = await client.get("/api/ads", headers={"Origin": "http://localhost:3000"})
     assert reply.status_code == 401
     assert reply.headers["access-control-allow-origin"] == "http://localhost:3000"
@@ -202,9 +202,9 @@ async def sent_to_a_socket(app: Any, headers: list[tuple[bytes, bytes]]) -> list
 async def test_a_web_socket_without_a_key_is_closed_before_it_opens(
     valkey_url: str, storage: Storage
 ) -> None:
-    async with running(valkey_url, auth=("keys",)) as app:
+    async with started_app(valkey_url, auth=("keys",)) as app:
         assert await sent_to_a_socket(app, []) == [{"type": "websocket.close", "code": 1008}]
-        reading = (b"x-api-key", (await key(storage, "alice", "read")).encode())
+        reading = (b"x-api-key", (await create_key(storage, "alice", "read")).encode())
         assert await sent_to_a_socket(app, [reading]) == [{"type": "websocket.close", "code": 1008}]
 
 
@@ -218,7 +218,7 @@ async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) 
         context = type("Context", (), {"storage": storage})
 
     door = AuthenticationMiddleware(app, Authenticator(Settings(auth=("keys",))))
-    headers = [(b"authorization", f"Bearer {await key(storage, 'alice')}".encode())]
+    headers = [(b"authorization", f"Bearer {await create_key(storage, 'alice')}".encode())]
     opened = {
         "type": "websocket",
         "path": "/x",
@@ -231,7 +231,7 @@ async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) 
 
 async def test_an_application_that_was_never_started_still_says_it_is_up() -> None:
     app: FastAPI = create_app(Settings(auth=("keys", "jwt"), jwt_secret=SECRET))
-    async with calling(app) as client:
+    async with app_client(app) as client:
         assert (await client.get("/ok")).status_code == 200
 
 
@@ -246,11 +246,11 @@ async def test_no_log_shows_a_key_or_a_token_let_in_or_not(
 ) -> None:
     """Everything at the finest level, from every library."""
     caplog.set_level(logging.DEBUG)
-    made, expired = await key(storage, "alice"), shared(exp=1)
+    made, expired = await create_key(storage, "alice"), shared(exp=1)
     wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
     texts = [made, wrong, shared(), expired, shared(SECRET[::-1]), "sk-somebody-elses-secret"]
     chosen = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
-    async with running(valkey_url, **chosen) as app, calling(app) as client:
+    async with started_app(valkey_url, **chosen) as app, app_client(app) as client:
         for headers in [one for text in texts for one in (bearer(text), {"X-Api-Key": text})]:
             read = await client.get("/api/ads", headers=headers)
             written = await client.post("/threads", headers=headers, content="{")

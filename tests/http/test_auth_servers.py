@@ -10,24 +10,24 @@ from callsheet.state.errors import Unauthenticated
 from callsheet.storage import api_keys as kept
 from callsheet.storage import connect, rate_limits
 from callsheet.storage.embedded import watchdog
-from tests.doubles.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
+from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.needs import need
-from tests.doubles.redis_server import cluster, running
+from tests.doubles.redis_server import one_node_cluster, running_redis
 
 
 @pytest.fixture(params=[pytest.param("cluster", marks=pytest.mark.slow), "redis-server"])
 def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "cluster":
-        with cluster(watchdog.binary(), tmp_path) as server:
+        with one_node_cluster(watchdog.binary(), tmp_path) as server:
             yield server.url.replace("redis://", "redis+cluster://")
     else:
-        with running(need("redis-server"), tmp_path) as server:
+        with running_redis(need("redis-server"), tmp_path) as server:
             yield server.url
 
 
 async def test_keys_and_limits_work_on_any_server(redis_url: str) -> None:
     async with connect(redis_url) as storage:
-        made = [await key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
+        made = [await create_key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
         assert (await api_keys.authenticate_key(storage, made[0])).owner == "alice"
         assert {one.owner for one in await kept.list_keys(storage)} == {"alice", "bob"}
         await kept.revoke(storage, made[0].split("_")[1])

@@ -17,8 +17,15 @@ import pytest
 
 from callsheet.server.langgraph.protocol.views import ThreadView
 from callsheet.storage import Storage, api_keys
-from tests.doubles.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.served import VOICE, calling, description, generated, route_permission, running
+from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.served import (
+    VOICE,
+    app_client,
+    generate_ad,
+    openapi_document,
+    route_permission,
+    started_app,
+)
 from tests.doubles.waiting import eventually
 from tests.pages.page_double import PageDouble
 
@@ -170,7 +177,7 @@ async def filmed(client: httpx.AsyncClient) -> dict[str, str]:
 async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Make one of everything, and return the ids by the name of the path parameter."""
     client.headers.update(headers)
-    made = await generated(client, brief=f"Miel bakes {SECRET_WORD} every morning.")
+    made = await generate_ad(client, brief=f"Miel bakes {SECRET_WORD} every morning.")
     thread_id = made["conversationId"]
     said = {"message": f"change the headline to '{SECRET_WORD}'", "provider": "offline"}
     page = await client.post("/api/pages/home/chat", json=said)
@@ -211,15 +218,15 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 @pytest.fixture
 async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(running(valkey_url, auth=("keys",)))
-        client = await stack.enter_async_context(calling(app))
+        app = await stack.enter_async_context(started_app(valkey_url, auth=("keys",)))
+        client = await stack.enter_async_context(app_client(app))
         keys = {
             "nobody": "",
-            "alice": await key(storage, "alice"),
-            "alice, reading": await key(storage, "alice", "read"),
-            "bob": await key(storage, "bob", "admin"),
-            "expired": await key(storage, "alice", lifetime_s=0.001),
-            "revoked": await key(storage, "alice"),
+            "alice": await create_key(storage, "alice"),
+            "alice, reading": await create_key(storage, "alice", "read"),
+            "bob": await create_key(storage, "bob", "admin"),
+            "expired": await create_key(storage, "alice", lifetime_s=0.001),
+            "revoked": await create_key(storage, "alice"),
         }
         keys["misspelt"] = keys["alice"][:-1] + ("A" if keys["alice"][-1] != "A" else "B")
         await api_keys.revoke(storage, keys["revoked"].split("_")[1])
@@ -235,7 +242,7 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
         ids["upload_id"] = asked["uploadId"]
         sent = await client.put(asked["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
         assert sent.status_code == 200, sent.text
-        yield House(app, client, description(), keys, ids)
+        yield House(app, client, openapi_document(), keys, ids)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, issuing, shared
+from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, running_issuer, shared
 
 
 def checking(**more: Any) -> Tokens:
@@ -33,7 +33,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def signer() -> Iterator[Issuer]:
-    with issuing() as issuer:
+    with running_issuer() as issuer:
         issuer.make("ec")
         issuer.make("rsa", "RS256")
         yield issuer

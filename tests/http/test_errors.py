@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from callsheet.server.http import errors as problems
 from callsheet.state import errors
-from tests.doubles.served import calling
+from tests.doubles.served import app_client
 
 
 def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]]:
@@ -118,7 +118,7 @@ def app() -> FastAPI:
 
 
 async def test_an_unknown_path_and_a_wrong_method_are_told_in_the_same_shape(app: FastAPI) -> None:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         unknown, method = await client.get("/nowhere"), await client.delete("/broken")
     assert (unknown.status_code, unknown.json()["type"]) == (404, "missing")
     assert "GET '/nowhere'" in unknown.json()["error"]
@@ -127,7 +127,7 @@ async def test_an_unknown_path_and_a_wrong_method_are_told_in_the_same_shape(app
 
 
 async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.get("/broken")
     assert reply.status_code == 500
     assert reply.json().keys() == {"error", "type", "id"}

@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from callsheet.storage import Storage
-from tests.doubles.auth_cases import key
+from tests.doubles.auth_cases import create_key
 from tests.doubles.needs import unmet
 from tests.doubles.served import GENERATE, OURS
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ async def test_every_reply_to_whatever_is_sent_is_as_the_description_says(
     if not PROGRAM.exists():
         unmet("the fuzzer is not installed; run: make fuzzer")
     chosen = LONG if request.config.getoption("--long") else SHORT
-    headers = {"X-Api-Key": await key(storage, "fuzzer")}
+    headers = {"X-Api-Key": await create_key(storage, "fuzzer")}
     graphs = {**GRAPHS, **OURS.graphs}
-    with serving(valkey_url, graphs, auth=("keys",)) as url:
+    with running_server(valkey_url, graphs, auth=("keys",)) as url:
         await asyncio.to_thread(fuzzed, url, headers, *chosen, place=tmp_path)

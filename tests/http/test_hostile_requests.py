@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.doubles.waiting import PATIENCE_S
-from tests.doubles.wire_served import home
+from tests.doubles.wire_served import running_server_on_own_redis
 
 PATHS = (
     "/threads/{}",
@@ -75,7 +75,7 @@ PATIENT = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    with home() as url, httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+    with running_server_on_own_redis() as url, httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         yield client
 
 

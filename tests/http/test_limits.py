@@ -21,9 +21,9 @@ from callsheet.state.errors import Limited
 from callsheet.storage import Storage, connect, rate_limits
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
-from tests.doubles.auth_cases import key
-from tests.doubles.redis_server import Server, running
-from tests.doubles.served import resolved, served
+from tests.doubles.auth_cases import create_key
+from tests.doubles.redis_server import RedisServer, running_redis
+from tests.doubles.served import scope_with_policy, served_app
 from tests.doubles.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ async def age(storage: Storage, name: str, by_s: float, unit: float) -> None:
 
 
 async def test_requests_over_the_limit_are_told_when_to_come_again(valkey_url: str) -> None:
-    async with served(valkey_url, requests_per_minute=3) as client:
+    async with served_app(valkey_url, requests_per_minute=3) as client:
         replies = [await client.get("/api/ads") for _ in range(4)]
     assert [reply.status_code for reply in replies] == [200, 200, 200, 429]
     assert [reply.headers["x-ratelimit-remaining"] for reply in replies] == ["2", "1", "0", "0"]
@@ -51,7 +51,7 @@ async def test_requests_over_the_limit_are_told_when_to_come_again(valkey_url: s
 async def test_the_count_is_one_for_all_processes(valkey_url: str) -> None:
     async with AsyncExitStack() as stack:
         clients = [
-            await stack.enter_async_context(served(valkey_url, requests_per_minute=5)) for _ in range(2)
+            await stack.enter_async_context(served_app(valkey_url, requests_per_minute=5)) for _ in range(2)
         ]
         asked = [client.get("/api/ads") for client in clients for _ in range(5)]
         replies = await asyncio.gather(*asked)
@@ -61,9 +61,9 @@ async def test_the_count_is_one_for_all_processes(valkey_url: str) -> None:
 async def test_each_owner_is_counted_alone_and_strangers_are_not_counted(
     valkey_url: str, storage: Storage
 ) -> None:
-    async with served(valkey_url, auth=("keys",), requests_per_minute=1) as client:
+    async with served_app(valkey_url, auth=("keys",), requests_per_minute=1) as client:
         for owner in ("alice", "bob"):
-            headers = {"X-Api-Key": await key(storage, owner)}
+            headers = {"X-Api-Key": await create_key(storage, owner)}
             assert (await client.get("/api/ads", headers=headers)).status_code == 200
             assert (await client.get("/api/ads", headers=headers)).status_code == 429
         assert (await client.get("/api/ads")).status_code == 401
@@ -73,7 +73,7 @@ async def test_each_owner_is_counted_alone_and_strangers_are_not_counted(
 
 async def test_a_browser_that_only_asks_what_is_allowed_is_not_counted(valkey_url: str) -> None:
     asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "GET"}
-    async with served(valkey_url, requests_per_minute=1) as client:
+    async with served_app(valkey_url, requests_per_minute=1) as client:
         for _ in range(3):
             assert (await client.options("/api/ads", headers=asked)).status_code == 200
         reply = await client.get("/api/ads", headers={"Origin": "http://localhost:3000"})
@@ -82,7 +82,7 @@ async def test_a_browser_that_only_asks_what_is_allowed_is_not_counted(valkey_ur
 
 
 async def test_on_the_wire_too_many_requests_are_a_detail(valkey_url: str) -> None:
-    async with served(valkey_url, requests_per_minute=1) as client:
+    async with served_app(valkey_url, requests_per_minute=1) as client:
         await client.get("/api/ads")
         reply = await client.get("/threads/nothing")
     assert (reply.status_code, list(reply.json())) == (429, ["detail"])
@@ -140,7 +140,7 @@ def asking(app: RateLimitMiddleware, storage: Storage, owner: str = "alice") -> 
 
     async def as_owner(scope: Any, receive: Any, send: Any) -> None:
         set_caller(scope, Caller(owner, ANYONE.permissions, owner), partial(asyncio.sleep, 0))
-        await app(resolved({**scope, "app": parts(storage)}), receive, send)
+        await app(scope_with_policy({**scope, "app": parts(storage)}), receive, send)
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(as_owner), base_url="http://127.0.0.1")
 
@@ -193,12 +193,12 @@ async def test_what_is_no_stream_takes_no_slot(storage: Storage) -> None:
 )
 def test_streams_are_known_before_they_begin(method: str, path: str, accept: str, *, stream: bool) -> None:
     scope = {"type": "http", "method": method, "path": path, "headers": [(b"accept", accept.encode())]}
-    assert opens_stream(resolved(scope)) is stream
+    assert opens_stream(scope_with_policy(scope)) is stream
 
 
 def test_a_web_socket_is_a_stream() -> None:
     for path in ("/ws", "/threads/t/stream/events"):
-        assert opens_stream(resolved({"type": "websocket", "path": path}))
+        assert opens_stream(scope_with_policy({"type": "websocket", "path": path}))
 
 
 async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storage) -> None:
@@ -277,15 +277,15 @@ async def test_opening_or_closing_twice_is_safe(storage: Storage) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Valkey of the test's own."""
-    with running(watchdog.binary(), tmp_path) as one:
+    with running_redis(watchdog.binary(), tmp_path) as one:
         yield one
         one.go_on()
 
 
 async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
-    server: Server, caplog: pytest.LogCaptureFixture
+    server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A limit that lets all in while storage is away would be none."""
     held = Held()
@@ -307,12 +307,12 @@ async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
 
 
 async def test_the_health_is_told_in_time_though_storage_hangs_and_keys_cannot_be_checked(
-    server: Server,
+    server: RedisServer,
 ) -> None:
     async with connect(server.url) as storage:
-        made = {"X-Api-Key": await key(storage, "alice")}
+        made = {"X-Api-Key": await create_key(storage, "alice")}
     chosen = {"auth": ("keys",), "requests_per_minute": 1, "storage_patience_s": 0.5}
-    async with served(server.url, **chosen) as client:
+    async with served_app(server.url, **chosen) as client:
         for _ in range(3):
             assert (await client.get("/health", headers=made)).status_code == 200, "and is not counted"
         server.hang()
@@ -325,7 +325,7 @@ async def test_the_health_is_told_in_time_though_storage_hangs_and_keys_cannot_b
 
 
 async def test_without_limits_nothing_is_counted(valkey_url: str, storage: Storage) -> None:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         reply = await client.get("/api/ads")
     assert "x-ratelimit-limit" not in reply.headers
     assert await storage.redis.keys("owner:*") == []

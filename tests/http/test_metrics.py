@@ -26,12 +26,11 @@ from callsheet.storage import Storage
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from tests.doubles.killing import Warm
-from tests.doubles.redis_server import free_port
-from tests.doubles.redis_server import running as redis_running
-from tests.doubles.served import calling, generated, running, served
+from tests.doubles.killing import WarmParent
+from tests.doubles.redis_server import free_port, running_redis
+from tests.doubles.served import app_client, generate_ad, served_app, started_app
 from tests.doubles.waiting import eventually
-from tests.engine.fault_desk import desk, gone, kill
+from tests.engine.fault_desk import kill_processes, run_client, wait_for_exit
 from tests.engine.fault_house import CONFIG
 
 ROOT = Path(__file__).parents[2]
@@ -39,14 +38,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
-    async with running(valkey_url) as one:
+    async with started_app(valkey_url) as one:
         await one.state.loading
         yield one
 
 
 @pytest.fixture
 async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(app) as one:
+    async with app_client(app) as one:
         yield one
 
 
@@ -126,7 +125,7 @@ async def test_a_stream_is_open_until_it_ends_and_timed_until_it_begins(
 
 
 async def test_tool_calls_are_counted_by_outcome(client: httpx.AsyncClient) -> None:
-    await generated(client)
+    await generate_ad(client)
     found = await figures(client)
     assert value(found, "tool_calls_total", tool="search_voices", outcome="ok") == 1
     assert value(found, "tool_call_seconds_count", tool="create_voice_draft") == 1
@@ -142,8 +141,8 @@ async def test_storage_is_told_with_its_memory(client: httpx.AsyncClient) -> Non
 
 @pytest.mark.slow
 async def test_figures_are_there_while_storage_is_not(tmp_path: Path) -> None:
-    with redis_running(watchdog.binary(), tmp_path) as server:
-        async with served(server.url) as client:
+    with running_redis(watchdog.binary(), tmp_path) as server:
+        async with served_app(server.url) as client:
             assert value(await figures(client), "storage_up") == 1
             server.kill()
             assert value(await figures(client), "storage_up") == 0
@@ -168,7 +167,7 @@ async def test_a_run_is_counted_by_how_it_ended(app: FastAPI, client: httpx.Asyn
 
 
 async def test_runs_are_counted_where_they_are_carried_out(client: httpx.AsyncClient) -> None:
-    await generated(client)
+    await generate_ad(client)
 
     async def counted() -> bool:
         found = await figures(client)
@@ -180,12 +179,12 @@ async def test_runs_are_counted_where_they_are_carried_out(client: httpx.AsyncCl
 
 
 async def test_two_applications_of_one_process_count_apart(valkey_url: str) -> None:
-    async with served(valkey_url) as one:
+    async with served_app(valkey_url) as one:
         await one.get("/api/ads")
-        async with served(valkey_url) as other:
+        async with served_app(valkey_url) as other:
             found = await figures(other)
         assert value(found, "http_requests_total", method="GET", route="/api/ads", status="200") == 0
-        await generated(one)
+        await generate_ad(one)
         found = await figures(one)
         assert value(found, "tool_calls_total", tool="search_voices", outcome="ok") == 1
 
@@ -231,7 +230,7 @@ DOCUMENTS = ("docs/operations.md", "deploy/alerts.yml")
 
 
 async def test_the_documents_name_the_figures_there_are_and_no_others(client: httpx.AsyncClient) -> None:
-    await generated(client)
+    await generate_ad(client)
     text = (await client.get("/metrics")).text
     there = set(re.findall(r"^# TYPE (callsheet_\w+) (?!counter)", text, re.MULTILINE))
     there |= {
@@ -270,13 +269,13 @@ async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, st
 
 
 @pytest.mark.slow
-async def test_a_worker_without_a_server_can_be_watched(warm: Warm, valkey_url: str) -> None:
+async def test_a_worker_without_a_server_can_be_watched(warm_parent: WarmParent, valkey_url: str) -> None:
     """X14: it says whether it is well, and counts the runs it carried out."""
     port = free_port()
-    pid = warm.work(valkey_url, 10.0, CONFIG, worker_port=port)
+    pid = warm_parent.work(valkey_url, 10.0, CONFIG, worker_port=port)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as watching:
-            async with desk(valkey_url, 10.0) as here:
+            async with run_client(valkey_url, 10.0) as here:
                 await (await here.ask(pages=1, pace_s=0.01)).ended_well()
             assert (await watching.get("/ok")).json() == {"ok": True}
             assert (await watching.get("/health")).json()["status"] == "ok"
@@ -286,6 +285,6 @@ async def test_a_worker_without_a_server_can_be_watched(warm: Warm, valkey_url: 
             strange = await watching.get("/metrics", headers={"Host": "elsewhere.example"})
             assert strange.status_code == 403
         os.kill(pid, signal.SIGTERM)
-        await gone(pid, 15)
+        await wait_for_exit(pid, 15)
     finally:
-        kill(pid)
+        kill_processes(pid)

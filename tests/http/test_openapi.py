@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from callsheet.providers import PROVIDERS
-from tests.doubles.served import description
+from tests.doubles.served import openapi_document
 
 VERBS: Final = frozenset(
     [
@@ -21,14 +21,14 @@ VERBS: Final = frozenset(
 
 def summaries() -> Iterator[tuple[str, str]]:
     """Yield every operation's method with path, and its summary."""
-    for path, methods in description()["paths"].items():
+    for path, methods in openapi_document()["paths"].items():
         for method, operation in methods.items():
             yield f"{method.upper()} {path}", operation["summary"]
 
 
 def test_schemas_are_named_by_their_classes_alone() -> None:
     """FastAPI puts the module's path before the name where two classes share one."""
-    names = description()["components"]["schemas"]
+    names = openapi_document()["components"]["schemas"]
     assert len(names) > 50
     assert not [name for name in names if "__" in name or not re.fullmatch(r"[A-Z]\w+(-(In|Out)put)?", name)]
 
@@ -49,5 +49,7 @@ def test_summaries_are_written_by_hand() -> None:
 
 def test_the_field_that_chooses_a_provider_names_them_all() -> None:
     """A50."""
-    text = description()["components"]["schemas"]["CampaignChat"]["properties"]["provider"]["description"]
+    text = openapi_document()["components"]["schemas"]["CampaignChat"]["properties"]["provider"][
+        "description"
+    ]
     assert text.partition(";")[0].split(", ") == [*PROVIDERS]

@@ -7,7 +7,7 @@ from callsheet.server.app import create_app
 from callsheet.server.http import origins
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid
-from tests.doubles.served import calling
+from tests.doubles.served import app_client
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def app() -> FastAPI:
     ["127.0.0.1:2024", "localhost", "localhost:80", "[::1]:2024", "app.localhost:1", "Callsheet.Internal:99"],
 )
 async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host: str) -> None:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         assert (await client.get("/ok", headers={"Host": host})).status_code == 200
 
 
@@ -42,7 +42,7 @@ async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host:
     ],
 )
 async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host: str) -> None:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.get("/ok", headers={"Host": host})
     assert reply.status_code == 403
     assert repr(host) in reply.json()["error"]
@@ -62,7 +62,7 @@ async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host
 async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
     app: FastAPI, origin: str
 ) -> None:
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.get("/ok", headers={"Origin": origin})
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-origin"] == origin
@@ -84,7 +84,7 @@ async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
 )
 async def test_any_other_page_may_not_even_send_plain_text(app: FastAPI, origin: str) -> None:
     """A text/plain POST is the one that browsers send without asking first."""
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.post(
             "/api/ai/generate", content="{}", headers={"Origin": origin, "Content-Type": "text/plain"}
         )
@@ -100,7 +100,7 @@ async def test_a_browser_that_asks_first_is_told_what_it_may(app: FastAPI) -> No
         "Access-Control-Request-Headers": "content-type,idempotency-key",
         "Access-Control-Request-Private-Network": "true",
     }
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.options("/api/ai/generate", headers=asked)
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-private-network"] == "true"
@@ -108,7 +108,7 @@ async def test_a_browser_that_asks_first_is_told_what_it_may(app: FastAPI) -> No
 
 
 async def test_a_request_that_arrived_from_outside_is_refused_whatever_its_headers_say(app: FastAPI) -> None:
-    async with calling(app, base_url="http://192.168.1.7:2024") as client:
+    async with app_client(app, base_url="http://192.168.1.7:2024") as client:
         reply = await client.get("/ok", headers={"Host": "localhost"})
     assert reply.status_code == 403
     assert reply.json()["error"] == "calls from other machines need authentication"

@@ -39,7 +39,7 @@ from callsheet.server.http.policy import (
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
-from tests.doubles.served import calling, description, loaded_app, resolved
+from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
 from tests.doubles.signing import AUDIENCE, SECRET, shared
 
 SETTINGS = Settings(
@@ -89,7 +89,7 @@ def test_every_route_and_every_documented_operation_has_a_policy() -> None:
     policies = [policy_of(route) for route in served_routes()]
     assert len(policies) > 140
     known = {(method, path) for method, path, _ in requests()}
-    for path, methods in description()["paths"].items():
+    for path, methods in openapi_document()["paths"].items():
         for method in methods:
             assert (method.upper(), path.replace("{", "").replace("}", "")) in known
     assert {policy.permission for policy in policies} == {"public", *PERMISSIONS}
@@ -152,14 +152,14 @@ async def test_the_form_of_errors_follows_from_the_policy() -> None:
 
 def test_streaming_follows_from_the_policy_and_the_description_agrees() -> None:
     """Open streams are counted, other requests are not."""
-    spec, streams = description()["paths"], 0
+    spec, streams = openapi_document()["paths"], 0
     for route in served_routes():
         path, policy = getattr(route, "path", ""), policy_of(route)
         methods = getattr(route, "methods", None)
         scope = {"type": "http", "method": min(methods), "path": path} if methods else {"type": "websocket"}
         accepting = [(b"accept", EVENT_STREAM.encode())]
         plain, accepted = (
-            opens_stream(resolved({"path": path, **scope, "headers": headers}))
+            opens_stream(scope_with_policy({"path": path, **scope, "headers": headers}))
             for headers in ([(b"accept", b"*/*")], accepting)
         )
         assert (plain, accepted) == {
@@ -227,7 +227,7 @@ def test_a_feature_with_a_route_without_a_policy_is_not_loaded() -> None:
 async def test_a_route_without_a_policy_is_not_served() -> None:
     app: FastAPI = create_app(Settings())
     app.add_api_route("/api/new", unguarded)
-    async with calling(app) as client:
+    async with app_client(app) as client:
         reply = await client.get("/api/new")
     assert reply.status_code == 500
     assert "'GET /api/new' has no policy" in reply.json()["error"]
@@ -266,7 +266,7 @@ def test_a_request_that_no_route_answers_has_the_permission_of_its_method(
     method: str, path: str, permission: str, form: ErrorForm
 ) -> None:
     """And the error form of the routes beside it."""
-    policy = get_policy(resolved({"type": "http", "method": method, "path": path}))
+    policy = get_policy(scope_with_policy({"type": "http", "method": method, "path": path}))
     assert (policy.permission, policy.errors) == (permission, form)
 
 
@@ -285,13 +285,15 @@ def test_a_request_that_was_not_looked_up_needs_leave_to_write() -> None:
     ],
 )
 def test_a_slash_in_an_id_is_none_of_the_path(raw: str, path: str) -> None:
-    scope = resolved({"type": "http", "method": "GET", "path": "/threads/a", "raw_path": raw.encode()})
+    scope = scope_with_policy(
+        {"type": "http", "method": "GET", "path": "/threads/a", "raw_path": raw.encode()}
+    )
     assert scope["path"] == path
     assert scope["callsheet.match"].route.path == "/threads/{thread_id}"
 
 
 def test_an_application_under_a_prefix_has_the_same_policies() -> None:
-    mounted = resolved({"type": "http", "method": "GET", "path": "/x/metrics", "root_path": "/x"})
+    mounted = scope_with_policy({"type": "http", "method": "GET", "path": "/x/metrics", "root_path": "/x"})
     assert get_policy(mounted).permission == "admin"
 
 

@@ -19,7 +19,7 @@ from callsheet.server.http import serving
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Conflict, Invalid
 from callsheet.storage.embedded import folders
-from tests.doubles.command import Finished, in_process, refused
+from tests.doubles.command import Finished, assert_refused, command_in_process
 from tests.doubles.waiting import until
 
 
@@ -30,7 +30,7 @@ def here(
     # The server sets logging up for its process; here that process is ours.
     monkeypatch.setattr(logging.root, "handlers", [])
     level, chatty = logging.root.level, logging.getLogger("uvicorn.error").level
-    yield in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    yield command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
     logging.root.setLevel(level)
     logging.getLogger("uvicorn.error").setLevel(chatty)
 
@@ -79,7 +79,7 @@ def test_what_keeps_the_server_from_starting_is_told_without_a_trace(
 ) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://user:secret@127.0.0.1:1")
     done = here("serve", "--port", "0")
-    refused(done, "redis://***@127.0.0.1:1", "REDIS_URL")
+    assert_refused(done, "redis://***@127.0.0.1:1", "REDIS_URL")
     assert "secret" not in done.err
 
 

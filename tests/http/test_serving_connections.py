@@ -16,10 +16,10 @@ from callsheet.server.app import create_app
 from callsheet.server.http.serving import server_config
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import connect
-from tests.doubles.auth_cases import key
+from tests.doubles.auth_cases import create_key
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 MOST: Final = 1_000
 BROWSER_S: Final = 300
@@ -29,7 +29,7 @@ BODY: Final = json.dumps({"metadata": {"note": "kept"}}).encode()
 
 @pytest.fixture(scope="module")
 def url(redis: str) -> Iterator[str]:
-    with serving(redis, GRAPHS, auth=("keys",), max_body_bytes=MOST, requests_per_minute=3) as found:
+    with running_server(redis, GRAPHS, auth=("keys",), max_body_bytes=MOST, requests_per_minute=3) as found:
         yield found
 
 
@@ -75,7 +75,7 @@ async def calling(url: str) -> AsyncIterator[Caller]:
 
 async def secret(redis: str, owner: str) -> str:
     async with connect(redis) as storage:
-        return await key(storage, owner)
+        return await create_key(storage, owner)
 
 
 async def made(caller: Caller, mine: str) -> None:
@@ -170,7 +170,7 @@ HEADERS_S: Final = 1.0
 
 @pytest.fixture(scope="module")
 def hurried(redis: str) -> Iterator[str]:
-    with serving(redis, GRAPHS, headers_s=HEADERS_S) as found:
+    with running_server(redis, GRAPHS, headers_s=HEADERS_S) as found:
         yield found
 
 

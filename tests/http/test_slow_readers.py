@@ -10,7 +10,7 @@ import pytest
 from langgraph_sdk import get_client
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import collected, home, said, threaded
+from tests.doubles.wire_served import collect, create_thread, graph_input, running_server_on_own_redis
 
 pytestmark = pytest.mark.slow
 
@@ -21,17 +21,17 @@ BIG: Final = 800_000
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(slow_reader_s=SLOW_S) as found:
+    with running_server_on_own_redis(slow_reader_s=SLOW_S) as found:
         yield found
 
 
 async def filled(url: str) -> tuple[str, list[Any]]:
     """A thread of whose events there are some ten megabytes; its id, and they."""
     async with get_client(url=url) as client:
-        thread = await threaded(client)
+        thread = await create_thread(client)
         for _ in range(2):
-            await client.runs.wait(thread, "counter", input=said(x=1, log=["x" * BIG]))
-        return thread, await collected(await client.threads.join_stream(thread, last_event_id="-1"), 12)
+            await client.runs.wait(thread, "counter", input=graph_input(x=1, log=["x" * BIG]))
+        return thread, await collect(await client.threads.join_stream(thread, last_event_id="-1"), 12)
 
 
 def begun(url: str, thread: str) -> socket.socket:
@@ -74,7 +74,5 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_goes_on_by_event_id(ur
     read = [one.id for one in whole].index(last) + 1
     assert 0 < read < len(whole)
     async with get_client(url=url) as client:
-        rest = await collected(
-            await client.threads.join_stream(thread, last_event_id=last), len(whole) - read
-        )
+        rest = await collect(await client.threads.join_stream(thread, last_event_id=last), len(whole) - read)
     assert rest == whole[read:]

@@ -20,7 +20,7 @@ from callsheet.server.operations.tracing import Tracing
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid
 from tests.doubles.command import environment
-from tests.doubles.served import calling, generated
+from tests.doubles.served import app_client, generate_ad
 
 ROOT = Path(__file__).parents[2]
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -58,8 +58,8 @@ async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
     """C55."""
     app = create_app(Settings(redis_url=valkey_url))
     app.state.observer.tracing = observer.tracing
-    async with app.router.lifespan_context(app), calling(app) as client:
-        await generated(client)
+    async with app.router.lifespan_context(app), app_client(app) as client:
+        await generate_ad(client)
         await client.get("/api/ads/none", headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
     request, call = named(exporter, "POST /api/ai/generate"), named(exporter, "execute_tool search_voices")
     assert about(request)["http.response.status_code"] == 200

@@ -20,7 +20,7 @@ CONFIG: RunnableConfig = {"configurable": {"thread_id": "lesson-chat"}}
 Graph = Pregel[Any, Any]
 
 
-class Chat:
+class LessonChat:
     """A conversation about one lesson, with the graph itself."""
 
     def __init__(self, opened: Storage, chosen: Any = None, thread: str = "lesson-chat") -> None:
@@ -60,7 +60,7 @@ class Chat:
         return Narration.model_validate(await self.data("narration"))
 
 
-def asked(state: dict[str, Any]) -> dict[str, Any]:
+def pending_question(state: dict[str, Any]) -> dict[str, Any]:
     [question] = state["__interrupt__"]
     value: dict[str, Any] = question.value
     return value

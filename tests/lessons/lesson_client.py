@@ -17,7 +17,7 @@ def user(text: str) -> list[dict[str, Any]]:
     return [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}]
 
 
-class Teacher:
+class LessonClient:
     """One who goes on in the session that the server named."""
 
     def __init__(self, http: httpx.AsyncClient, session: str | None = None) -> None:

@@ -14,9 +14,9 @@ from callsheet.state.lessons.narration import Narration
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
-from tests.doubles.wire_served import anew
-from tests.lessons.lesson_chat import OFFLINE, Chat
-from tests.lessons.lesson_client import TOOLS, Teacher, ok, user
+from tests.doubles.wire_served import new_id
+from tests.lessons.lesson_chat import OFFLINE, LessonChat
+from tests.lessons.lesson_client import TOOLS, LessonClient, ok, user
 
 GRAPH = "fact_narration"
 _CARDS = {"approve", "edit", "reject"}
@@ -43,7 +43,7 @@ def inbox(kind: str, args: Any = None) -> list[dict[str, Any]]:
     return [{"type": kind, "args": args}]
 
 
-class Door(ABC):
+class LessonDriver(ABC):
     """One lesson, by one of the doors."""
 
     def __init__(self, storage: Storage) -> None:
@@ -96,13 +96,13 @@ class Door(ABC):
         return Artefact(self.storage, "lesson", self.thread, LOCAL)
 
 
-class Bare(Door):
+class GraphDriver(LessonDriver):
     """The graph itself, with the saver."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
-        self.thread = anew()
-        self._chat = Chat(storage, thread=self.thread)
+        self.thread = new_id()
+        self._chat = LessonChat(storage, thread=self.thread)
 
     async def says(self, text: str, **chosen: Any) -> Waits:
         return self._waits(await self._chat.says(text, **chosen))
@@ -116,7 +116,7 @@ class Bare(Door):
         return question.value if question else None
 
 
-class Sdk(Door):
+class SdkDriver(LessonDriver):
     """LangGraph's own client."""
 
     def __init__(self, storage: Storage, client: LangGraphClient) -> None:
@@ -139,12 +139,12 @@ class Sdk(Door):
         return question["value"] if question else None
 
 
-class Rest(Door):
+class RestDriver(LessonDriver):
     """The endpoints of lessons: words as a message, lists as `selectedFacts`, cards as `decisions`."""
 
-    def __init__(self, storage: Storage, teacher: Teacher) -> None:
+    def __init__(self, storage: Storage, lesson_client: LessonClient) -> None:
         super().__init__(storage)
-        self._teacher = teacher
+        self._teacher = lesson_client
         self._asks = ""
 
     async def says(self, text: str, **chosen: Any) -> Waits:

@@ -9,9 +9,9 @@ from langgraph.pregel import Pregel
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.storage import connect
-from tests.doubles.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.wire_server import serving
-from tests.lessons.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, Teacher, ok, user
+from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.wire_server import running_server
+from tests.lessons.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
 
 GRAPHS = {"fact_narration": fact_narration.graph}
@@ -35,12 +35,12 @@ EVERYTHING: tuple[tuple[str, str, Any], ...] = (
 
 async def test_what_was_answered_is_there_for_another_server(redis: str) -> None:
     """B43, B50, B-R6: all of it is written before the reply, and the choice is made elsewhere."""
-    with serving(redis, GRAPHS) as here, serving(redis, GRAPHS) as there:
+    with running_server(redis, GRAPHS) as here, running_server(redis, GRAPHS) as there:
         async with httpx.AsyncClient(base_url=here, timeout=60) as one:
-            teacher = Teacher(one)
+            teacher = LessonClient(one)
             found = await teacher.says("My student is 10 and loves soccer.\n\n" + TEXT)
         async with httpx.AsyncClient(base_url=there, timeout=60) as other:
-            moved = Teacher(other, teacher.session)
+            moved = LessonClient(other, teacher.session)
             seen = await moved.sees()
             assert (seen["facts"], seen["interrupt"]) == (found["facts"], found["interrupt"])
             told = await moved.chooses(*[one["id"] for one in found["facts"][:3]])
@@ -50,10 +50,10 @@ async def test_what_was_answered_is_there_for_another_server(redis: str) -> None
 async def test_a_session_is_its_owners_alone(redis: str) -> None:
     """B30, B36, B-R5: without a key 401; another's session is 404, and no new one begins in its stead."""
     async with connect(redis) as storage:
-        alice, bob = await key(storage, "alice"), await key(storage, "bob")
-    with serving(redis, GRAPHS, auth=("keys",)) as url:
+        alice, bob = await create_key(storage, "alice"), await create_key(storage, "bob")
+    with running_server(redis, GRAPHS, auth=("keys",)) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60, headers={"X-Api-Key": alice}) as http:
-            teacher = Teacher(http)
+            teacher = LessonClient(http)
             await teacher.narrated()
             before = await teacher.sees()
             await refused(url, teacher.named, 401)
@@ -85,7 +85,7 @@ def failing() -> Pregel[Any, Any]:
 
 async def test_what_nobody_foresaw_is_said_in_the_words_of_lessons(redis: str) -> None:
     """B31."""
-    with serving(redis, {"fact_narration": failing()}) as url:
+    with running_server(redis, {"fact_narration": failing()}) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             reply = await http.post(TOOLS, json={"messages": user("Hello!"), "provider": "offline"})
     assert reply.status_code == 500
@@ -97,13 +97,13 @@ async def test_what_nobody_foresaw_is_said_in_the_words_of_lessons(redis: str) -
 
 async def test_the_schools_subject_is_asked_for_and_not_assumed(redis: str) -> None:
     """B-R2, B-R12: either endpoint; general unless one is named, and it stays."""
-    with serving(redis, GRAPHS) as url:
+    with running_server(redis, GRAPHS) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            teacher = Teacher(http)
+            teacher = LessonClient(http)
             ok(await teacher.post("/api/agent-create", messages=user("Hello!"), subject="biology"))
             await teacher.says("Thank you!")
             state = ok(await http.get(f"/threads/{teacher.session}/state"))
             assert state["values"]["subject"] == "biology"
-            other = Teacher(http)
+            other = LessonClient(http)
             await other.says("Hello!")
             assert "subject" not in ok(await http.get(f"/threads/{other.session}/state"))["values"]

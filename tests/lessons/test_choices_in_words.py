@@ -14,7 +14,7 @@ from callsheet.state.lessons.facts import fact_id
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import NewVersion
 from tests.doubles.chat_double import Say
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
 
 __all__ = ["lesson_model"]
@@ -32,9 +32,9 @@ def named(item: dict[str, Any]) -> Any:
     return pytest.param(item, id=item["id"])
 
 
-async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[Chat, list[str]]:
+async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[LessonChat, list[str]]:
     """Return a lesson whose facts wait for a choice, and their ids."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     facts = [
         {**one, "id": fact_id(one["concept"], ""), "confidence": 0.9, "source": None} for one in SETS[name]
     ]
@@ -42,7 +42,7 @@ async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[Chat,
     await chat.artefact.open(owner="local", thread="lesson-chat", facts={})
     await chat.artefact.create_version(NewVersion("facts", data, "llm", "run"))
     state = await chat.asks("Which facts shall the lesson tell?", choice="v1")
-    assert [one["id"] for one in asked(state)["facts"]] == [one["id"] for one in facts]
+    assert [one["id"] for one in pending_question(state)["facts"]] == [one["id"] for one in facts]
     return chat, [one["id"] for one in facts]
 
 
@@ -101,7 +101,7 @@ async def test_what_chooses_nothing_leaves_the_question_open(
         lesson_model.choose(**call_of(case, ids))
     lesson_model.script(Say(case["reply"]))
     state = await chat.says(case["text"])
-    assert [one["id"] for one in asked(state)["facts"]] == ids
+    assert [one["id"] for one in pending_question(state)["facts"]] == ids
     assert state["messages"][-1].text == case["reply"]
     assert not await chat.data("confirmed")
     if "error" in case:
@@ -113,7 +113,7 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B22, B50: neither in the turn that proposes the facts, nor without facts."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     lesson_model.choose(fact_ids=["1"])
     lesson_model.script(Say("Which material?"))
     state = await chat.says("Take all of it")
@@ -128,7 +128,7 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
     ]
     lesson_model.script(Say(calls=calls), Say("I wait."))
     state = await chat.says("Here it is")
-    assert asked(state)["facts"]
+    assert pending_question(state)["facts"]
     assert not await chat.data("confirmed")
 
 
@@ -178,7 +178,7 @@ async def test_facts_that_are_only_added_are_offered_with_the_others(
     """B54: the question is asked again, with one more."""
     chat, ids = await waiting(opened, lesson_model, "water")
     lesson_model.choose(fact_ids=[], additions=[{"concept": "Fog", "details": "Fog is a low cloud."}])
-    question = asked(await chat.says("You could also tell that fog is a low cloud"))
+    question = pending_question(await chat.says("You could also tell that fog is a low cloud"))
     assert [one["id"] for one in question["facts"][:-1]] == ids
     assert question["facts"][-1]["details"] == "Fog is a low cloud."
     assert not await chat.data("confirmed")
@@ -197,7 +197,7 @@ async def test_a_plain_answer_to_the_models_question_is_no_choice(
     await chat.says("Are these right for her?")
     state = await chat.says(answer)
     assert state["messages"][-1].text == "I see."
-    assert [one["id"] for one in asked(state)["facts"]] == ids
+    assert [one["id"] for one in pending_question(state)["facts"]] == ids
     assert not await chat.data("confirmed")
     lesson_model.choose(fact_ids=["1", "3"])
     lesson_model.script(Say("Done."))
@@ -209,13 +209,13 @@ async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B53: "how old is she?" beside the call, and then the facts with their question."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     text = json.dumps({"content": " ".join(one["details"] for one in SETS["water"])})
     lesson_model.script(Say("How old is she?", calls=[("c1", "extractFactsTool", text)]), Say("Six, then."))
     await chat.says("Here is the text")
     state = await chat.says("6")
     assert state["messages"][-1].text == "Six, then."
-    facts = asked(state)["facts"]
+    facts = pending_question(state)["facts"]
     await chat.says(facts[0]["id"])
     assert (await chat.data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
         "an id answers only one question"
@@ -225,7 +225,7 @@ async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
 async def test_a_number_after_a_refusal_is_read_by_code(opened: Storage, lesson_model: LessonModel) -> None:
     """B52."""
     chat, ids = await waiting(opened, lesson_model, "water")
-    assert "there is no fact 9" in asked(await chat.says("9"))["problem"]
+    assert "there is no fact 9" in pending_question(await chat.says("9"))["problem"]
     await chat.says("2")
     assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[1]]
 

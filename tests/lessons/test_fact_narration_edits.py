@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.storage import Storage
 from tests.doubles.chat_double import Say
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_material import material
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
 
@@ -14,13 +14,13 @@ __all__ = ["lesson_model"]
 
 
 @pytest.fixture
-def chat(opened: Storage) -> Chat:
-    return Chat(opened)
+def chat(opened: Storage) -> LessonChat:
+    return LessonChat(opened)
 
 
 @pytest.fixture
-async def waiting(chat: Chat) -> dict[str, Any]:
-    return asked(await chat.says(material("photosynthesis").text))
+async def waiting(chat: LessonChat) -> dict[str, Any]:
+    return pending_question(await chat.says(material("photosynthesis").text))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ async def waiting(chat: Chat) -> dict[str, Any]:
     ],
 )
 async def test_after_the_narration_only_what_is_asked_for_changes(
-    chat: Chat, waiting: dict[str, Any], words: str, changed: list[str]
+    chat: LessonChat, waiting: dict[str, Any], words: str, changed: list[str]
 ) -> None:
     """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
     await chat.answers([1, 2, 3, 4])
@@ -48,7 +48,7 @@ async def test_after_the_narration_only_what_is_asked_for_changes(
 
 
 async def test_a_narration_is_made_for_another_student_and_another_length(
-    chat: Chat, waiting: dict[str, Any]
+    chat: LessonChat, waiting: dict[str, Any]
 ) -> None:
     """B14, B15, B-R8, B-R11: what was not said stays as it was."""
     await chat.says("My student loves soccer")
@@ -70,7 +70,7 @@ async def test_of_two_facts_either_can_be_left_out(
 ) -> None:
     """B22: a segment that is left without a fact of its own comes back to what is told elsewhere."""
     del waiting
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     await chat.answers([*chosen])
     before = await chat.narration()
     kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][1 - gone]

@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.providers.images import search
 from callsheet.state.errors import Invalid, Unavailable
-from tests.doubles.image_double import KEY, configured, google
+from tests.doubles.image_double import KEY, scripted_google, search_settings
 
 
 async def test_the_first_six_images_are_found():
@@ -18,11 +18,11 @@ async def test_the_first_six_images_are_found():
         "displayLink": "e.org",
         "image": {"thumbnailLink": "https://e.org/t.png", "contextLink": "https://e.org/"},
     }
-    with google(200, json.dumps({"items": [one, {"link": "https://e.org/2.png"}, *[one] * 8]})) as (
+    with scripted_google(200, json.dumps({"items": [one, {"link": "https://e.org/2.png"}, *[one] * 8]})) as (
         url,
         asked,
     ):
-        found = await search(configured(url)).top("photosynthesis")
+        found = await search(search_settings(url)).top("photosynthesis")
     assert len(found) == 6
     assert (found[0].url, found[0].title, found[0].type) == ("https://e.org/leaf.png", "A leaf", "image/png")
     assert (found[0].thumbnail, found[0].page) == ("https://e.org/t.png", "https://e.org/")
@@ -38,14 +38,14 @@ async def test_the_first_six_images_are_found():
 
 
 async def test_nothing_found_is_nothing():
-    with google(200, "{}") as (url, _):
-        assert await search(configured(url)).top("x") == []
+    with scripted_google(200, "{}") as (url, _):
+        assert await search(search_settings(url)).top("x") == []
 
 
 @pytest.mark.parametrize(("status", "body"), [(403, "{}"), (200, "no JSON")])
 async def test_a_search_that_fails_says_so_without_its_key(status, body):
-    with google(status, body) as (url, _), pytest.raises(Unavailable) as failed:
-        await search(configured(url)).top("x")
+    with scripted_google(status, body) as (url, _), pytest.raises(Unavailable) as failed:
+        await search(search_settings(url)).top("x")
     assert KEY not in str(failed.value)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callsheet.graphs import fact_narration
-from tests.lessons.lesson_doors import Door, Question, card, edited, ids, inbox
+from tests.lessons.lesson_doors import LessonDriver, Question, card, edited, ids, inbox
 from tests.lessons.lesson_material import material
 
 TEXT = material("photosynthesis").text
@@ -59,15 +59,15 @@ CHOICES = (
 
 
 @pytest.mark.parametrize("case", CHOICES, ids=[one.name for one in CHOICES])
-async def test_a_choice_is_narrated_and_nothing_else(door: Door, case: Choice) -> None:
+async def test_a_choice_is_narrated_and_nothing_else(lesson_driver: LessonDriver, case: Choice) -> None:
     """B10, B22, B41, B48, B50, B52: every fact chosen is told, and no other."""
-    asked = await door.asked(TEXT)
+    asked = await lesson_driver.asked(TEXT)
     assert asked["action_requests"][0]["name"] == "select_facts"
-    assert await door.answers(case.answer(asked)) is None, door.told
+    assert await lesson_driver.answers(case.answer(asked)) is None, lesson_driver.told
     wanted = ids(asked, *case.numbers)
-    assert await door.confirmed() == wanted
-    assert (await door.narration()).facts == set(wanted)
-    assert (await door.count("confirmed"), await door.count("narration")) == (1, 1)
+    assert await lesson_driver.confirmed() == wanted
+    assert (await lesson_driver.narration()).facts == set(wanted)
+    assert (await lesson_driver.count("confirmed"), await lesson_driver.count("narration")) == (1, 1)
 
 
 OWN = {"concept": "Moss", "details": "Moss has no roots."}
@@ -96,34 +96,36 @@ WORDED: tuple[tuple[str, Callable[[Question], Any]], ...] = (
 
 @pytest.mark.parametrize("answer", [one[1] for one in WORDED], ids=[one[0] for one in WORDED])
 async def test_edited_and_added_facts_are_told_in_the_persons_words(
-    door: Door, answer: Callable[[Question], Any]
+    lesson_driver: LessonDriver, answer: Callable[[Question], Any]
 ) -> None:
     """B48, B52: an edited fact keeps its id and its passage."""
-    asked = await door.asked(TEXT)
-    assert await door.answers(answer(asked)) is None, door.told
-    first, new = (await door.newest("confirmed"))["facts"]
+    asked = await lesson_driver.asked(TEXT)
+    assert await lesson_driver.answers(answer(asked)) is None, lesson_driver.told
+    first, new = (await lesson_driver.newest("confirmed"))["facts"]
     assert (first["id"], first["source"]["quote"]) == (
         asked["facts"][0]["id"],
         asked["facts"][0]["source"]["quote"],
     )
     assert new["source"] is None
-    said = " ".join(segment.narration for segment in (await door.narration()).segments)
+    said = " ".join(segment.narration for segment in (await lesson_driver.narration()).segments)
     assert "Leaves cook their food with light." in said
     assert "Moss has no roots." in said
 
 
-async def test_a_wish_sent_along_with_the_choice_is_heard(door: Door) -> None:
+async def test_a_wish_sent_along_with_the_choice_is_heard(lesson_driver: LessonDriver) -> None:
     """B33, B48: the narration is of those facts and as is wished; what was said is in the conversation."""
-    asked = await door.asked(TEXT)
+    asked = await lesson_driver.asked(TEXT)
     wish = "Begin with a question."
     numbers = {"target_duration": 90, "level_shift": -1}
-    assert await door.answers({"facts": [1, 2], "message": wish, **numbers}) is None, door.told
-    told = await door.narration()
+    assert await lesson_driver.answers({"facts": [1, 2], "message": wish, **numbers}) is None, (
+        lesson_driver.told
+    )
+    told = await lesson_driver.narration()
     assert told.facts == set(ids(asked, 1, 2))
     assert (told.total_duration, told.reading_level) == (90, "5.5")
-    again = await door.asked(TEXT + " Roots drink.")
-    assert await door.answers({"facts": [3], "message": "shorter, please"}) is None
-    after = await door.narration()
+    again = await lesson_driver.asked(TEXT + " Roots drink.")
+    assert await lesson_driver.answers({"facts": [3], "message": "shorter, please"}) is None
+    after = await lesson_driver.narration()
     assert after.facts == set(ids(again, 3))
     assert after.total_duration == 90
 
@@ -149,18 +151,20 @@ REFUSED: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_what_chooses_nothing_is_refused_and_the_question_goes_on_waiting(door: Door) -> None:
+async def test_what_chooses_nothing_is_refused_and_the_question_goes_on_waiting(
+    lesson_driver: LessonDriver,
+) -> None:
     """B53: with the reason in the next question and in what is said; no fact is lost or confirmed."""
-    asked = await door.asked(TEXT)
+    asked = await lesson_driver.asked(TEXT)
     for answer, words in REFUSED:
-        again = await door.answers(answer)
+        again = await lesson_driver.answers(answer)
         assert again, answer
         assert words in again["problem"], answer
-        assert again["problem"].casefold().rstrip(".") in door.told.casefold(), answer
+        assert again["problem"].casefold().rstrip(".") in lesson_driver.told.casefold(), answer
         assert again["facts"] == asked["facts"]
-    assert not await door.confirmed()
-    assert await door.answers("1") is None
-    assert await door.confirmed() == ids(asked, 1)
+    assert not await lesson_driver.confirmed()
+    assert await lesson_driver.answers("1") is None
+    assert await lesson_driver.confirmed() == ids(asked, 1)
 
 
 @pytest.mark.parametrize(
@@ -172,16 +176,16 @@ async def test_what_chooses_nothing_is_refused_and_the_question_goes_on_waiting(
     ],
     ids=["reject", "inbox ignore", "words"],
 )
-async def test_a_rejection_has_other_facts_looked_for(door: Door, answer: Any) -> None:
+async def test_a_rejection_has_other_facts_looked_for(lesson_driver: LessonDriver, answer: Any) -> None:
     """B54: the earlier ones can still be chosen, by id."""
-    asked = await door.asked(TEXT)
-    again = await door.answers(answer)
+    asked = await lesson_driver.asked(TEXT)
+    again = await lesson_driver.answers(answer)
     assert again
     assert not again["problem"]
     known = {one["id"] for one in (*again["facts"], *again["earlierFacts"])}
     assert set(ids(asked, *EVERY)) <= known
-    assert await door.answers(ids(asked, 2)) is None
-    assert await door.confirmed() == ids(asked, 2)
+    assert await lesson_driver.answers(ids(asked, 2)) is None
+    assert await lesson_driver.confirmed() == ids(asked, 2)
 
 
 HOOK = [{"id": "hook", "narration": "What do leaves eat?"}]
@@ -201,10 +205,10 @@ APPROVALS: tuple[tuple[str, Any, bool], ...] = (
 )
 
 
-async def reviewed(door: Door) -> Question:
+async def reviewed(lesson_driver: LessonDriver) -> Question:
     """The question whether a narration is right."""
-    await door.asked(TEXT, review=True)
-    asked = await door.answers([1, 2, 3])
+    await lesson_driver.asked(TEXT, review=True)
+    asked = await lesson_driver.answers([1, 2, 3])
     assert asked
     assert asked["action_requests"][0]["name"] == "review_narration"
     return asked
@@ -213,12 +217,14 @@ async def reviewed(door: Door) -> Question:
 @pytest.mark.parametrize(
     ("answer", "changes"), [one[1:] for one in APPROVALS], ids=[one[0] for one in APPROVALS]
 )
-async def test_an_approval_ends_the_script(door: Door, answer: Any, *, changes: bool) -> None:
+async def test_an_approval_ends_the_script(
+    lesson_driver: LessonDriver, answer: Any, *, changes: bool
+) -> None:
     """B44, B49, B-R16: as it is, or in a person's words, with the other segments the same to the byte."""
-    before = (await reviewed(door))["narration"]["segments"]
-    assert await door.answers(answer) is None, door.told
-    assert await door.standing() == "narration_verified"
-    after = (await door.newest("narration"))["segments"]
+    before = (await reviewed(lesson_driver))["narration"]["segments"]
+    assert await lesson_driver.answers(answer) is None, lesson_driver.told
+    assert await lesson_driver.standing() == "narration_verified"
+    after = (await lesson_driver.newest("narration"))["segments"]
     assert after[1:] == before[1:]
     assert (after[0]["narration"] == "What do leaves eat?") is changes
     assert (after[0] == before[0]) is not changes
@@ -234,15 +240,15 @@ async def test_an_approval_ends_the_script(door: Door, answer: Any, *, changes: 
     ],
     ids=["reject", "respond", "inbox response", "words"],
 )
-async def test_a_wish_is_carried_out_and_asked_about_again(door: Door, answer: Any) -> None:
+async def test_a_wish_is_carried_out_and_asked_about_again(lesson_driver: LessonDriver, answer: Any) -> None:
     """B49, B-R16."""
-    before = (await reviewed(door))["narration"]["segments"]
-    again = await door.answers(answer)
+    before = (await reviewed(lesson_driver))["narration"]["segments"]
+    again = await lesson_driver.answers(answer)
     assert again
     after = again["narration"]["segments"]
     assert (len(after[0]["narration"]) < len(before[0]["narration"]), after[1:]) == (True, before[1:])
-    assert await door.standing() == ""
-    assert await door.answers("yes") is None
+    assert await lesson_driver.standing() == ""
+    assert await lesson_driver.answers("yes") is None
 
 
 UNHEARD: tuple[tuple[Any, str], ...] = (
@@ -259,14 +265,16 @@ UNHEARD: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_what_is_no_answer_is_refused_and_the_review_goes_on_waiting(door: Door) -> None:
+async def test_what_is_no_answer_is_refused_and_the_review_goes_on_waiting(
+    lesson_driver: LessonDriver,
+) -> None:
     """B-R16."""
-    asked = await reviewed(door)
+    asked = await reviewed(lesson_driver)
     for answer, words in UNHEARD:
-        again = await door.answers(answer)
+        again = await lesson_driver.answers(answer)
         assert again, answer
         assert words in again["problem"], answer
         assert again["narration"] == asked["narration"]
-    assert await door.count("narration") == 1
-    assert await door.answers("ok") is None
-    assert await door.standing() == "narration_verified"
+    assert await lesson_driver.count("narration") == 1
+    assert await lesson_driver.answers("ok") is None
+    assert await lesson_driver.standing() == "narration_verified"

@@ -15,10 +15,10 @@ from callsheet.state.lessons.narration import Narration
 from callsheet.state.owners import LOCAL
 from callsheet.storage import connect
 from callsheet.storage.artefacts.artefacts import Artefact
-from tests.doubles.killing import Warm, answering
+from tests.doubles.killing import WarmParent, is_answering
 from tests.doubles.waiting import until
-from tests.doubles.wire_served import threaded
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_served import create_thread
+from tests.doubles.wire_server import running_server
 from tests.lessons.lesson_client import TOOLS
 from tests.lessons.lesson_material import material
 
@@ -29,7 +29,7 @@ STUDENT = "My student is 10 and loves soccer.\n\n"
 
 @pytest.fixture(scope="module")
 def url(redis: str) -> Iterator[str]:
-    with serving(redis, None) as found:
+    with running_server(redis, None) as found:
         yield found
 
 
@@ -44,7 +44,7 @@ async def answers(client: LangGraphClient, thread: str, answer: Any) -> Any:
 
 async def waiting(client: LangGraphClient, name: str = "photosynthesis") -> tuple[str, Any]:
     """Return a thread that waits for a choice, and its question."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     state = await says(client, thread, STUDENT + material(name).text)
     [question] = state["__interrupt__"]
     return thread, question["value"]
@@ -99,7 +99,7 @@ async def both(first: LangGraphClient, other: LangGraphClient, thread: str, answ
 async def test_two_answers_at_once_make_one_narration(redis: str, url: str, client: LangGraphClient) -> None:
     """X9: to two servers."""
     thread, _ = await waiting(client)
-    with serving(redis, None) as there:
+    with running_server(redis, None) as there:
         async with get_client(url=there) as other:
             ended = await both(client, other, thread, "1, 2 and 3")
     assert len(await versions(redis, thread)) == 1
@@ -108,18 +108,18 @@ async def test_two_answers_at_once_make_one_narration(redis: str, url: str, clie
 
 @pytest.mark.slow
 @pytest.mark.timeout(90)
-async def test_a_choice_outlives_the_server_that_asked_for_it(redis: str, warm: Warm) -> None:
+async def test_a_choice_outlives_the_server_that_asked_for_it(redis: str, warm_parent: WarmParent) -> None:
     """B43, B50: server A is killed, and of B and C, asked at once by thread id, one narrates."""
-    pid, here = warm.start(redis, 2)
-    until(lambda: answering(here), "server A answers", patience_s=30)
+    pid, here = warm_parent.start(redis, 2)
+    until(lambda: is_answering(here), "server A answers", patience_s=30)
     async with get_client(url=here) as client:
         thread, question = await waiting(client, "struggle_for_existence")
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not answering(here), "server A is gone", patience_s=30)
+    until(lambda: not is_answering(here), "server A is gone", patience_s=30)
     chosen = [question["facts"][number]["id"] for number in (0, 2, 4)]
-    started = [warm.start(redis, 2) for _ in range(2)]
+    started = [warm_parent.start(redis, 2) for _ in range(2)]
     try:
-        until(lambda: all(answering(there) for _, there in started), "B and C answer", patience_s=30)
+        until(lambda: all(is_answering(there) for _, there in started), "B and C answer", patience_s=30)
         async with get_client(url=started[0][1]) as one, get_client(url=started[1][1]) as other:
             ended = await both(one, other, thread, {"facts": chosen})
     finally:
@@ -133,10 +133,10 @@ async def test_a_choice_outlives_the_server_that_asked_for_it(redis: str, warm: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(90)
-async def test_a_choice_outlives_its_server_over_rest(redis: str, warm: Warm) -> None:
+async def test_a_choice_outlives_its_server_over_rest(redis: str, warm_parent: WarmParent) -> None:
     """B33, B43, B50: asked by server A, which is killed; answered to server B."""
-    pid, here = warm.start(redis, 2)
-    until(lambda: answering(here), "server A answers", patience_s=30)
+    pid, here = warm_parent.start(redis, 2)
+    until(lambda: is_answering(here), "server A answers", patience_s=30)
     said = {
         "messages": [
             {"id": "1", "role": "user", "content": STUDENT + material("struggle_for_existence").text}
@@ -145,11 +145,11 @@ async def test_a_choice_outlives_its_server_over_rest(redis: str, warm: Warm) ->
     async with httpx.AsyncClient(base_url=here, timeout=30) as http:
         found = (await http.post(TOOLS, json=said)).json()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not answering(here), "server A is gone", patience_s=30)
+    until(lambda: not is_answering(here), "server A is gone", patience_s=30)
     chosen = [found["facts"][number] for number in (0, 2, 4)]
-    pid, there = warm.start(redis, 2)
+    pid, there = warm_parent.start(redis, 2)
     try:
-        until(lambda: answering(there), "server B answers", patience_s=30)
+        until(lambda: is_answering(there), "server B answers", patience_s=30)
         async with httpx.AsyncClient(base_url=there, timeout=30) as http:
             answer = {"messages": [], "selectedFacts": chosen, "sessionId": found["sessionId"]}
             told = (await http.post(TOOLS, json=answer)).json()

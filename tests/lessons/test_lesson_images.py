@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from callsheet.graphs import fact_narration
-from tests.doubles.image_double import configured, google, leaves
-from tests.lessons.lesson_client import SESSION, Teacher, ok
-from tests.lessons.lesson_doors import Door, Question, card, edited, inbox
+from tests.doubles.image_double import image_results, scripted_google, search_settings
+from tests.lessons.lesson_client import SESSION, LessonClient, ok
+from tests.lessons.lesson_doors import LessonDriver, Question, card, edited, inbox
 from tests.lessons.lesson_material import material
 from tests.pages.test_uploads import GOOD
 
@@ -19,14 +19,14 @@ TEXT = material("photosynthesis").text
 @pytest.fixture(scope="module")
 def found() -> Iterator[tuple[str, list[Any]]]:
     """A search, and what it was asked."""
-    with google(200, leaves) as double:
+    with scripted_google(200, image_results) as double:
         yield double
 
 
 @pytest.fixture
 def asks(found: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the search that is configured here was asked in this test."""
-    for name, value in configured(found[0]).items():
+    for name, value in search_settings(found[0]).items():
         monkeypatch.setenv(name, value)
     found[1].clear()
     return found[1]
@@ -36,11 +36,11 @@ def pictures(asked: Question, *numbers: int) -> list[str]:
     return [asked["images"][number - 1]["id"] for number in numbers]
 
 
-async def offered(door: Door, **chosen: Any) -> Question:
+async def offered(lesson_driver: LessonDriver, **chosen: Any) -> Question:
     """The question which images are shown."""
-    await door.asked(TEXT, images=True, **chosen)
-    asked = await door.answers([1, 2])
-    assert asked, door.told
+    await lesson_driver.asked(TEXT, images=True, **chosen)
+    asked = await lesson_driver.answers([1, 2])
+    assert asked, lesson_driver.told
     return asked
 
 
@@ -62,24 +62,24 @@ CHOICES: tuple[tuple[str, Callable[[Question], Any], tuple[int, ...]], ...] = (
 @pytest.mark.usefixtures("asks")
 @pytest.mark.parametrize(("answer", "numbers"), [one[1:] for one in CHOICES], ids=[one[0] for one in CHOICES])
 async def test_images_that_are_chosen_become_assets_with_their_source(
-    door: Door, answer: Callable[[Question], Any], numbers: tuple[int, ...]
+    lesson_driver: LessonDriver, answer: Callable[[Question], Any], numbers: tuple[int, ...]
 ) -> None:
     """B40, B62: the narration is there before, and no model is asked in between."""
-    asked = await offered(door)
-    assert (await door.narration()).facts == set(await door.confirmed())
-    assert await door.answers(answer(asked)) is None, door.told
+    asked = await offered(lesson_driver)
+    assert (await lesson_driver.narration()).facts == set(await lesson_driver.confirmed())
+    assert await lesson_driver.answers(answer(asked)) is None, lesson_driver.told
     wanted = [asked["images"][number - 1] for number in numbers]
-    kept = await door.assets()
+    kept = await lesson_driver.assets()
     assert [one["url"] for one in kept] == [one["url"] for one in wanted]
     assert [one["metadata"]["title"] for one in kept] == [one["title"] for one in wanted]
     about = {(one["assetType"], one["metadata"]["source"], one["metadata"]["credit"]) for one in kept}
     assert about == ({("image", "https://e.org/leaves", "e.org")} if numbers else set())
-    assert await door.count("narration") == 1
+    assert await lesson_driver.count("narration") == 1
 
 
-async def test_the_question_has_the_shape_of_the_others(door: Door, asks: list[Any]) -> None:
+async def test_the_question_has_the_shape_of_the_others(lesson_driver: LessonDriver, asks: list[Any]) -> None:
     """B51, B62: at most six, with what stock interfaces need; addresses that are none are left out."""
-    asked = await offered(door)
+    asked = await offered(lesson_driver)
     [action] = asked["action_requests"]
     [review] = asked["review_configs"]
     assert (action["name"], review["action_name"], asked["type"]) == ("select_images",) * 3
@@ -90,8 +90,8 @@ async def test_the_question_has_the_shape_of_the_others(door: Door, asks: list[A
     assert len(asked["examples"]) == 2
     assert asked["response_schema"]["anyOf"]
     assert [one["q"] for one in asks] == [["Photosynthesis"]]
-    assert "narration is ready" in door.told
-    assert "I found 5 images" in door.told
+    assert "narration is ready" in lesson_driver.told
+    assert "I found 5 images" in lesson_driver.told
 
 
 REFUSED: tuple[tuple[Any, str], ...] = (
@@ -108,99 +108,107 @@ REFUSED: tuple[tuple[Any, str], ...] = (
 
 
 @pytest.mark.usefixtures("asks")
-async def test_what_chooses_no_image_is_refused_and_the_question_waits(door: Door) -> None:
+async def test_what_chooses_no_image_is_refused_and_the_question_waits(lesson_driver: LessonDriver) -> None:
     """B62."""
-    asked = await offered(door)
+    asked = await offered(lesson_driver)
     for answer, words in REFUSED:
-        again = await door.answers(answer)
+        again = await lesson_driver.answers(answer)
         assert again, answer
         assert words in again["problem"], answer
         assert again["images"] == asked["images"]
-    assert not await door.assets()
-    assert await door.answers("2") is None
-    assert [one["url"] for one in await door.assets()] == [asked["images"][1]["url"]]
+    assert not await lesson_driver.assets()
+    assert await lesson_driver.answers("2") is None
+    assert [one["url"] for one in await lesson_driver.assets()] == [asked["images"][1]["url"]]
 
 
-async def test_other_images_are_looked_for_and_talk_is_answered(door: Door, asks: list[Any]) -> None:
+async def test_other_images_are_looked_for_and_talk_is_answered(
+    lesson_driver: LessonDriver, asks: list[Any]
+) -> None:
     """B62: where there are none, those found before wait on."""
-    asked = await offered(door)
-    talk = await door.answers("What can you do?")
+    asked = await offered(lesson_driver)
+    talk = await lesson_driver.answers("What can you do?")
     assert talk
     assert talk["images"] == asked["images"]
-    again = await door.answers(card("reject", message="autumn woods"))
+    again = await lesson_driver.answers(card("reject", message="autumn woods"))
     assert again
     assert again["images"][0]["url"] == "https://e.org/autumn-woods-leaf.png"
-    same = await door.answers(card("reject", message="nothing at all"))
+    same = await lesson_driver.answers(card("reject", message="nothing at all"))
     assert same
-    assert "no images were found" in door.told
+    assert "no images were found" in lesson_driver.told
     assert same["images"] == again["images"]
     assert [one["q"][0] for one in asks] == ["Photosynthesis", "autumn woods", "nothing at all"]
-    assert await door.answers("1") is None
-    assert len(await door.assets()) == 1
+    assert await lesson_driver.answers("1") is None
+    assert len(await lesson_driver.assets()) == 1
 
 
 @pytest.mark.usefixtures("asks")
-async def test_images_are_asked_about_after_the_review(door: Door) -> None:
+async def test_images_are_asked_about_after_the_review(lesson_driver: LessonDriver) -> None:
     """B-R16, B62: and not again for a rewritten narration, but for newly chosen facts."""
-    review = await offered(door, review=True)
+    review = await offered(lesson_driver, review=True)
     assert review["type"] == "review_narration"
-    asked = await door.answers("yes")
+    asked = await lesson_driver.answers("yes")
     assert asked
     assert asked["type"] == "select_images"
-    assert await door.standing() == "narration_verified"
-    assert await door.answers("1") is None
-    again = await door.says("make the hook shorter")
+    assert await lesson_driver.standing() == "narration_verified"
+    assert await lesson_driver.answers("1") is None
+    again = await lesson_driver.says("make the hook shorter")
     assert again
     assert again["type"] == "review_narration"
-    assert await door.answers("yes") is None
-    assert (await door.asked(TEXT))["type"] == "select_facts"
-    assert (await door.answers([2, 3]) or {})["type"] == "review_narration"
-    last = await door.answers("yes")
+    assert await lesson_driver.answers("yes") is None
+    assert (await lesson_driver.asked(TEXT))["type"] == "select_facts"
+    assert (await lesson_driver.answers([2, 3]) or {})["type"] == "review_narration"
+    last = await lesson_driver.answers("yes")
     assert last
     assert last["type"] == "select_images"
-    assert await door.answers([1]) is None
-    assert "there already" in door.told
-    assert len(await door.assets()) == 1
+    assert await lesson_driver.answers([1]) is None
+    assert "there already" in lesson_driver.told
+    assert len(await lesson_driver.assets()) == 1
 
 
-async def test_without_a_search_it_says_so_and_goes_on(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_search_it_says_so_and_goes_on(
+    lesson_driver: LessonDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B62."""
     monkeypatch.delenv("GOOGLE_SEARCH_KEY", raising=False)
-    await door.asked(TEXT, images=True)
-    assert await door.answers("all") is None
-    assert "no image search is configured" in door.told.casefold()
-    assert (await door.narration()).segments
+    await lesson_driver.asked(TEXT, images=True)
+    assert await lesson_driver.answers("all") is None
+    assert "no image search is configured" in lesson_driver.told.casefold()
+    assert (await lesson_driver.narration()).segments
 
 
-async def test_a_search_that_fails_takes_nothing_along(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    with google(500, "{}") as (broken, _):
-        for name, value in configured(broken).items():
+async def test_a_search_that_fails_takes_nothing_along(
+    lesson_driver: LessonDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted_google(500, "{}") as (broken, _):
+        for name, value in search_settings(broken).items():
             monkeypatch.setenv(name, value)
-        await door.asked(TEXT, images=True)
-        assert await door.answers("all") is None
-    assert "gave no answer" in door.told
-    assert (await door.narration()).segments
+        await lesson_driver.asked(TEXT, images=True)
+        assert await lesson_driver.answers("all") is None
+    assert "gave no answer" in lesson_driver.told
+    assert (await lesson_driver.narration()).segments
 
 
-async def test_nothing_is_looked_for_unless_it_is_wanted(door: Door, asks: list[Any]) -> None:
-    await door.asked(TEXT)
-    assert await door.answers("all") is None
+async def test_nothing_is_looked_for_unless_it_is_wanted(
+    lesson_driver: LessonDriver, asks: list[Any]
+) -> None:
+    await lesson_driver.asked(TEXT)
+    assert await lesson_driver.answers("all") is None
     assert not asks
 
 
 @pytest.mark.usefixtures("asks")
-async def test_the_session_says_what_it_waits_for(teacher: Teacher) -> None:
+async def test_the_session_says_what_it_waits_for(lesson_client: LessonClient) -> None:
     """B45-B49: the list too; images are chosen in the review."""
-    await teacher.says(TEXT, images=True, review=True)
-    assert await waits(teacher) == ("selection", "select_facts")
-    await teacher.chooses(1, 2)
-    assert await waits(teacher) == ("review", "review_narration")
-    await teacher.says("yes")
-    assert await waits(teacher) == ("review", "select_images")
-    told = await teacher.says("1")
+    await lesson_client.says(TEXT, images=True, review=True)
+    assert await waits(lesson_client) == ("selection", "select_facts")
+    await lesson_client.chooses(1, 2)
+    assert await waits(lesson_client) == ("review", "review_narration")
+    await lesson_client.says("yes")
+    assert await waits(lesson_client) == ("review", "select_images")
+    told = await lesson_client.says("1")
     assert (told["workflowStep"], told["waitsFor"]) == ("review", None)
-    assert await waits(teacher) == ("review", None)
-    assert [one["url"] for one in (await teacher.sees())["assets"]] == [told_asset(told)]
+    assert await waits(lesson_client) == ("review", None)
+    assert [one["url"] for one in (await lesson_client.sees())["assets"]] == [told_asset(told)]
 
 
 def told_asset(told: dict[str, Any]) -> str:
@@ -209,45 +217,45 @@ def told_asset(told: dict[str, Any]) -> str:
     return "https://e.org/Photosynthesis-leaf.png"
 
 
-async def waits(teacher: Teacher) -> tuple[str, str | None]:
+async def waits(lesson_client: LessonClient) -> tuple[str, str | None]:
     """What the session waits for, which its line in the list must say as well."""
-    seen = await teacher.sees()
-    listed = ok(await teacher.http.get("/api/agent-create/sessions"))["sessions"]
-    [line] = [one for one in listed if one["id"] == teacher.session]
+    seen = await lesson_client.sees()
+    listed = ok(await lesson_client.http.get("/api/agent-create/sessions"))["sessions"]
+    [line] = [one for one in listed if one["id"] == lesson_client.session]
     told = (seen["workflowStep"], seen["waitsFor"])
     assert (line["workflowStep"], line["waitsFor"]) == told
     return told
 
 
 @pytest.mark.parametrize("name", ["png", "jpg", "gif", "webp", "mp4"])
-async def test_a_file_is_kept_as_an_asset(teacher: Teacher, name: str) -> None:
+async def test_a_file_is_kept_as_an_asset(lesson_client: LessonClient, name: str) -> None:
     """B40: its bytes say what it is; it is sent to be saved, and goes with its asset."""
-    await teacher.says("Hello!")
-    made = ok(await sent(teacher, f"leaf.{name}", GOOD[name], credit="Our class"), 201)
+    await lesson_client.says("Hello!")
+    made = ok(await sent(lesson_client, f"leaf.{name}", GOOD[name], credit="Our class"), 201)
     assert (made["assetType"], made["metadata"]["credit"]) == (
         "video" if name == "mp4" else "image",
         "Our class",
     )
-    assert (await teacher.sees())["assets"] == [made]
-    back = await teacher.http.get(made["url"])
+    assert (await lesson_client.sees())["assets"] == [made]
+    back = await lesson_client.http.get(made["url"])
     assert back.content == GOOD[name]
     assert back.headers["Content-Type"] == made["metadata"]["mediaType"]
     assert back.headers["X-Content-Type-Options"] == "nosniff"
     assert back.headers["Content-Disposition"].startswith("attachment")
-    other = await Teacher(teacher.http).says("Hello!")
-    strange = await teacher.http.get(
+    other = await LessonClient(lesson_client.http).says("Hello!")
+    strange = await lesson_client.http.get(
         made["url"].partition("?")[0], headers={"X-Session-Id": other["sessionId"]}
     )
     assert strange.status_code == 404
-    ok(await teacher.http.delete(f"{SESSION}/assets/{made['id']}", headers=teacher.named))
-    assert (await teacher.http.get(made["url"])).status_code == 404
-    assert (await teacher.sees())["assets"] == []
+    ok(await lesson_client.http.delete(f"{SESSION}/assets/{made['id']}", headers=lesson_client.named))
+    assert (await lesson_client.http.get(made["url"])).status_code == 404
+    assert (await lesson_client.sees())["assets"] == []
 
 
-async def sent(teacher: Teacher, name: str, content: bytes, **told: str) -> Any:
+async def sent(lesson_client: LessonClient, name: str, content: bytes, **told: str) -> Any:
     params = {"fileName": name, **told}
-    return await teacher.http.post(
-        f"{SESSION}/assets/files", params=params, content=content, headers=teacher.named
+    return await lesson_client.http.post(
+        f"{SESSION}/assets/files", params=params, content=content, headers=lesson_client.named
     )
 
 
@@ -265,11 +273,11 @@ async def sent(teacher: Teacher, name: str, content: bytes, **told: str) -> Any:
     ],
 )
 async def test_a_file_that_is_no_image_is_refused(
-    teacher: Teacher, name: str, content: bytes, status: int, words: str
+    lesson_client: LessonClient, name: str, content: bytes, status: int, words: str
 ) -> None:
     """B40: another kind, a polyglot, a path, and what is too large."""
-    await teacher.says("Hello!")
-    reply = await sent(teacher, name, content)
+    await lesson_client.says("Hello!")
+    reply = await sent(lesson_client, name, content)
     assert reply.status_code == status, reply.text
     assert words in reply.json()["error"]
-    assert (await teacher.sees())["assets"] == []
+    assert (await lesson_client.sees())["assets"] == []

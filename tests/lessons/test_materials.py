@@ -12,8 +12,8 @@ from callsheet.state.lessons.materials import LONG_MESSAGE
 from callsheet.storage import Storage
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, joined_source, version_id
 from tests.doubles.chat_double import Say
-from tests.lessons.lesson_chat import Chat, asked
-from tests.lessons.lesson_client import Teacher
+from tests.lessons.lesson_chat import LessonChat, pending_question
+from tests.lessons.lesson_client import LessonClient
 from tests.lessons.lesson_double import LessonDouble
 from tests.lessons.lesson_material import material
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
@@ -32,10 +32,10 @@ async def test_a_long_message_is_stored_once_and_shown_by_reference(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B24, B42: facts are checked against all of it; later turns send the same bytes."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     lesson_model.script(find(source_ids=["source-1"]))
     assert len(LONG) > LONG_MESSAGE
-    question = asked(await chat.says(LONG))
+    question = pending_question(await chat.says(LONG))
     shown = lesson_model.requests[0].messages[-1]["content"]
     assert len(shown) < 2_500
     assert "stored as source-1" in shown
@@ -58,7 +58,7 @@ async def test_a_crash_between_storing_and_answering_stores_it_once(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """X9."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     with pytest.raises(RequestRejected):
         await chat.says(LONG)
     assert await chat.count("source") == 1
@@ -70,7 +70,7 @@ async def test_a_crash_between_storing_and_answering_stores_it_once(
 
 async def test_an_upload_is_what_find_the_facts_means(opened: Storage, lesson_model: LessonModel) -> None:
     """B5: without an id, and with one."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     lesson_model.script(find(content=TEXT[:3_000]))
     await chat.says("Facts of this short text")
     stored = [
@@ -80,11 +80,11 @@ async def test_an_upload_is_what_find_the_facts_means(opened: Storage, lesson_mo
     for one in stored:
         await school.put("source", one.data())
     lesson_model.script(find())
-    assert asked(await chat.says("Find the facts in the file"))["topic"] == "Photosynthesis"
+    assert pending_question(await chat.says("Find the facts in the file"))["topic"] == "Photosynthesis"
     lesson_model.script(find(source_ids=["source-1"]))
-    assert asked(await chat.says("No, in the first file"))["topic"] == "The Moon in figures"
+    assert pending_question(await chat.says("No, in the first file"))["topic"] == "The Moon in figures"
     lesson_model.script(find(source_ids=["1", "v2"]))
-    assert len(asked(await chat.says("In both"))["facts"]) > 7
+    assert len(pending_question(await chat.says("In both"))["facts"]) > 7
     lesson_model.script(find(source_ids=["source-9"]), Say("There is no such file."))
     state = await chat.says("In the ninth")
     refused = next(one for one in reversed(state["messages"]) if one.type == "tool")
@@ -95,23 +95,25 @@ async def test_other_facts_are_found_in_the_material_of_the_question(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B5, B54: not in the newest upload, and every material is shown with the id that names it."""
-    chat, school = Chat(opened, OPENAI), LessonDouble(opened, "lesson-chat")
+    chat, school = LessonChat(opened, OPENAI), LessonDouble(opened, "lesson-chat")
     for name in ("photosynthesis", "the_moon"):
         await school.put("source", Source("text", f"{name}.pdf", material(name).text).data())
     lesson_model.script(find(source_ids=["source-1"]))
-    question = asked(await chat.says("A lesson from the first file"))
+    question = pending_question(await chat.says("A lesson from the first file"))
     shown = lesson_model.requests[0].messages[-1]["content"]
     assert f"Earlier material source-1: photosynthesis.pdf, {len(TEXT)} characters, begins:" in shown
     assert "\nMaterial source-2: the_moon.pdf" in shown
-    again = asked(await chat.answers({"decisions": [{"type": "reject", "message": "about water"}]}))
+    again = pending_question(
+        await chat.answers({"decisions": [{"type": "reject", "message": "about water"}]})
+    )
     assert (await chat.data("facts"))["source"]["name"] == "photosynthesis.pdf"
     assert not {one["id"] for one in question["facts"]} & {one["id"] for one in again["facts"]}
     await school.put("source", Source("text", "leaf.pdf", TEXT).data())
     lesson_model.script(find(guidance="the light"))
-    asked(await chat.says("And in the new file, about the light?"))
+    pending_question(await chat.says("And in the new file, about the light?"))
     assert (await chat.data("facts"))["source"]["name"] == "leaf.pdf"
     lesson_model.script(find(content=material("great_fire").text))
-    asked(await chat.says("No, from this text"))
+    pending_question(await chat.says("No, from this text"))
     await chat.answers({"decisions": [{"type": "reject", "message": "about the King"}]})
     assert (await chat.data("facts"))["source"]["text"].startswith(material("great_fire").text[:20])
 
@@ -133,22 +135,22 @@ def test_materials_that_are_too_long_together_are_refused() -> None:
 
 @pytest.mark.parametrize("characters", [4_500, 90_001, 200_000])
 @pytest.mark.slow
-async def test_a_pasted_chapter_is_taken_over_rest(teacher: Teacher, characters: int) -> None:
+async def test_a_pasted_chapter_is_taken_over_rest(lesson_client: LessonClient, characters: int) -> None:
     """B24: the offline model names the stored text, too, and the requests around it are no facts."""
     around = ("My student is 8 and loves chess.\n\n", "\n\nMake it two minutes.")
     filler = " The moon shines on the sea." * 9_000
     pasted = (TEXT + filler)[: characters - len("".join(around)) - 1] + "."
-    told = await teacher.says(pasted.join(around))
+    told = await lesson_client.says(pasted.join(around))
     assert told["toolCalls"][-1]["arguments"] == {"source_ids": ["source-1"], "target_duration": 120}
     assert told["facts"]
-    assert "no other facts" in (await teacher.says("more about chess"))["message"]
+    assert "no other facts" in (await lesson_client.says("more about chess"))["message"]
 
 
 @pytest.mark.slow
 async def test_a_model_is_never_shown_a_long_text_whole(opened: Storage, lesson_model: LessonModel) -> None:
     """B24, B42: however long the message may be."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     lesson_model.script(find(source_ids=["source-1"]))
     text = (TEXT + " The moon shines on the sea." * 9_000)[:200_000]
-    assert asked(await chat.says(text))["facts"]
+    assert pending_question(await chat.says(text))["facts"]
     assert len(lesson_model.requests[0].messages[-1]["content"]) < 2_500

@@ -11,7 +11,7 @@ from callsheet.storage import Storage
 from callsheet.tools.lessons.forms import SCRIPT_PROMPT, SENTENCES_PROMPT
 from callsheet.tools.lessons.narration import NarrationBrief, WrittenNarration, write_narration
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.lessons.lesson_chat import Chat, asked, ids
+from tests.lessons.lesson_chat import LessonChat, ids, pending_question
 
 FIRE = Fact(
     id="fire",
@@ -345,8 +345,8 @@ async def test_a_lesson_names_the_facts_and_the_sentences_to_check(opened: Stora
         Say(calls=[("call_extract", "extractFactsTool", json.dumps({"content": text}))]),
         Say(calls=[("call_form", "FactSheet", form)]),
     )
-    chat = Chat(opened, {"provider": "openai"})
-    question = asked(await chat.says(f"Make a lesson of this: {text}"))
+    chat = LessonChat(opened, {"provider": "openai"})
+    question = pending_question(await chat.says(f"Make a lesson of this: {text}"))
     assert [one["confidence"] for one in question["facts"]] == [0.9, 0.5]
     assert [one["source"]["quote"] for one in question["facts"]] == [FIRE.details, KING.details]
     assert any("check King Charles" in warning for warning in (await chat.data("facts"))["warnings"])

@@ -7,7 +7,7 @@ import pytest
 
 from callsheet.storage import Storage
 from tests.doubles.chat_double import Say
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
 from tests.lessons.test_choices_in_words import waiting
 
@@ -153,10 +153,10 @@ async def test_a_lesson_has_its_materials_language(
     """B4, B9: as the model names it, else by letters and common words, and never English by default."""
     # Without a statement the offline rules fill in the whole sheet.
     lesson_model.on_sheets = {} if stated is None else {"language": stated}
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     content = json.dumps({"content": MATERIALS[material]})
     lesson_model.script(Say(calls=[("c1", "extractFactsTool", content)]))
-    facts = asked(await chat.says("A lesson from this, please"))["facts"]
+    facts = pending_question(await chat.says("A lesson from this, please"))["facts"]
     await chat.says("all")
     assert lesson_model.sheets[0]["language"] in {material, "the material's language"}
     assert lesson_model.scripts[-1]["language"] == language

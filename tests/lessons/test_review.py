@@ -10,7 +10,7 @@ from callsheet.state.lessons.narration_edits import SegmentEdit
 from callsheet.state.lessons.review import Approved, Wish, read
 from callsheet.storage import Storage
 from tests.doubles.chat_double import Say
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_material import material
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
 
@@ -58,25 +58,25 @@ def test_what_is_no_answer_is_refused(answer: Any, words: str) -> None:
 
 
 @pytest.fixture
-async def chat(opened: Storage) -> Chat:
+async def chat(opened: Storage) -> LessonChat:
     """A conversation whose narration waits for approval."""
-    chat = Chat(opened)
+    chat = LessonChat(opened)
     await chat.says(material("photosynthesis").text, review=True)
-    question = asked(await chat.answers([1, 2, 3]))
+    question = pending_question(await chat.answers([1, 2, 3]))
     assert question["type"] == "review_narration"
     assert question["narration"] == await chat.data("narration")
     assert len(question["action_requests"][0]["args"]["segments"]) == 4
     return chat
 
 
-async def status(chat: Chat) -> str:
+async def status(chat: LessonChat) -> str:
     return (await chat.artefact.meta()).get("status", "")
 
 
-async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Chat) -> None:
+async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: LessonChat) -> None:
     before = await chat.narration()
     for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "rewrite the conclusion")):
-        question = asked(await ask(words))
+        question = pending_question(await ask(words))
         assert question["type"] == "review_narration"
     after = await chat.narration()
     assert [new == old for old, new in zip(before.segments, after.segments, strict=True)] == [
@@ -91,18 +91,18 @@ async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Cha
 
 
 async def test_a_choice_can_be_changed_while_the_narration_waits(
-    chat: Chat, opened: Storage, lesson_model: LessonModel
+    chat: LessonChat, opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B52: in words, which the model reads."""
     lesson_model.choose(fact_ids=["1", "2"])
     lesson_model.script(Say("Is it right now?"))
-    question = asked(await Chat(opened, OPENAI).says("leave out the third fact"))
+    question = pending_question(await LessonChat(opened, OPENAI).says("leave out the third fact"))
     assert question["type"] == "review_narration"
     assert len((await chat.data("confirmed"))["facts"]) == 2
 
 
 async def test_nothing_is_asked_where_nobody_wants_that(opened: Storage) -> None:
     """B-R16: one answer yields the narration."""
-    chat = Chat(opened)
+    chat = LessonChat(opened)
     await chat.says(material("photosynthesis").text)
     assert "__interrupt__" not in await chat.answers("all")

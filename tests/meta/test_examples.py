@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.doubles.command import begin, end, environment
+from tests.doubles.command import environment, start_server, stop_server
 from tests.meta.syntax import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -32,18 +32,18 @@ def run(program, *args, **env):
 
 
 @pytest.fixture(scope="module")
-def server(warm, tmp_path_factory):
+def server(warm_parent, tmp_path_factory):
     """Starts a server of the graphs in a folder, and returns its URL."""
     servers = []
 
     def start(folder):
         out = tmp_path_factory.mktemp("server")
-        servers.append(begin(out, out / "data", warm, CALLSHEET_CONFIG=str(folder / CONFIG)))
+        servers.append(start_server(out, out / "data", warm_parent, CALLSHEET_CONFIG=str(folder / CONFIG)))
         return servers[-1].url
 
     yield start
     for one in servers:
-        assert end(one) == 0
+        assert stop_server(one) == 0
 
 
 @pytest.fixture(scope="module")

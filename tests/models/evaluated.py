@@ -28,7 +28,7 @@ async def offline_scores(url: str, workflow: str) -> list[Score]:
             return await run(plan, opened)
 
 
-def wrong_ones(scores: Sequence[Score]) -> dict[str, Mapping[str, str]]:
+def failed_tasks(scores: Sequence[Score]) -> dict[str, Mapping[str, str]]:
     """Return the failures by task."""
     return {score.id: score.failures for score in scores if not score.ok}
 
@@ -38,7 +38,7 @@ def recorded(workflow: str, task: str) -> list[dict[str, Any]]:
     return list(recordings.load([workflow])[f"{workflow}.{task}"])
 
 
-async def failing(url: str, workflow: str, task: str, answers: Sequence[Any]) -> Mapping[str, str]:
+async def failing_checks(url: str, workflow: str, task: str, answers: Sequence[Any]) -> Mapping[str, str]:
     """Return the checks that fail if a task is answered so."""
     async with stage(url) as opened:
         with recorded_plan(KITS[workflow].tasks(), {f"{workflow}.{task}": [*answers]}) as plan:

@@ -41,7 +41,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Conversation:
     """A conversation with one workflow."""
 
     graph: Pregel[Any, Any]
@@ -95,7 +95,7 @@ class Partner(LessonModel):
         return super().next_reply(request) if names else Say(SUMMARY)
 
 
-async def play(talk: Talk, opened: Storage, partner: Partner) -> Sent:
+async def play(talk: Conversation, opened: Storage, partner: Partner) -> Sent:
     """Return what the model was sent in a conversation."""
     graph = talk.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     sent = Sent()
@@ -225,11 +225,11 @@ def _lesson_turns() -> Iterator[Turn]:
         yield Turn(f"Say the {part} in other words.", [Say("", calls), Say(f"The {part} is new.")])
 
 
-TALKS: Final[Mapping[str, Talk]] = {
-    "ad_creation": Talk(ad_creation.graph, {"ad_id": "harbour"}, [*_ad_turns()]),
-    "fact_narration": Talk(fact_narration.graph, {}, [*_lesson_turns()]),
-    "page_builder": Talk(page_builder.graph, {"page_id": "harbour"}, [*_page_turns()]),
-    "scene_edit": Talk(scene_edit.graph, {"project_id": "harbour"}, [*_video_turns()]),
-    "campaign_search": Talk(campaign_search.graph, {}, [*_campaign_turns()]),
+TALKS: Final[Mapping[str, Conversation]] = {
+    "ad_creation": Conversation(ad_creation.graph, {"ad_id": "harbour"}, [*_ad_turns()]),
+    "fact_narration": Conversation(fact_narration.graph, {}, [*_lesson_turns()]),
+    "page_builder": Conversation(page_builder.graph, {"page_id": "harbour"}, [*_page_turns()]),
+    "scene_edit": Conversation(scene_edit.graph, {"project_id": "harbour"}, [*_video_turns()]),
+    "campaign_search": Conversation(campaign_search.graph, {}, [*_campaign_turns()]),
 }
 """A conversation with each workflow."""

@@ -16,7 +16,7 @@ from callsheet.state.answers import kept_answer
 from callsheet.state.model_input import model_input
 from tests.doubles.ad_model import call
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import GENERATE, VOICE, calling, running
+from tests.doubles.served import GENERATE, VOICE, app_client, started_app
 
 BRIEF = {**GENERATE, "provider": "openai"}
 TRACKS = [{"voiceId": VOICE, "text": "Bread at four."}, {"voiceId": VOICE, "text": "Miel, in Lyon."}]
@@ -37,7 +37,7 @@ def double(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(valkey_url) as app, calling(app) as client:
+    async with started_app(valkey_url) as app, app_client(app) as client:
         yield client
 
 

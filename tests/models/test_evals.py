@@ -20,7 +20,7 @@ from evals.turns import COMMON
 from evals.wire import message_of
 from evals.workflows import KITS
 from tests.doubles.chat_double import ChatDouble, Fail, Say
-from tests.models.evaluated import recorded, wrong_ones
+from tests.models.evaluated import failed_tasks, recorded
 
 EDIT = {"elementId": "hero-text", "modifications": {"content": "Roasted every Tuesday in Seattle."}}
 ANSWERS = (Say(calls=[("call_1", "modify_element", json.dumps(EDIT))]), Say("It says Seattle now."))
@@ -80,7 +80,7 @@ async def test_a_whole_run_is_repeated_from_the_kept_answers(opened: Storage, tm
         for _ in range(2):
             await opened.redis.flushall()
             every = await run(Plan(tasks, lambda task: f"compatible/{task.key}"), opened)
-            assert wrong_ones(every) == {}
+            assert failed_tasks(every) == {}
     assert wire.asked == wire.kept > len(tasks)
 
 

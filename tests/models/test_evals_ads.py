@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+from tests.models.evaluated import (
+    PARTS,
+    failed_tasks,
+    failing_checks,
+    offline_scores,
+    recorded,
+    recorded_scores,
+)
 
 ADS = "ad_creation"
 LEGAL = "brief-en-legal"
@@ -12,13 +19,13 @@ LEGAL = "brief-en-legal"
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
     """A1-A23: through the graph, the client over HTTP and the real tools."""
-    assert wrong_ones(await recorded_scores(valkey_url, ADS, part)) == {}
+    assert failed_tasks(await recorded_scores(valkey_url, ADS, part)) == {}
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
     found = await offline_scores(valkey_url, ADS)
     assert len(found) >= 5
-    assert wrong_ones(found) == {}
+    assert failed_tasks(found) == {}
 
 
 @pytest.mark.parametrize(
@@ -38,21 +45,21 @@ async def test_a_false_claim_of_a_script_is_caught(
     answers = recorded(ADS, LEGAL)
     track = answers[1]["calls"][0][1]["tracks"][0]
     track["text"] = f"{track['text']} {said}"
-    assert named in (await failing(valkey_url, ADS, LEGAL, answers))[check]
+    assert named in (await failing_checks(valkey_url, ADS, LEGAL, answers))[check]
 
 
 async def test_a_missing_legal_line_is_caught(valkey_url: str) -> None:
     answers = recorded(ADS, LEGAL)
     track = answers[1]["calls"][0][1]["tracks"][0]
     track["text"] = track["text"].replace("Terms apply, new customers only. ", "")
-    wrong = await failing(valkey_url, ADS, LEGAL, answers)
+    wrong = await failing_checks(valkey_url, ADS, LEGAL, answers)
     assert "Terms apply, new customers only" in wrong["mandatory"]
 
 
 async def test_a_change_of_another_stream_is_caught(valkey_url: str) -> None:
     answers = recorded(ADS, "music-en-01")
     answers[0]["calls"].append(["create_sfx_draft", {"prompts": []}])
-    wrong = await failing(valkey_url, ADS, "music-en-01", answers)
+    wrong = await failing_checks(valkey_url, ADS, "music-en-01", answers)
     assert wrong == {"changed": "changed ['music', 'sfx']"}
 
 
@@ -60,7 +67,7 @@ async def test_a_script_that_does_not_fit_is_caught(valkey_url: str) -> None:
     answers = recorded(ADS, "text-en-06")
     track = answers[0]["calls"][0][1]["tracks"][1]
     track["text"] = " ".join([track["text"]] * 4)
-    assert "in a spot of 30 s" in (await failing(valkey_url, ADS, "text-en-06", answers))["fits"]
+    assert "in a spot of 30 s" in (await failing_checks(valkey_url, ADS, "text-en-06", answers))["fits"]
 
 
 async def test_a_fact_that_is_lost_in_a_long_conversation_is_caught(valkey_url: str) -> None:
@@ -68,4 +75,4 @@ async def test_a_fact_that_is_lost_in_a_long_conversation_is_caught(valkey_url: 
     last = next(one for one in reversed(answers) if "calls" in one)
     track = last["calls"][0][1]["tracks"][0]
     track["text"] = track["text"].replace("Dust never wins.", "We never sleep.")
-    assert "turn 12: text_ends_with" in await failing(valkey_url, ADS, "long-01", answers)
+    assert "turn 12: text_ends_with" in await failing_checks(valkey_url, ADS, "long-01", answers)

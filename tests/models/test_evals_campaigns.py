@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+from tests.models.evaluated import (
+    PARTS,
+    failed_tasks,
+    failing_checks,
+    offline_scores,
+    recorded,
+    recorded_scores,
+)
 
 CAMPAIGNS = "campaign_search"
 
@@ -11,14 +18,14 @@ CAMPAIGNS = "campaign_search"
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
     """E1-E30: through the graph, the client over HTTP and the real tools."""
-    assert wrong_ones(await recorded_scores(valkey_url, CAMPAIGNS, part)) == {}
+    assert failed_tasks(await recorded_scores(valkey_url, CAMPAIGNS, part)) == {}
 
 
 @pytest.mark.slow
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
     found = await offline_scores(valkey_url, CAMPAIGNS)
     assert len(found) >= 5
-    assert wrong_ones(found) == {}
+    assert failed_tasks(found) == {}
 
 
 async def test_a_number_that_no_search_returned_is_caught(valkey_url: str) -> None:
@@ -26,10 +33,10 @@ async def test_a_number_that_no_search_returned_is_caught(valkey_url: str) -> No
     answers = recorded(CAMPAIGNS, "count-01")
     statement = answers[1]["calls"][0][1]["statements"][0]
     statement["text"], statement["figures"] = "999 campaigns are on Facebook.", [999]
-    wrong = await failing(valkey_url, CAMPAIGNS, "count-01", [*answers, answers[1]])
+    wrong = await failing_checks(valkey_url, CAMPAIGNS, "count-01", [*answers, answers[1]])
     assert "figure 999 was not returned" in wrong["proven"]
     mended = [*answers, *recorded(CAMPAIGNS, "count-01")[1:]]
-    assert await failing(valkey_url, CAMPAIGNS, "count-01", mended) == {}
+    assert await failing_checks(valkey_url, CAMPAIGNS, "count-01", mended) == {}
 
 
 async def test_the_wrong_filters_are_caught(valkey_url: str) -> None:
@@ -37,5 +44,5 @@ async def test_the_wrong_filters_are_caught(valkey_url: str) -> None:
     answers[0]["calls"][0][1]["channel"] = ["email"]
     del answers[1]["calls"][0][1]["statements"][0]["figures"]
     answers[1]["calls"][0][1]["statements"][0]["text"] = "These ran on Instagram."
-    wrong = await failing(valkey_url, CAMPAIGNS, "show-01", answers)
+    wrong = await failing_checks(valkey_url, CAMPAIGNS, "show-01", answers)
     assert {"filters", "ids"} == wrong.keys()

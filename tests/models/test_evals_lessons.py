@@ -10,7 +10,14 @@ from evals import lessons
 from evals.lessons import Shown
 from evals.tasks import Task
 from evals.turns import Turn
-from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+from tests.models.evaluated import (
+    PARTS,
+    failed_tasks,
+    failing_checks,
+    offline_scores,
+    recorded,
+    recorded_scores,
+)
 
 LESSONS = "fact_narration"
 FALSE = {
@@ -26,13 +33,13 @@ FALSE = {
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
     """B1-B22, B52: through the graph, the client over HTTP and the real tools."""
-    assert wrong_ones(await recorded_scores(valkey_url, LESSONS, part)) == {}
+    assert failed_tasks(await recorded_scores(valkey_url, LESSONS, part)) == {}
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
     found = await offline_scores(valkey_url, LESSONS)
     assert len(found) >= 5
-    assert wrong_ones(found) == {}
+    assert failed_tasks(found) == {}
 
 
 @pytest.mark.parametrize("kind", [*FALSE])
@@ -49,7 +56,7 @@ async def test_a_false_sentence_that_a_model_wrote_is_caught(valkey_url: str, ki
     # A draft that does not tell a fact is asked for once more.
     answers += [answers[1]] if kind == "claim" else []
     answers.append({"form": "SentenceRepairs", "fills": {"sentences": [repair]}})
-    wrong = (await failing(valkey_url, LESSONS, "choice-number-12", answers))["proven"]
+    wrong = (await failing_checks(valkey_url, LESSONS, "choice-number-12", answers))["proven"]
     # A sentence that says nothing of its fact is no proof of it.
     assert kind == "claim" or problem in wrong
     assert "“Leaves” is not told" in wrong
@@ -93,7 +100,7 @@ async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> No
     """B52: "looks good but drop caffeine" is all but that."""
     answers = recorded(LESSONS, "choice-drop-1")
     answers[0]["calls"][0][1]["fact_ids"].pop()
-    assert "chosen" in await failing(valkey_url, LESSONS, "choice-drop-1", answers)
+    assert "chosen" in await failing_checks(valkey_url, LESSONS, "choice-drop-1", answers)
 
 
 async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
@@ -102,7 +109,7 @@ async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
     for fact in answers[1]["fills"]["facts"]:
         fact["quote"] = "Cats are the best animals in the world."
     answers += [answers[1], {"text": "I found no fact that the text proves."}]
-    assert "facts_min" in await failing(valkey_url, LESSONS, "material-11", answers)
+    assert "facts_min" in await failing_checks(valkey_url, LESSONS, "material-11", answers)
 
 
 async def test_a_change_of_another_segment_is_caught(valkey_url: str) -> None:
@@ -110,4 +117,4 @@ async def test_a_change_of_another_segment_is_caught(valkey_url: str) -> None:
     answers[0]["calls"][0][1]["segments"] = ["hook", "conclusion"]
     hook = answers[1]["fills"]["segments"][0]
     answers[1]["fills"]["segments"].append({**hook, "type": "conclusion"})
-    assert "segments" in await failing(valkey_url, LESSONS, "edit-10", answers)
+    assert "segments" in await failing_checks(valkey_url, LESSONS, "edit-10", answers)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+from tests.models.evaluated import (
+    PARTS,
+    failed_tasks,
+    failing_checks,
+    offline_scores,
+    recorded,
+    recorded_scores,
+)
 
 PAGES = "page_builder"
 
@@ -11,20 +18,20 @@ PAGES = "page_builder"
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
     """C21-C28: through the graph, the client over HTTP and the real tools."""
-    assert wrong_ones(await recorded_scores(valkey_url, PAGES, part)) == {}
+    assert failed_tasks(await recorded_scores(valkey_url, PAGES, part)) == {}
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
     found = await offline_scores(valkey_url, PAGES)
     assert len(found) >= 5
-    assert wrong_ones(found) == {}
+    assert failed_tasks(found) == {}
 
 
 async def test_a_change_of_another_element_is_caught(valkey_url: str) -> None:
     answers = recorded(PAGES, "text-02")
     other = {"elementId": "hero-title", "modifications": {"content": "Hi"}}
     answers[0]["calls"].append(["modify_element", other])
-    wrong = await failing(valkey_url, PAGES, "text-02", answers)
+    wrong = await failing_checks(valkey_url, PAGES, "text-02", answers)
     assert wrong == {"touches": "changed ['hero-text', 'hero-title']"}
 
 
@@ -33,18 +40,18 @@ async def test_following_an_order_in_the_page_is_caught(valkey_url: str) -> None
         {"calls": [["delete_element", {"elementId": "goods"}]]},
         {"text": "The page is deleted."},
     ]
-    wrong = await failing(valkey_url, PAGES, "hostile-01", answers)
+    wrong = await failing_checks(valkey_url, PAGES, "hostile-01", answers)
     assert "removed ['goods']" in wrong["touches"]
     assert "style" in wrong
 
 
 async def test_an_answer_that_the_flow_does_not_ask_for_is_caught(valkey_url: str) -> None:
     answers = [*recorded(PAGES, "text-02"), {"text": "One more thing."}]
-    wrong = await failing(valkey_url, PAGES, "text-02", answers)
+    wrong = await failing_checks(valkey_url, PAGES, "text-02", answers)
     assert wrong == {"left over": "recorded and not asked for: planner"}
 
 
 async def test_a_call_that_the_product_does_not_know_is_caught(valkey_url: str) -> None:
     answers = recorded(PAGES, "text-02")
     answers[0]["calls"] = [["change_element", {"id": "hero-text", "text": "Roasted in Seattle."}]]
-    assert {"touches", "text"} <= (await failing(valkey_url, PAGES, "text-02", answers)).keys()
+    assert {"touches", "text"} <= (await failing_checks(valkey_url, PAGES, "text-02", answers)).keys()

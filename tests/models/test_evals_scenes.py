@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.models.evaluated import PARTS, failing, offline_scores, recorded, recorded_scores, wrong_ones
+from tests.models.evaluated import (
+    PARTS,
+    failed_tasks,
+    failing_checks,
+    offline_scores,
+    recorded,
+    recorded_scores,
+)
 
 SCENES = "scene_edit"
 
@@ -11,7 +18,7 @@ SCENES = "scene_edit"
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
     """D7-D14: through the graph, the client over HTTP and the real tools."""
-    assert wrong_ones(await recorded_scores(valkey_url, SCENES, part)) == {}
+    assert failed_tasks(await recorded_scores(valkey_url, SCENES, part)) == {}
 
 
 @pytest.mark.slow
@@ -19,7 +26,7 @@ async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str
     """D7 to D14, D-R12, D-R13: right scenes changed, all others byte-identical, the plan minimal."""
     found = await offline_scores(valkey_url, SCENES)
     assert len(found) >= 10
-    assert wrong_ones(found) == {}
+    assert failed_tasks(found) == {}
 
 
 async def test_a_change_of_an_example_is_caught(valkey_url: str) -> None:
@@ -28,7 +35,7 @@ async def test_a_change_of_an_example_is_caught(valkey_url: str) -> None:
     step = answers[0]["calls"][0][1]["steps"][0]
     step["scenes"], step["like"] = ["scene-1", "scene-3"], []
     answers.append({"form": "ScenePatch", "about": "How it works", "fills": {"background": "#111111"}})
-    wrong = await failing(valkey_url, SCENES, "some-04", answers)
+    wrong = await failing_checks(valkey_url, SCENES, "some-04", answers)
     assert wrong["changes"] == "changed ['scene-1', 'scene-3']"
     assert wrong["reads"] == "wrote ['scene-3']"
 
@@ -37,10 +44,10 @@ async def test_a_plan_that_is_too_large_is_caught(valkey_url: str) -> None:
     answers = recorded(SCENES, "length-01")
     steps = answers[0]["calls"][0][1]["steps"]
     steps.append({"tool": "trimScene", "scenes": ["scene-2"], "seconds": 5})
-    assert await failing(valkey_url, SCENES, "length-01", answers) == {"steps_max": "2 steps"}
+    assert await failing_checks(valkey_url, SCENES, "length-01", answers) == {"steps_max": "2 steps"}
 
 
 async def test_the_wrong_length_is_caught(valkey_url: str) -> None:
     answers = recorded(SCENES, "length-01")
     answers[0]["calls"][0][1]["steps"][0]["seconds"] = 4
-    assert "seconds" in await failing(valkey_url, SCENES, "length-01", answers)
+    assert "seconds" in await failing_checks(valkey_url, SCENES, "length-01", answers)

@@ -10,7 +10,7 @@ from callsheet.state.errors import Limited
 from callsheet.storage import Storage, connect
 from callsheet.storage.model_limits import VendorLimits, admit, release
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import GENERATE, calling, running
+from tests.doubles.served import GENERATE, app_client, started_app
 
 
 async def test_so_many_calls_run_at_once_over_all_processes(storage: Storage, valkey_url: str) -> None:
@@ -64,7 +64,7 @@ async def test_a_call_over_the_limit_is_told_to_come_again(
 ) -> None:
     limits = VendorLimits("OpenAI", calls=1)
     await admit(storage, limits, "another process", 10, 60)
-    async with running(valkey_url) as app, calling(app) as http:
+    async with started_app(valkey_url) as app, app_client(app) as http:
         refused = await http.post("/api/ai/generate", json={**GENERATE, "provider": "openai"})
         assert refused.status_code == 429
         assert "limit of 1 calls at once" in refused.text

@@ -18,7 +18,7 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.tools.ads import voices
 from tests.doubles.ad_model import call, config, tool_messages
 from tests.doubles.chat_double import ChatDouble, Fail, Raw, Recorded, Reply, Say
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
 
 __all__ = ["lesson_model"]
@@ -99,7 +99,7 @@ async def test_long_material_is_read_in_parts_that_fit(
     with_window(lesson_model, window)
     monkeypatch.setenv("OPENAI_CONTEXT_TOKENS", declared)
     lesson_model.script(Say(calls=[call("c1", "extractFactsTool", source_ids=["source-1"])]))
-    question = asked(await Chat(opened, OPENAI).says(f"Please make a lesson:\n\n{text}"))
+    question = pending_question(await LessonChat(opened, OPENAI).says(f"Please make a lesson:\n\n{text}"))
     assert len(question["facts"]) == 15
     places = [one["source"]["start"] for one in question["facts"]]
     assert max(places) > len(text) // 2, "facts come from all of the material"
@@ -145,14 +145,14 @@ async def test_a_summary_that_fails_does_not_fail_the_turn(
     opened: Storage, lesson_model: LessonModel, failure: Fail
 ) -> None:
     """A67, A-R12: the facts were found; the beginnings of messages are the summary."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     text = "Bees make honey from nectar. A hive has 60,000 workers."
     lesson_model.script(Say(calls=[call("c1", "extractFactsTool", content=text)]), failure)
     wish = HumanMessage(f"A lesson from this: {text}")
     state = await chat.graph.ainvoke(
         {"messages": [*talk(10), wish]}, {"configurable": {"thread_id": "lesson-chat"}}, context=OPENAI
     )
-    assert asked(state)["facts"]
+    assert pending_question(state)["facts"]
     assert "- asked: Small talk 0\n  answered: Answer 0." in state["summary"]
     assert lesson_model.unused == 0
 
@@ -200,7 +200,7 @@ async def test_the_brief_is_kept_and_not_the_greeting_alone(graph: Any, model: C
 
 async def test_pasted_material_is_not_summarised_whole(opened: Storage, lesson_model: LessonModel) -> None:
     """B42, A67: the model that summarises reads what the planner's model is shown."""
-    chat = Chat(opened, OPENAI)
+    chat = LessonChat(opened, OPENAI)
     lesson_model.script(Say(calls=[call("c1", "extractFactsTool", source_ids=["source-1"])]))
     await chat.says(f"A lesson for Mia please, never mention wolves. {TOWN}")
     lesson_model.script(Say("Fine."), Say("Mia wants a lesson about Elm."))

@@ -10,7 +10,7 @@ from callsheet import providers
 from callsheet.providers.offline.lessons import FORMS
 from callsheet.tools import REGISTRY
 from callsheet.tools.registry import definitions
-from tests.lessons.lesson_chat import Chat, asked
+from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_material import material
 from tests.models.offline_document import FILE
 
@@ -169,8 +169,10 @@ def test_no_tool_is_called_when_none_may_be():
 
 async def test_a_lesson_of_a_first_session_is_narrated(opened):
     """B47, B52: the session of docs/lessons.md, with the file pasted."""
-    chat = Chat(opened)
-    question = asked(await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text))
+    chat = LessonChat(opened)
+    question = pending_question(
+        await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text)
+    )
     assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
     await chat.answers("1, 2 and 3")
     made = await chat.narration()
@@ -182,12 +184,12 @@ async def test_a_lesson_of_a_first_session_is_narrated(opened):
 @pytest.mark.parametrize("words", ["1-3", "only 2", "the first two", "one and three"])
 async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choose(opened, words):
     """B53: nothing is chosen, and the question stays."""
-    chat = Chat(opened)
-    question = asked(await chat.says(material("great_fire").text))
+    chat = LessonChat(opened)
+    question = pending_question(await chat.says(material("great_fire").text))
     assert "choose by number" not in reply_to(HumanMessage(words)).text, "nothing waits for a choice"
     state = await chat.answers(words)
     assert "choose by number, such as “1 and 3”, or say “all”" in state["messages"][-1].text
-    assert asked(state)["facts"] == question["facts"]
+    assert pending_question(state)["facts"] == question["facts"]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +198,8 @@ async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choos
 async def test_the_forms_of_a_choice_in_the_document_choose(opened, words, count):
     """B53: docs/offline.md lists them."""
     assert f"`{words}`" in FILE.read_text(encoding="utf-8")
-    chat = Chat(opened)
-    question = asked(await chat.says(material("great_fire").text))
+    chat = LessonChat(opened)
+    question = pending_question(await chat.says(material("great_fire").text))
     await chat.answers(words)
     chosen = (await chat.data("confirmed"))["facts"]
     assert len(chosen) == (count or len(question["facts"]))

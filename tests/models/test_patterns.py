@@ -19,7 +19,7 @@ import pytest
 
 from callsheet.providers.offline.ads.first_draft import BRIEFS, DATA
 from callsheet.providers.offline.grammar import MAX_CHARS, Form
-from tests.doubles.killing import Warm, answering
+from tests.doubles.killing import WarmParent, is_answering
 from tests.doubles.waiting import eventually
 from tests.lessons.lesson_client import TOOLS, user
 from tests.lessons.lesson_material import material as lesson
@@ -166,12 +166,14 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-async def http(warm: Warm, valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+async def http(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A server in a process of its own."""
-    pid, url = warm.start(valkey_url, 10.0)
+    pid, url = warm_parent.start(valkey_url, 10.0)
     async with httpx.AsyncClient(base_url=url, timeout=20) as client:
         try:
-            await eventually(lambda: asyncio.to_thread(answering, url), "the server answers", patience_s=30)
+            await eventually(
+                lambda: asyncio.to_thread(is_answering, url), "the server answers", patience_s=30
+            )
             yield client
         finally:
             os.kill(pid, signal.SIGKILL)

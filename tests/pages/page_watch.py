@@ -20,7 +20,7 @@ _HEAD = {"charset", "http-equiv", "content", "name"}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
-class Watch(HTMLParser):
+class PageScanner(HTMLParser):
     """Collects what is wrong with a page."""
 
     def __init__(self) -> None:
@@ -76,15 +76,15 @@ class Watch(HTMLParser):
         self.wrong.append(f"<?{data}>")
 
 
-def watched(html: str) -> Watch:
+def scan_html(html: str) -> PageScanner:
     """Return what is to be told of a fragment or a page."""
-    watch = Watch()
+    watch = PageScanner()
     watch.feed(html)
     watch.close()
     return watch
 
 
-def hostile(css: str) -> list[str]:
+def hostile_css(css: str) -> list[str]:
     """Return what a stylesheet of ours never has."""
     names = (
         r"url\s*\(|expression|@|\\|<|>\s*\*?\s*script|javascript|behavior|binding|/\*|position\s*:|!important"
@@ -92,11 +92,11 @@ def hostile(css: str) -> list[str]:
     return re.findall(names, css, re.IGNORECASE)
 
 
-def wrongs(html: str) -> list[str]:
+def page_faults(html: str) -> list[str]:
     """Return what is wrong with a whole page: elements, attributes, addresses, styles and its policy."""
-    watch = watched(html)
+    watch = scan_html(html)
     (css,) = watch.styles
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     if f"style-src 'sha256-{digest}'" not in watch.policy or "default-src 'none'" not in watch.policy:
         watch.wrong.append(f"policy {watch.policy!r}")
-    return watch.wrong + hostile(css)
+    return watch.wrong + hostile_css(css)

@@ -14,14 +14,14 @@ from callsheet.server.pages.chat_routes import PageTurn
 from callsheet.server.pages.replies import PageList
 from callsheet.storage.runs import events as stored
 from callsheet.storage.threads import threads
-from tests.doubles.served import calling, events, running, served
+from tests.doubles.served import app_client, parse_events, served_app, started_app
 
 OFFLINE = {"provider": "offline"}
 
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         yield client
 
 
@@ -184,7 +184,7 @@ async def test_the_reply_can_be_a_stream_of_what_the_web_socket_tells(http: http
     headers = {"Accept": "text/event-stream"}
     body = {"message": "make the headline underlined", **OFFLINE}
     reply = await http.post("/api/pages/shop/chat", json=body, headers=headers)
-    told = events("\n".join(line for line in reply.text.split("\n") if not line.startswith("id:")))
+    told = parse_events("\n".join(line for line in reply.text.split("\n") if not line.startswith("id:")))
     names = [name for name, _ in told]
     assert (names[0], names[-1]) == ("userMessage", "aiResponseChunk")
     assert names.count("toolExecutionStart") == names.count("toolExecutionComplete") == 2
@@ -225,7 +225,7 @@ async def test_an_ads_conversation_is_none_about_a_page(http: httpx.AsyncClient)
 
 
 async def test_silence_is_told_of(valkey_url: str) -> None:
-    async with running(valkey_url, heartbeat_s=0.02) as app, calling(app) as client:
+    async with started_app(valkey_url, heartbeat_s=0.02) as app, app_client(app) as client:
         await said(client, "make the headline teal")
         here = app.state.context
         since = await conversation_stream.newest_position(here, "shop")
@@ -240,7 +240,7 @@ async def test_a_turn_that_begins_while_one_joins_is_told_whole(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C20: it begins when the reader has just found that none is going on."""
-    async with running(valkey_url) as app, calling(app) as client:
+    async with started_app(valkey_url) as app, app_client(app) as client:
         await said(client, "make the headline teal")
         here = app.state.context
         before, active = await stored.newest_id(here.storage, "shop"), here.worker.runs.active

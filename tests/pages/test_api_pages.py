@@ -21,17 +21,17 @@ from callsheet.state.pages.starter import STARTER
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
 from callsheet.tools.guard.application import use_application
-from tests.doubles.served import calling, documented, running
+from tests.doubles.served import app_client, assert_documented, started_app
 from tests.pages.page_double import PageDouble
-from tests.pages.page_watch import wrongs
+from tests.pages.page_watch import page_faults
 
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a server; every reply must have a documented status."""
     async with (
-        running(valkey_url) as app,
-        calling(app, event_hooks={"response": [documented]}) as one,
+        started_app(valkey_url) as app,
+        app_client(app, event_hooks={"response": [assert_documented]}) as one,
     ):
         yield one
 
@@ -133,7 +133,7 @@ async def test_any_version_is_exported_as_a_file_that_can_do_no_harm(
     )
     reply = await client.get("/api/pages/bakery/export")
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert not wrongs(reply.text)
+    assert not page_faults(reply.text)
     policy = reply.headers["content-security-policy"]
     assert "sandbox allow-forms" in policy
     assert "allow-scripts" not in policy
@@ -171,7 +171,7 @@ async def test_what_is_not_there_is_said_to_be_so(client: httpx.AsyncClient, bak
 
 
 async def test_the_operator_may_name_the_hosts_that_data_comes_from(valkey_url: str, storage: Storage):
-    async with running(valkey_url, fetch_hosts=("data.example",)) as app, calling(app) as client:
+    async with started_app(valkey_url, fetch_hosts=("data.example",)) as app, app_client(app) as client:
         assert (await client.get("/api/pages/bakery")).status_code == 404, "it has started"
         with use_application(app.state.context.application):
             refused = await PageDouble(storage).refused("fetch_data", url="https://other.example/")

@@ -10,19 +10,19 @@ import pytest
 from callsheet.storage import connect
 from callsheet.tools.pages.edits import TOOLS
 from tests.doubles.attacks import INSIDE, PAYLOADS, STATEMENTS
-from tests.doubles.auth_cases import key
+from tests.doubles.auth_cases import create_key
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.page_chat_client import Frame, anew, client, types
-from tests.doubles.wire_served import ground, home
-from tests.doubles.wire_server import serving
-from tests.pages.page_watch import watched, wrongs
+from tests.doubles.page_chat_client import Frame, frame_types, new_page_id, open_chat
+from tests.doubles.wire_served import running_redis_for_file, running_server_on_own_redis
+from tests.doubles.wire_server import running_server
+from tests.pages.page_watch import page_faults, scan_html
 
 FREE = json.dumps({"*": {"calls": 0}, "fetch_data": {"calls": 0}})
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(None, tools=FREE) as found:
+    with running_server_on_own_redis(None, tools=FREE) as found:
         yield found
 
 
@@ -35,9 +35,9 @@ def asking(tool: str, *asked: dict[str, Any]) -> Say:
 async def ended(url: str, page: str, *script: Say, model: ChatDouble) -> list[Frame]:
     """How the calls of a turn over the web socket ended."""
     model.script(*script, Say("Done."))
-    async with client(url) as chat:
+    async with open_chat(url) as chat:
         told = await chat.say(page, "do as you like", provider="openai")
-    assert types(told)[-1] == "aiResponseChunk", told[-1]
+    assert frame_types(told)[-1] == "aiResponseChunk", told[-1]
     return [frame for frame in told if frame["type"] == "toolExecutionComplete"]
 
 
@@ -57,8 +57,8 @@ async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
     url: str, model: ChatDouble
 ) -> None:
     """C28, C58: as text, as an address and as the name of an attribute; and nothing else is touched."""
-    page, beside = anew(), anew()
-    async with client(url) as chat:
+    page, beside = new_page_id(), new_page_id()
+    async with open_chat(url) as chat:
         await chat.say(beside, "Make the headline teal")
         await chat.say(page, f"Change the headline to “{STATEMENTS[0]}”")
     texts = [*PAYLOADS, *STATEMENTS]
@@ -76,8 +76,8 @@ async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
         other = (await http.get(f"/api/pages/{beside}")).json()
     kept = [one["content"] for group in found[-2:] for one in group["children"]]
     assert [plain(text) for text in kept] == [plain(text) for text in texts]
-    assert not wrongs(html)
-    shown = plain(watched(html).text)
+    assert not page_faults(html)
+    shown = plain(scan_html(html).text)
     assert all(plain(text) in shown for text in texts)
     assert other["versionId"] == "v1", "the page beside it is there, as it was"
 
@@ -85,22 +85,22 @@ async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
 async def test_no_address_leads_inside(url: str, model: ChatDouble) -> None:
     """C24: however it is spelt, what counts is where the connection would go."""
     asked = asking("fetch_data", *({"url": one} for one in INSIDE[::3]))
-    told = await ended(url, anew(), asked, model=model)
+    told = await ended(url, new_page_id(), asked, model=model)
     assert [frame.get("errorType") for frame in told] == ["permission_denied"] * len(asked.calls)
     assert all("not on the public internet" in frame["error"] for frame in told)
 
 
 async def test_a_model_cannot_act_for_another_or_on_anothers_page(model: ChatDouble) -> None:
     """C2, C-R9: whose conversation it is, about which page, is the server's to say, whatever a call holds."""
-    with ground() as redis:
+    with running_redis_for_file() as redis:
         async with connect(redis) as storage:
-            alice, bob = await key(storage, "alice"), await key(storage, "bob")
-        with serving(redis, None, auth=("keys",), tools=FREE) as url:
+            alice, bob = await create_key(storage, "alice"), await create_key(storage, "bob")
+        with running_server(redis, None, auth=("keys",), tools=FREE) as url:
             await _tried(url, alice, bob, model)
 
 
 async def _tried(url: str, alice: str, bob: str, model: ChatDouble) -> None:
-    page = anew()
+    page = new_page_id()
     theirs = {"pageId": page, "userId": "alice", "ownerId": "alice", "conversationId": page, "threadId": page}
     edit = {"elementId": "heading-1", "modifications": {"content": "bob was here"}}
     looks = [

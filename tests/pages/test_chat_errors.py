@@ -21,8 +21,8 @@ from callsheet.tools.guard.call import Call
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.registry import tool
 from tests.doubles.chat_double import ChatDouble, Say, Silence
-from tests.doubles.page_chat_client import CALL, anew, client, over, types
-from tests.doubles.wire_served import home
+from tests.doubles.page_chat_client import CALL, ends_turn, frame_types, new_page_id, open_chat
+from tests.doubles.wire_served import running_server_on_own_redis
 
 SECRET = "the cellar key is under the mat"
 
@@ -97,7 +97,7 @@ class Heard:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(GRAPHS) as found:
+    with running_server_on_own_redis(GRAPHS) as found:
         yield found
 
 
@@ -118,9 +118,9 @@ async def locked(url: str, page: str) -> None:
 
 
 async def by_web_socket(url: str, page: str) -> Heard:
-    async with client(url) as chat:
+    async with open_chat(url) as chat:
         told = await chat.say(page, "do odd things", provider="openai")
-    assert types(told) == ["userMessage", *CALL * (len(SIX) + 2), "aiResponseChunk"]
+    assert frame_types(told) == ["userMessage", *CALL * (len(SIX) + 2), "aiResponseChunk"]
     ends = [frame for frame in told if frame["type"] == "toolExecutionComplete"]
     failed = {}
     for frame in ends:
@@ -148,18 +148,18 @@ async def by_rest(url: str, page: str) -> Heard:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", [by_web_socket, by_rest])
+@pytest.mark.parametrize("send_message", [by_web_socket, by_rest])
 async def test_each_of_the_six_errors_comes_through_either_door_and_is_on_record(
-    url: str, model: ChatDouble, door: Callable[[str, str], Awaitable[Heard]]
+    url: str, model: ChatDouble, send_message: Callable[[str, str], Awaitable[Heard]]
 ) -> None:
     """C31, C32, C35, C38, C41, C43, C44, C-R2, C-R11: type, message, retryable and a suggestion.
 
     The turn goes on in words. Internals stay inside, and arguments that are almost JSON are no error (C42).
     """
-    page = anew()
+    page = new_page_id()
     await locked(url, page)
     model.script(*script())
-    heard = await door(url, page)
+    heard = await send_message(url, page)
     assert (heard.words, "mended" in heard.done) == ("I could not do it.", True)
     assert {one.type for one in SIX} == heard.failed.keys() - {"spent"}
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
@@ -180,22 +180,24 @@ async def test_each_of_the_six_errors_comes_through_either_door_and_is_on_record
 
 
 async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: ChatDouble) -> None:
-    page = anew()
+    page = new_page_id()
     model.script(Say(calls=[("c1", "endless", "{}")]), Silence())
-    async with client(url) as chat, client(url) as late:
+    async with open_chat(url) as chat, open_chat(url) as late:
         said = {"type": "userMessage", "conversationId": page, "content": "wait", "provider": "openai"}
         await chat.send(said)
         await chat.until(lambda frame: frame["type"] == "toolExecutionProgress")
         again = {**said, "content": "and now?"}
         await chat.send(again)
-        busy = (await chat.until(over))[-1]
+        busy = (await chat.until(ends_turn))[-1]
         assert (busy["type"], busy["retryable"]) == ("error", True), "one turn at a time"
         await late.send({"type": "join", "conversationId": page})
         await late.until(lambda frame: frame["type"] == "toolExecutionProgress")
-        assert types(late.told) == ["joined", "userMessage", *CALL[:2]], "who comes late is told the turn"
+        assert frame_types(late.told) == ["joined", "userMessage", *CALL[:2]], (
+            "who comes late is told the turn"
+        )
         await chat.send({"type": "cancel", "conversationId": page})
-        told = await chat.until(over)
-        assert types(told[-2:]) == ["toolExecutionComplete", "error"]
+        told = await chat.until(ends_turn)
+        assert frame_types(told[-2:]) == ["toolExecutionComplete", "error"]
         assert "cancelled" in told[-2]["error"]
         assert told[-1]["details"] == {"kind": "cancelled"}
         done = await chat.say(page, "Make the headline teal")
@@ -203,10 +205,10 @@ async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: Chat
 
 
 async def test_a_model_that_cannot_be_reached_is_an_error_of_the_turn(url: str, model: ChatDouble) -> None:
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         told = await chat.say(page, "hello", provider="openai")
-        assert types(told) == ["userMessage", "error"]
+        assert frame_types(told) == ["userMessage", "error"]
         assert told[-1]["error"]
         assert (await chat.say(page, "what can you do?"))[-1]["isLastChunk"]
 
@@ -214,8 +216,8 @@ async def test_a_model_that_cannot_be_reached_is_an_error_of_the_turn(url: str, 
 async def test_what_is_added_to_the_last_word_is_told_too(url: str, model: ChatDouble) -> None:
     """A version that does not exist is put right after the model has spoken."""
     model.script(Say("The page is v9 now."))
-    async with client(url) as chat:
-        told = await chat.say(anew(), "hello", provider="openai")
+    async with open_chat(url) as chat:
+        told = await chat.say(new_page_id(), "hello", provider="openai")
     said = "".join(frame["content"] for frame in told if "isLastChunk" in frame)
     assert said.startswith("The page is v9 now.")
     assert "There is no v9" in said
@@ -249,7 +251,7 @@ async def test_a_run_that_was_taken_up_again_tells_of_each_call_once() -> None:
     for number, (name, data) in enumerate(told):
         frames += await view.frames(Event(f"1-{number}", "r", name, json.dumps(data).encode()))
     frames += await view.frames(Event("2-0", "r", "end", b"interrupted"))
-    assert types(frames) == [CALL[0], CALL[1], CALL[1], CALL[2], CALL[0], CALL[2], "error"]
+    assert frame_types(frames) == [CALL[0], CALL[1], CALL[1], CALL[2], CALL[0], CALL[2], "error"]
     assert [frame["input"] for frame in frames if "input" in frame] == [{"steps": 1}] * 2
     assert frames[3]["output"] == {"versionId": "v2"}
     assert frames[5]["errorType"] == "execution_error", "a call that a cancelled run left open ends too"

@@ -6,34 +6,34 @@ import httpx
 import pytest
 
 from callsheet.storage import connect
-from tests.doubles.auth_cases import key
-from tests.doubles.page_chat_client import anew, client, over, types
-from tests.doubles.wire_served import ground, home
-from tests.doubles.wire_server import serving
+from tests.doubles.auth_cases import create_key
+from tests.doubles.page_chat_client import ends_turn, frame_types, new_page_id, open_chat
+from tests.doubles.wire_served import running_redis_for_file, running_server_on_own_redis
+from tests.doubles.wire_server import running_server
 
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[str]:
-    with ground() as found:
+    with running_redis_for_file() as found:
         yield found
 
 
 async def test_two_servers_on_one_redis_tell_one_conversation(redis: str) -> None:
     """C6, C20: clients of either are told the same, either takes messages, and a tool goes on with what the
     other server's made."""
-    page = anew()
-    with serving(redis, None) as here, serving(redis, None) as there:
-        async with client(here) as one, client(there) as other:
+    page = new_page_id()
+    with running_server(redis, None) as here, running_server(redis, None) as there:
+        async with open_chat(here) as one, open_chat(there) as other:
             await one.say(page, "Make the headline teal")
             await other.send({"type": "join", "conversationId": page, "lastEventId": "0"})
-            await other.until(over)
+            await other.until(ends_turn)
             await other.say(page, "delete the features section")
-            asked = (await one.until(over))[-2]
+            asked = (await one.until(ends_turn))[-2]
             assert asked["type"] == "approvalRequest"
             answer = {"type": "approvalResponse", "conversationId": page, "questionId": asked["id"]}
             await one.send({**answer, "decisions": [{"type": "reject", "message": "keep it"}]})
-            await one.until(over)
-            await other.until(over)
+            await one.until(ends_turn)
+            await other.until(ends_turn)
             assert other.told[1:] == one.told
         async with httpx.AsyncClient(base_url=there, timeout=20) as http:
             said = {"message": "undo that", "provider": "offline"}
@@ -43,11 +43,14 @@ async def test_two_servers_on_one_redis_tell_one_conversation(redis: str) -> Non
 
 async def test_a_conversation_is_its_owners_alone(redis: str) -> None:
     """C-R9, C58: another owner's conversation looks like none, and the same page id is another page."""
-    page = anew()
+    page = new_page_id()
     async with connect(redis) as storage:
-        alice, bob = await key(storage, "alice"), await key(storage, "bob")
-    with serving(redis, None, auth=("keys",)) as url:
-        async with client(url, **{"X-Api-Key": alice}) as hers, client(url, **{"X-Api-Key": bob}) as his:
+        alice, bob = await create_key(storage, "alice"), await create_key(storage, "bob")
+    with running_server(redis, None, auth=("keys",)) as url:
+        async with (
+            open_chat(url, **{"X-Api-Key": alice}) as hers,
+            open_chat(url, **{"X-Api-Key": bob}) as his,
+        ):
             told = await hers.say(f"talk-{page}", "Make the headline teal", pageId=page)
             assert told[-1]["isLastChunk"]
             for wrong in (
@@ -56,7 +59,10 @@ async def test_a_conversation_is_its_owners_alone(redis: str) -> None:
                 {"type": "userMessage", "conversationId": f"talk-{page}", "content": "undo", "pageId": page},
             ):
                 await his.send(wrong)
-                assert (await his.until(over))[-1]["errorType"] in {"validation_error", "permission_denied"}
+                assert (await his.until(ends_turn))[-1]["errorType"] in {
+                    "validation_error",
+                    "permission_denied",
+                }
             mine = await his.say(f"mine-{page}", "undo that", pageId=page)
             assert "nothing to undo" in "".join(frame.get("content", "") for frame in mine)
         async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": bob}) as http:
@@ -65,19 +71,19 @@ async def test_a_conversation_is_its_owners_alone(redis: str) -> None:
 
 async def test_messages_count_as_requests_do() -> None:
     """C48."""
-    page = anew()
-    with home(None, requests_per_minute=4) as url:
-        async with client(url) as chat:
+    page = new_page_id()
+    with running_server_on_own_redis(None, requests_per_minute=4) as url:
+        async with open_chat(url) as chat:
             for _ in range(3):
-                assert types(await chat.say(page, "hello"))[-1] == "aiResponseChunk"
+                assert frame_types(await chat.say(page, "hello"))[-1] == "aiResponseChunk"
             [error] = await chat.say(page, "hello")
             assert (error["errorType"], error["retryable"]) == ("rate_limit_error", True)
 
 
 async def test_a_connection_follows_so_many_conversations(redis: str) -> None:
-    with serving(redis, None) as url:
-        async with client(url) as chat, httpx.AsyncClient(base_url=url, timeout=20) as http:
-            pages = [anew() for _ in range(33)]
+    with running_server(redis, None) as url:
+        async with open_chat(url) as chat, httpx.AsyncClient(base_url=url, timeout=20) as http:
+            pages = [new_page_id() for _ in range(33)]
             thread = {"graph_id": "page_builder"}
             for page in pages:
                 made = {"thread_id": page, "metadata": thread}
@@ -86,7 +92,7 @@ async def test_a_connection_follows_so_many_conversations(redis: str) -> None:
                 await chat.send({"type": "join", "conversationId": page})
                 told = (await chat.until(lambda frame: frame["type"] in {"joined", "error"}))[-1]
             assert told["errorType"] == "rate_limit_error"
-            [error] = await chat.say(anew(), "make the headline teal")
+            [error] = await chat.say(new_page_id(), "make the headline teal")
             assert error["errorType"] == "rate_limit_error", "and no run is begun that nobody is told of"
             await chat.send({"type": "leave", "conversationId": pages[0]})
             await chat.send({"type": "join", "conversationId": pages[-1]})

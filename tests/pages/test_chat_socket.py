@@ -8,20 +8,20 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.doubles.page_chat_client import CALL, Frame, anew, client, over, types
-from tests.doubles.wire_served import home
+from tests.doubles.page_chat_client import CALL, Frame, ends_turn, frame_types, new_page_id, open_chat
+from tests.doubles.wire_served import running_server_on_own_redis
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(None, max_body_bytes=10_000) as found:
+    with running_server_on_own_redis(None, max_body_bytes=10_000) as found:
         yield found
 
 
 @pytest.fixture
 async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
-        yield client
+    async with httpx.AsyncClient(base_url=url, timeout=20) as open_chat:
+        yield open_chat
 
 
 async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.AsyncClient) -> None:
@@ -29,10 +29,10 @@ async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.
 
     The last chunk says that it is the last.
     """
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         told = await chat.say(page, "Make the headline teal")
-    assert types(told) == ["userMessage", *CALL, *CALL, "aiResponseChunk"]
+    assert frame_types(told) == ["userMessage", *CALL, *CALL, "aiResponseChunk"]
     assert told[0]["content"] == "Make the headline teal"
     start, progress, complete = told[4:7]
     assert (start["toolName"], start["input"]["modifications"]) == (
@@ -57,15 +57,15 @@ async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.
 
 
 async def test_all_clients_of_a_conversation_are_told_the_same(url: str, http: httpx.AsyncClient) -> None:
-    page = anew()
-    async with client(url) as one, client(url) as other:
+    page = new_page_id()
+    async with open_chat(url) as one, open_chat(url) as other:
         await one.say(page, "Make the headline teal")
         await other.send({"type": "join", "conversationId": page, "lastEventId": "0"})
-        await other.until(over)
+        await other.until(ends_turn)
         assert other.told.pop(0) == {"type": "joined", "conversationId": page}
         assert other.told == one.told
         await other.say(page, "make it bigger")
-        await one.until(over)
+        await one.until(ends_turn)
         assert other.told == one.told
         assert len({frame["eventId"] for frame in one.told}) == len(one.told)
     heard = await events_of(http, page, len(one.told))
@@ -88,40 +88,40 @@ async def events_of(http: httpx.AsyncClient, page: str, count: int, last: str = 
 
 async def test_a_reader_goes_on_after_the_last_event_it_saw(url: str, http: httpx.AsyncClient) -> None:
     """A cut at any frame: nothing is lost and nothing told twice."""
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         whole = await chat.say(page, "Make the headline teal and add a contact form")
     for cut in range(1, len(whole), 5):
-        async with client(url) as again:
+        async with open_chat(url) as again:
             last = whole[cut - 1]["eventId"]
             await again.send({"type": "join", "conversationId": page, "lastEventId": last})
-            await again.until(over)
+            await again.until(ends_turn)
             assert again.told[1:] == whole[cut:]
     assert await events_of(http, page, 3, whole[-4]["eventId"]) == whole[-3:]
 
 
 async def test_a_deletion_is_asked_about_and_answered(url: str, http: httpx.AsyncClient) -> None:
     """C-R1."""
-    page = anew()
-    async with client(url) as chat, client(url) as other:
+    page = new_page_id()
+    async with open_chat(url) as chat, open_chat(url) as other:
         told = await chat.say(page, "delete the features section")
         await other.send({"type": "join", "conversationId": page, "lastEventId": told[-1]["eventId"]})
         await other.until(lambda frame: frame["type"] == "joined")
-        assert types(told)[-2:] == ["approvalRequest", "aiResponseChunk"]
+        assert frame_types(told)[-2:] == ["approvalRequest", "aiResponseChunk"]
         [action] = told[-2]["actions"]
         assert (action["name"], action["args"]) == ("delete_element", {"elementId": "section-2"})
         assert action["description"] == "Deleting from the page: the section “Features” (section-2)"
         answer = {"type": "approvalResponse", "conversationId": page, "questionId": told[-2]["id"]}
         for wrong in ([{"type": "approve"}] * 2, [{"type": "edit"}]):
             await chat.send({**answer, "decisions": wrong})
-            refused = (await chat.until(over)).pop()
+            refused = (await chat.until(ends_turn)).pop()
             assert (refused["errorType"], "runId" in refused) == ("validation_error", False)
         await chat.send({**answer, "decisions": [{"type": "approve"}]})
-        done = (await chat.until(over))[len(told) :]
-        assert types(done) == ["approvalResponse", *CALL, "aiResponseChunk"]
-        assert (await other.until(over))[1:] == done
+        done = (await chat.until(ends_turn))[len(told) :]
+        assert frame_types(done) == ["approvalResponse", *CALL, "aiResponseChunk"]
+        assert (await other.until(ends_turn))[1:] == done
         await chat.send({**answer, "decisions": [{"type": "approve"}]})
-        assert (await chat.until(over))[-1]["type"] == "error", "a question is answered once"
+        assert (await chat.until(ends_turn))[-1]["type"] == "error", "a question is answered once"
     ids = [one["id"] for one in (await http.get(f"/api/pages/{page}")).json()["page"]["root"]["children"]]
     assert "section-2" not in ids
 
@@ -146,26 +146,26 @@ async def test_what_cannot_be_done_is_answered_with_an_error_and_the_line_stays(
     url: str, wrong: Any, kind: str
 ) -> None:
     """C18, C39."""
-    async with client(url) as chat:
+    async with open_chat(url) as chat:
         await chat.send(wrong)
-        [error] = await chat.until(over)
+        [error] = await chat.until(ends_turn)
         assert (error["type"], error["errorType"], error["retryable"]) == ("error", kind, False)
         assert error["error"]
-        told = await chat.say(anew(), "what can you do?")
-        assert types(told) == ["userMessage", "aiResponseChunk"]
+        told = await chat.say(new_page_id(), "what can you do?")
+        assert frame_types(told) == ["userMessage", "aiResponseChunk"]
 
 
 async def test_a_message_over_the_limit_closes_the_socket(url: str) -> None:
-    async with client(url) as chat:
+    async with open_chat(url) as chat:
         with pytest.raises(ConnectionClosed) as closed:
-            await chat.say(anew(), "x" * 10_001)
+            await chat.say(new_page_id(), "x" * 10_001)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
 
 
 async def test_a_page_of_another_site_may_not_connect(url: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        async with client(url, Origin="https://evil.example"):
+        async with open_chat(url, Origin="https://evil.example"):
             pass
     assert refused.value.response.status_code == 403
 
@@ -174,8 +174,8 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
     url: str, http: httpx.AsyncClient
 ) -> None:
     """C2, C26."""
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         told = await chat.say(page, "make this orange", selectedElementId="section-2", messageId="m1")
         assert told[-1]["isLastChunk"]
         assert (told[0]["type"], told[0]["messageId"]) == ("userMessage", "m1")
@@ -188,7 +188,7 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
         repeated = {"type": "repeated", "conversationId": page, "messageId": "m1", "runId": told[0]["runId"]}
         assert chat.told[-1] == repeated
         await chat.say(page, "what can you do?")
-        assert types(chat.told[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
+        assert frame_types(chat.told[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
         await chat.say(page, "something else", messageId="m1")
         assert "used" in chat.told[-1]["error"]
     found = (await http.get(f"/api/pages/{page}")).json()
@@ -197,8 +197,8 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
 
 async def test_a_message_of_two_clients_may_have_one_id_in_two_conversations(url: str) -> None:
     """C13: the id is the client's, and an answer in words has it too."""
-    async with client(url) as one, client(url) as other:
-        pages = [(one, anew()), (other, anew())]
+    async with open_chat(url) as one, open_chat(url) as other:
+        pages = [(one, new_page_id()), (other, new_page_id())]
         for chat, page in pages:
             told = await chat.say(page, "delete the features section", messageId="m1")
             assert told[0]["messageId"] == "m1"
@@ -210,8 +210,8 @@ async def test_a_message_for_another_page_is_refused_in_a_conversation(
     url: str, http: httpx.AsyncClient
 ) -> None:
     """C-R9."""
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         await chat.say(page, "Make the headline teal", pageId=page)
         [error] = await chat.say(page, "Make the headline red", pageId="cafe")
         assert error["errorType"] == "validation_error"
@@ -236,9 +236,9 @@ async def test_an_error_names_the_rule_and_the_conversation(
     url: str, wrong: Frame, words: str, remedy: str
 ) -> None:
     """C18, C39: no words of a library, and no field that this message does not have."""
-    async with client(url) as chat:
+    async with open_chat(url) as chat:
         await chat.send({"conversationId": "shop", **wrong})
-        [error] = await chat.until(over)
+        [error] = await chat.until(ends_turn)
     assert error["conversationId"] == "shop"
     assert (words in error["error"], remedy in error["suggestion"]) == (True, True), error
     assert not any(word in json.dumps(error) for word in ("Input", "tag", '"message"'))
@@ -247,8 +247,8 @@ async def test_an_error_names_the_rule_and_the_conversation(
 async def test_a_conversation_that_is_taken_away_is_told_of_no_more_until_it_begins_anew(
     url: str, http: httpx.AsyncClient
 ) -> None:
-    page = anew()
-    async with client(url) as chat:
+    page = new_page_id()
+    async with open_chat(url) as chat:
         await chat.say(page, "Make the headline teal")
         assert (await http.delete(f"/threads/{page}")).status_code == 204
         told = (await chat.until(lambda frame: frame["type"] == "error"))[-1]

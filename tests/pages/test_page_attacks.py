@@ -14,7 +14,7 @@ from callsheet.state.pages.starter import STARTER
 from callsheet.tools.pages.html import render_document, sanitize
 from tests.doubles.attacks import PAYLOADS
 from tests.pages.page_double import same_page
-from tests.pages.page_watch import hostile, watched, wrongs
+from tests.pages.page_watch import hostile_css, page_faults, scan_html
 
 ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
 ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
@@ -78,10 +78,10 @@ def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
     """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
     for payload in PAYLOADS:
         html = render_document(attacked(payload)).html
-        assert not (wrong := wrongs(html)), (payload, wrong)
+        assert not (wrong := page_faults(html)), (payload, wrong)
         shown = edits.modify(STARTER, "text-2", content=payload)
         kept = shown.get("text-2").content
-        assert "".join(kept.split()) in "".join(watched(render_document(shown).html).text.split()), payload
+        assert "".join(kept.split()) in "".join(scan_html(render_document(shown).html).text.split()), payload
 
 
 def test_it_is_the_name_of_nothing_and_no_style_or_address():
@@ -110,7 +110,7 @@ def test_the_sanitiser_alone_lets_nothing_through_either():
             f'<a href="{payload}">x</a>',
             f"<p title='{payload}'>x</p>",
         ):
-            watch = watched(sanitize(html))
+            watch = scan_html(sanitize(html))
             assert not watch.wrong, (payload, watch.wrong)
             assert not watch.styles
 
@@ -128,12 +128,12 @@ def test_the_watch_sees_what_it_watches_for():
         "<!-- x -->",
         "<meta http-equiv=refresh content=0>",
     ):
-        assert watched(html).wrong, html
+        assert scan_html(html).wrong, html
     for css in ("a{background:url(x)}", "@import x", "a{color:\\72 ed}", "a{position:fixed}"):
-        assert hostile(css), css
+        assert hostile_css(css), css
     good = render_document(STARTER).html
-    assert not wrongs(good)
-    assert wrongs(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
+    assert not page_faults(good)
+    assert page_faults(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
 
 
 def test_the_walls_hold_for_any_page_that_is_stored():
@@ -167,7 +167,7 @@ def test_every_kind_of_element_is_exported_as_html():
     page, _ = edits.create(page, ROOT, {"type": "button", "content": "Nowhere"})
     page = edits.modify(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
     html = render_document(edits.apply_theme(page, "dark", {}, ["footer-1"])).html
-    assert not wrongs(html)
+    assert not page_faults(html)
     for piece in (
         '<ol id="list-1"><li id="item-1">First</li></ol>',
         '<video id="video-1" src="https://a.example/v.mp4"></video>',

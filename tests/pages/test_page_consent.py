@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 APPROVED = {"decisions": [{"type": "approve"}]}
 GONE = "section-2"
@@ -16,7 +16,7 @@ REFUSED = "No person has approved this call"
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url, None) as found:
+    with running_server(valkey_url, None) as found:
         yield found
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.doubles.killing import Kill, sampled
-from tests.doubles.page_chat_client import client, over
+from tests.doubles.killing import Kill, sample_points
+from tests.doubles.page_chat_client import ends_turn, open_chat
 from tests.doubles.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
@@ -15,7 +15,7 @@ WISH = "Make the headline teal and add a contact form"
 
 async def say(base, page):
     """Say it over the web socket, under an id, so that again is the same message."""
-    async with client(base) as chat:
+    async with open_chat(base) as chat:
         return await chat.say(page, WISH, messageId="m1")
 
 
@@ -25,9 +25,9 @@ async def heard(base, page):
         runs = await http.get(f"/threads/{page}/runs")
         if runs.status_code == 404 or not runs.json():
             return await say(base, page)
-    async with client(base) as chat:
+    async with open_chat(base) as chat:
         await chat.send({"type": "join", "conversationId": page, "lastEventId": "0"})
-        return (await chat.until(over))[1:]
+        return (await chat.until(ends_turn))[1:]
 
 
 async def read(http, path):
@@ -53,19 +53,21 @@ async def made(base, page):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_turn_killed_anywhere_is_gone_on_with_by_another_server(shop, when, request):
+async def test_a_turn_killed_anywhere_is_gone_on_with_by_another_server(killable_server, when, request):
     """C19, C20: every effect once, every call told once, and the last word is said."""
-    count = await shop.messages_of(lambda base, turn: say(base, f"dry-{turn}"))
+    count = await killable_server.messages_of(lambda base, turn: say(base, f"dry-{turn}"))
     assert count > 10, "the walk must have somewhere to go"
-    async with shop.opened() as base:
+    async with killable_server.opened() as base:
         expected = await made(base, "dry-2")
     assert len(expected[0]) > 1
-    for at in sampled(count, 2, seed=9, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=9, whole=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
-        died = await shop.killed_at(Kill(at=at, when=when), lambda base, page=page: say(base, page))
+        died = await killable_server.killed_at(
+            Kill(at=at, when=when), lambda base, page=page: say(base, page)
+        )
         # What is sent together varies, more so on a busy machine; the last points may come too late.
         assert died or at > count * 0.6, (at, count)
-        async with shop.opened() as base:
+        async with killable_server.opened() as base:
             told = await heard(base, page)
             assert await made(base, page) == expected, at
         for kind in ("toolExecutionStart", "toolExecutionComplete"):

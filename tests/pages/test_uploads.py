@@ -16,7 +16,7 @@ from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FORMATS, MEDIA, create_ticket, media_type
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
-from tests.doubles.served import calling, documented, running
+from tests.doubles.served import app_client, assert_documented, started_app
 from tests.pages.page_double import PageDouble
 
 
@@ -146,7 +146,10 @@ def test_limits_are_named():
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(valkey_url) as app, calling(app, event_hooks={"response": [documented]}) as one:
+    async with (
+        started_app(valkey_url) as app,
+        app_client(app, event_hooks={"response": [assert_documented]}) as one,
+    ):
         yield one
 
 

@@ -26,16 +26,16 @@ def data_directory() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="callsheet-"))
     try:
         yield folder
-        until(lambda: not inhabitants(folder), f"the end of the server in {folder}")
+        until(lambda: not server_processes(folder), f"the end of the server in {folder}")
         until(lambda: not embedded.is_running(folder), f"the release of the lock in {folder}")
     finally:
-        for process in inhabitants(folder):
+        for process in server_processes(folder):
             process.kill()
         shutil.rmtree(folder)
 
 
 @contextmanager
-def leased(data_dir: Path, **options: Any) -> Iterator[Redis]:
+def leased_server(data_dir: Path, **options: Any) -> Iterator[Redis]:
     """A client of the data directory's server; the lease is given back at the end."""
     lease = embedded.ensure_running(data_dir, **options)
     try:
@@ -45,7 +45,7 @@ def leased(data_dir: Path, **options: Any) -> Iterator[Redis]:
         lease.close()
 
 
-def inhabitants(data_dir: Path) -> list[psutil.Process]:
+def server_processes(data_dir: Path) -> list[psutil.Process]:
     """The data directory's server and its watchdog: all processes that work in it."""
     home = os.path.realpath(data_dir / "valkey")
     return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == home]
@@ -56,7 +56,7 @@ def pid_of(server: Redis) -> int:
     return int(server.info("server")["process_id"])
 
 
-def gone(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     """Whether the process has ended; its parent may not have noticed yet."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
@@ -77,7 +77,7 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
-class User:
+class EmbeddedServerUser:
     """Another process that uses the server and appends numbers to the list `name`."""
 
     def __init__(self, data_dir: Path, name: str) -> None:

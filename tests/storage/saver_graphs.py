@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 
-class Talk(TypedDict, total=False):
+class TalkState(TypedDict, total=False):
     """A conversation, something said once, and a count of turns."""
 
     messages: Annotated[list[Any], add_messages]
@@ -27,19 +27,19 @@ def add_writes(messages: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return [*messages, *chain.from_iterable(writes)]
 
 
-class DeltaTalk(TypedDict, total=False):
+class DeltaTalkState(TypedDict, total=False):
     """A conversation stored as writes, with the whole of it now and then."""
 
     messages: Annotated[list[Any], DeltaChannel(add_writes, snapshot_frequency=5)]
 
 
-def talk(saver: BaseCheckpointSaver[Any], state: type = Talk) -> CompiledStateGraph[Any, Any]:
+def talk_graph(saver: BaseCheckpointSaver[Any], state: type = TalkState) -> CompiledStateGraph[Any, Any]:
     """A graph that answers `re:` and what was said."""
 
     def answer(heard: Any) -> dict[str, Any]:
-        said = heard["messages"][-1].content
-        return {"messages": [AIMessage(f"re:{said}", id=f"re-{len(heard['messages'])}")]} | (
-            {"n": 1} if state is Talk else {}
+        text = heard["messages"][-1].content
+        return {"messages": [AIMessage(f"re:{text}", id=f"re-{len(heard['messages'])}")]} | (
+            {"n": 1} if state is TalkState else {}
         )
 
     graph: Any = StateGraph(state)
@@ -50,21 +50,21 @@ def talk(saver: BaseCheckpointSaver[Any], state: type = Talk) -> CompiledStateGr
     return compiled
 
 
-def said(text: str, **more: Any) -> dict[str, Any]:
+def user_message(text: str, **more: Any) -> dict[str, Any]:
     """The input of a turn."""
     return {"messages": [HumanMessage(text, id=f"said-{text}")], **more}
 
 
-def thread(name: str, **more: Any) -> Any:
+def thread_config(name: str, **more: Any) -> Any:
     """The config of a thread."""
     return {"configurable": {"thread_id": name, **more}}
 
 
-async def newest(saver: BaseCheckpointSaver[Any], name: str) -> Any:
+async def newest_checkpoint(saver: BaseCheckpointSaver[Any], name: str) -> Any:
     """The newest checkpoint of the thread, or None."""
-    return await saver.aget_tuple(thread(name))
+    return await saver.aget_tuple(thread_config(name))
 
 
-def contents(values: Any) -> list[str]:
+def message_contents(values: Any) -> list[str]:
     """What was said on both sides, oldest first."""
     return [message.content for message in values.get("messages", [])]

@@ -9,7 +9,7 @@ from typing import Self
 from redis.asyncio import Redis
 
 
-class Proxy:
+class CountingProxy:
     """Passes Redis's protocol on over a unix socket."""
 
     def __init__(self, folder: Path, target: str) -> None:

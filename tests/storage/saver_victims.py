@@ -15,7 +15,13 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
 from callsheet.storage.checkpoints import RedisSaver
-from tests.storage.saver_graphs import contents, newest, said, talk, thread
+from tests.storage.saver_graphs import (
+    message_contents,
+    newest_checkpoint,
+    talk_graph,
+    thread_config,
+    user_message,
+)
 from tests.storage.saver_values import new_id
 
 _processes = multiprocessing.get_context("forkserver")
@@ -23,7 +29,7 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.storage.saver_victims"])
 
 
-class Victim:
+class ChildProcess:
     """A process of its own that reports what it has done, and can be killed."""
 
     def __init__(self, work: Callable[..., None], *args: Any) -> None:
@@ -61,9 +67,9 @@ class Victim:
 
 
 @contextmanager
-def victim(work: Callable[..., None], *args: Any) -> Iterator[Victim]:
+def child_process(work: Callable[..., None], *args: Any) -> Iterator[ChildProcess]:
     """A process that does `work` with `args` and a pipe to report to, killed at the end at the latest."""
-    started = Victim(work, *args)
+    started = ChildProcess(work, *args)
     try:
         yield started
     finally:
@@ -76,14 +82,14 @@ def converse(url: str, name: str, reports: Connection) -> None:
 
     async def turns() -> None:
         async with RedisSaver.from_url(url) as saver:
-            graph = talk(saver)
-            state = await graph.aget_state(thread(name))
+            graph = talk_graph(saver)
+            state = await graph.aget_state(thread_config(name))
             if state.next:
-                await graph.ainvoke(None, thread(name), durability="sync")
-            turn = len(contents((await graph.aget_state(thread(name))).values)) // 2
+                await graph.ainvoke(None, thread_config(name), durability="sync")
+            turn = len(message_contents((await graph.aget_state(thread_config(name))).values)) // 2
             reports.send("begun")
             while True:
-                await graph.ainvoke(said(str(turn)), thread(name), durability="sync")
+                await graph.ainvoke(user_message(str(turn)), thread_config(name), durability="sync")
                 reports.send(turn)
                 turn += 1
 
@@ -99,7 +105,7 @@ def contend(url: str, name: str, steps: int, mark: str, reports: Connection) -> 
     async def work() -> None:
         async with RedisSaver.from_url(url) as saver:
             for step in range(steps):
-                parent = await newest(saver, name)
+                parent = await newest_checkpoint(saver, name)
                 values = dict(parent.checkpoint["channel_values"]) if parent else {"messages": []}
                 said_here = HumanMessage(f"{mark}{step}", id=f"{mark}{step}")
                 # Now and then as after a compaction.
@@ -127,4 +133,4 @@ async def _store(saver: RedisSaver, name: str, parent: Any, values: dict[str, An
         "channel_values": values,
         "channel_versions": versions,
     }
-    await saver.aput(parent.config if parent else thread(name), checkpoint, {}, dict(versions))
+    await saver.aput(parent.config if parent else thread_config(name), checkpoint, {}, dict(versions))

@@ -15,21 +15,21 @@ from callsheet.server.artefacts.archive import ThreadArchive
 from callsheet.state.errors import Invalid, StorageDown
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.threads.lines import LineWriter, ValueCodec
-from tests.doubles.served import calling, generated, running, said
+from tests.doubles.served import app_client, chat_about_ad, generate_ad, started_app
 
 Change = Callable[[list[dict[str, Any]]], None]
 
 
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
-    async with running(valkey_url) as one:
+    async with started_app(valkey_url) as one:
         await one.state.loading
         yield one
 
 
 @pytest.fixture
 async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(app) as one:
+    async with app_client(app) as one:
         yield one
 
 
@@ -42,8 +42,8 @@ async def file_of(client: httpx.AsyncClient, thread: str = "ad-1") -> bytes:
 
 async def refined(client: httpx.AsyncClient) -> bytes:
     """A thread with two turns, an active version and a mixer, as a file."""
-    await generated(client)
-    await said(client, "make the music calmer")
+    await generate_ad(client)
+    await chat_about_ad(client, "make the music calmer")
     assert (await client.post("/api/ads/ad-1/music/v1/activate")).status_code == 200
     assert (await client.patch("/api/ads/ad-1/mixer", json={"voices": {"track-0": -3}})).status_code == 200
     return await file_of(client)
@@ -102,7 +102,7 @@ async def test_a_thread_comes_back_as_it_was_and_goes_on(client: httpx.AsyncClie
     )
     assert await shown(client) == before
     assert (await client.get("/api/ads")).json()["ads"][0]["adId"] == "ad-1"
-    turn = await said(client, "make the music louder and add a whoosh at the start")
+    turn = await chat_about_ad(client, "make the music louder and add a whoosh at the start")
     assert turn["drafts"]["sfx"] == "v2"
     assert await shown(client) != before
 
@@ -122,7 +122,7 @@ async def test_it_stands_beside_the_original_under_another_id(client: httpx.Asyn
     assert "copy" in copy["messages"][0]["content"]
     assert copy["messages"][1:] == before["messages"][1:]
     assert copy["music"] == before["music"]
-    turn = await said(client, "make the music faster", "copy")
+    turn = await chat_about_ad(client, "make the music faster", "copy")
     assert turn["drafts"] == {"music": "v3"}
     assert await shown(client) == before
 
@@ -327,7 +327,7 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
     reply = await client.post("/api/threads/import?as=cut", content=content)
     assert reply.status_code == 201, reply.text
     assert (await client.get("/threads/cut")).json()["status"] == "idle"
-    assert (await said(client, "make the music faster", "cut"))["drafts"] == {"music": "v3"}
+    assert (await chat_about_ad(client, "make the music faster", "cut"))["drafts"] == {"music": "v3"}
 
 
 @pytest.mark.slow
@@ -351,10 +351,10 @@ async def test_a_thread_that_is_not_there_has_no_file(client: httpx.AsyncClient)
 
 async def test_a_file_may_be_larger_than_other_bodies_and_has_a_limit_of_its_own(valkey_url: str) -> None:
     async with (
-        running(valkey_url, max_body_bytes=2_000, max_import_bytes=3_000_000) as one,
-        calling(one) as client,
+        started_app(valkey_url, max_body_bytes=2_000, max_import_bytes=3_000_000) as one,
+        app_client(one) as client,
     ):
-        await generated(client)
+        await generate_ad(client)
         content = await file_of(client)
         assert len(content) > 2_000
         assert (await client.post("/api/threads/import?as=b", content=content)).status_code == 201

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.served import BRIEF, served
+from tests.doubles.served import BRIEF, served_app
 from tests.pages.test_uploads import JPG
 from tests.storage.test_archive import changed, emptied, file_of
 
@@ -17,7 +17,7 @@ OFFLINE: Mapping[str, str] = {"provider": "offline"}
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as one:
+    async with served_app(valkey_url) as one:
         yield one
 
 

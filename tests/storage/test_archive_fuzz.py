@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.server.app import create_app
 from callsheet.server.settings import Settings
-from tests.doubles.served import OURS, calling, generated
+from tests.doubles.served import OURS, app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
 from tests.storage.test_archive import changed, file_of
 
@@ -56,7 +56,7 @@ def mutate(lines: list[dict[str, Any]], chances: random.Random) -> None:
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(Settings(redis_url=valkey_url), {**GRAPHS, **OURS.graphs})
-    async with app.router.lifespan_context(app), calling(app) as one:
+    async with app.router.lifespan_context(app), app_client(app) as one:
         yield one
 
 
@@ -64,7 +64,7 @@ async def files(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
     """Threads of several kinds as files, each with the paths that show one named `copy`."""
     shared = [f"/threads/copy{part}" for part in ("", "/history?limit=100", "/runs", "/storage")]
     shared += ["/api/threads/copy/export", "/api/ads", "/api/pages", "/api/agent-create/sessions"]
-    await generated(client)
+    await generate_ad(client)
     ad = [f"/api/ads/copy{part}" for part in ("", "/voices", "/music/v1", "/timeline", "/conversation")]
     hello = {"message": "add a hero section", "provider": "offline"}
     assert (await client.post("/api/pages/page-1/chat", json=hello)).status_code == 200
@@ -105,7 +105,7 @@ async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClien
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400], ids=["above", "below", "long"])
 async def test_an_integer_over_64_bits_is_refused_by_its_line(client: httpx.AsyncClient, number: int) -> None:
-    await generated(client)
+    await generate_ad(client)
     content = await file_of(client)
 
     def change(lines: list[dict[str, Any]]) -> None:

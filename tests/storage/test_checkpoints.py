@@ -16,7 +16,13 @@ from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
 from callsheet.storage.checkpoints import RedisSaver
-from tests.storage.saver_graphs import DeltaTalk, contents, said, talk, thread
+from tests.storage.saver_graphs import (
+    DeltaTalkState,
+    message_contents,
+    talk_graph,
+    thread_config,
+    user_message,
+)
 
 
 @pytest.fixture
@@ -35,29 +41,29 @@ async def elsewhere(valkey_url: str) -> AsyncIterator[RedisSaver]:
 async def histories(graph, name):
     """What each checkpoint of the thread says, by its id."""
     return {
-        state.config["configurable"]["checkpoint_id"]: contents(state.values)
-        async for state in graph.aget_state_history(thread(name))
+        state.config["configurable"]["checkpoint_id"]: message_contents(state.values)
+        async for state in graph.aget_state_history(thread_config(name))
     }
 
 
 async def test_a_conversation_goes_on_in_another_process(saver, elsewhere):
     for turn, at in enumerate([saver, elsewhere, elsewhere, saver]):
-        await talk(at).ainvoke(said(str(turn)), thread("t"))
+        await talk_graph(at).ainvoke(user_message(str(turn)), thread_config("t"))
 
     for at in (saver, elsewhere):
-        state = await talk(at).aget_state(thread("t"))
-        assert contents(state.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
+        state = await talk_graph(at).aget_state(thread_config("t"))
+        assert message_contents(state.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
         assert state.values["n"] == 4
 
 
 async def test_going_on_from_an_old_checkpoint_changes_nothing_of_the_branch_it_leaves(saver):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(3):
-        await graph.ainvoke(said(str(turn)), thread("t"))
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
     before = await histories(graph, "t")
-    old = [state async for state in graph.aget_state_history(thread("t"))][-4]
+    old = [state async for state in graph.aget_state_history(thread_config("t"))][-4]
 
-    await graph.ainvoke(said("branch"), old.config)
+    await graph.ainvoke(user_message("branch"), old.config)
 
     after = await histories(graph, "t")
     assert {identity: after[identity] for identity in before} == before
@@ -91,10 +97,12 @@ async def test_an_interrupted_graph_is_resumed_in_another_process(saver, elsewhe
         built.add_edge(START, "ask")
         return built.compile(checkpointer=at)
 
-    await graph(saver).ainvoke({"text": ""}, thread("t"))
-    assert [each.value for each in (await graph(elsewhere).aget_state(thread("t"))).interrupts] == ["which?"]
+    await graph(saver).ainvoke({"text": ""}, thread_config("t"))
+    assert [each.value for each in (await graph(elsewhere).aget_state(thread_config("t"))).interrupts] == [
+        "which?"
+    ]
 
-    result = await graph(elsewhere).ainvoke(Command(resume="yes"), thread("t"))
+    result = await graph(elsewhere).ainvoke(Command(resume="yes"), thread_config("t"))
 
     assert result["text"] == "got yes"
 
@@ -124,18 +132,18 @@ async def test_of_a_hundred_parallel_tasks_only_the_failed_one_runs_again(saver)
     built.add_conditional_edges(START, lambda _: [Send("work", {"i": i}) for i in range(100)], ["work"])
     graph = built.compile(checkpointer=saver)
     with pytest.raises(RuntimeError):
-        await graph.ainvoke({"out": []}, thread("t"))
+        await graph.ainvoke({"out": []}, thread_config("t"))
     fails = False
     ran.clear()
 
-    result = await graph.ainvoke(None, thread("t"))
+    result = await graph.ainvoke(None, thread_config("t"))
 
     assert ran == [50]
     assert sorted(result["out"]) == list(range(100))
 
 
 async def test_pending_writes_come_in_the_order_of_their_tasks_paths(saver):
-    config = await saver.aput(thread("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
+    config = await saver.aput(thread_config("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
     await saver.aput_writes(config, [("c", "second"), ("d", "third")], "aaaa", "~__pregel_pull, 2")
     await saver.aput_writes(config, [("c", "first")], "zzzz", "~__pregel_pull, 1")
 
@@ -145,7 +153,7 @@ async def test_pending_writes_come_in_the_order_of_their_tasks_paths(saver):
 
 
 async def test_writes_stored_twice_stay_as_they_were_but_an_error_or_answer_is_replaced(saver):
-    config = await saver.aput(thread("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
+    config = await saver.aput(thread_config("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
     for number in (1, 2):
         await saver.aput_writes(
             config, [("c", number), ("__resume__", number), ("__error__", number)], "task", "path"
@@ -162,24 +170,26 @@ async def test_writes_stored_twice_stay_as_they_were_but_an_error_or_answer_is_r
 
 async def test_a_channel_of_writes_is_the_same_after_any_number_of_turns(saver, elsewhere):
     for turn in range(13):
-        await talk(saver, DeltaTalk).ainvoke(said(str(turn)), thread("t"))
+        await talk_graph(saver, DeltaTalkState).ainvoke(user_message(str(turn)), thread_config("t"))
 
-    state = await talk(elsewhere, DeltaTalk).aget_state(thread("t"))
+    state = await talk_graph(elsewhere, DeltaTalkState).aget_state(thread_config("t"))
 
-    assert contents(state.values) == [text for turn in range(13) for text in (f"{turn}", f"re:{turn}")]
+    assert message_contents(state.values) == [
+        text for turn in range(13) for text in (f"{turn}", f"re:{turn}")
+    ]
 
 
 async def test_removed_and_edited_messages_change_the_newest_checkpoint_alone(saver):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(4):
-        await graph.ainvoke(said(str(turn)), thread("t"))
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
     edit = {"messages": [RemoveMessage("said-1"), HumanMessage("edited", id="said-2")]}
 
-    await graph.aupdate_state(thread("t"), edit)
+    await graph.aupdate_state(thread_config("t"), edit)
 
-    newest, before, *_ = [state async for state in graph.aget_state_history(thread("t"))]
-    assert contents(newest.values) == ["0", "re:0", "re:1", "edited", "re:2", "3", "re:3"]
-    assert contents(before.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
+    newest, before, *_ = [state async for state in graph.aget_state_history(thread_config("t"))]
+    assert message_contents(newest.values) == ["0", "re:0", "re:1", "edited", "re:2", "3", "re:3"]
+    assert message_contents(before.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
 
 
 async def test_a_message_a_node_changed_in_place_is_stored_as_it_is_now(saver, elsewhere):
@@ -196,24 +206,24 @@ async def test_a_message_a_node_changed_in_place_is_stored_as_it_is_now(saver, e
     built.add_edge(START, "stamp")
     built.add_edge("stamp", END)
     first = HumanMessage("hello", additional_kwargs={"score": 1})
-    await built.compile(checkpointer=saver).ainvoke({"messages": [first]}, thread("t"))
+    await built.compile(checkpointer=saver).ainvoke({"messages": [first]}, thread_config("t"))
 
-    state = await built.compile(checkpointer=elsewhere).aget_state(thread("t"))
+    state = await built.compile(checkpointer=elsewhere).aget_state(thread_config("t"))
 
-    assert contents(state.values) == ["hello!", "seen"]
+    assert message_contents(state.values) == ["hello!", "seen"]
     assert state.values["messages"][0].additional_kwargs["score"] is True
 
 
 async def test_what_a_caller_changes_in_a_state_it_was_given_changes_no_other(saver):
-    graph = talk(saver)
-    await graph.ainvoke(said("a"), thread("t"))
-    state = await graph.aget_state(thread("t"))
+    graph = talk_graph(saver)
+    await graph.ainvoke(user_message("a"), thread_config("t"))
+    state = await graph.aget_state(thread_config("t"))
     state.values["messages"][0].content = "spoilt"
     state.values["messages"][1].additional_kwargs["spoilt"] = True
 
-    again = await graph.aget_state(thread("t"))
+    again = await graph.aget_state(thread_config("t"))
 
-    assert contents(again.values) == ["a", "re:a"]
+    assert message_contents(again.values) == ["a", "re:a"]
     assert again.values["messages"][1].additional_kwargs == {}
 
 
@@ -248,20 +258,20 @@ async def test_a_value_comes_back_as_it_was_and_of_its_type(saver, elsewhere, va
     built = StateGraph(Any1)
     built.add_node("keep", lambda _: {})
     built.add_edge(START, "keep")
-    await built.compile(checkpointer=saver).ainvoke({"v": value}, thread("t"))
+    await built.compile(checkpointer=saver).ainvoke({"v": value}, thread_config("t"))
 
     for at in (saver, elsewhere):
-        found = (await at.aget_tuple(thread("t"))).checkpoint["channel_values"]["v"]
+        found = (await at.aget_tuple(thread_config("t"))).checkpoint["channel_values"]["v"]
         assert repr(found) == repr(value)
 
 
 async def test_the_blocking_methods_see_what_the_others_stored(saver):
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
     def go_on() -> list[str]:
-        graph = talk(saver)
-        graph.invoke(said("b"), thread("t"))
-        assert len(list(graph.get_state_history(thread("t"), limit=3))) == 3
-        return contents(graph.get_state(thread("t")).values)
+        graph = talk_graph(saver)
+        graph.invoke(user_message("b"), thread_config("t"))
+        assert len(list(graph.get_state_history(thread_config("t"), limit=3))) == 3
+        return message_contents(graph.get_state(thread_config("t")).values)
 
     assert await asyncio.to_thread(go_on) == ["a", "re:a", "b", "re:b"]

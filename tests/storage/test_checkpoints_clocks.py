@@ -25,7 +25,14 @@ from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
-from tests.storage.saver_graphs import Talk, contents, newest, said, talk, thread
+from tests.storage.saver_graphs import (
+    TalkState,
+    message_contents,
+    newest_checkpoint,
+    talk_graph,
+    thread_config,
+    user_message,
+)
 
 SHIFTS_S = [1, -1, 60, -60, 3600, -3600]
 EARLIER = Path(__file__).with_name("checkpoints_without_numbers.json")
@@ -48,7 +55,7 @@ def id_at(shift_s: float) -> str:
 
 async def put(saver: RedisSaver, shift_s: float, namespace: str = "", **metadata: Any) -> str:
     """A checkpoint on thread `t`, the child of the newest; its id."""
-    config = thread("t", checkpoint_ns=namespace)
+    config = thread_config("t", checkpoint_ns=namespace)
     last = await saver.aget_tuple(config)
     checkpoint = empty_checkpoint() | {"id": id_at(shift_s)}
     given: Any = metadata
@@ -57,7 +64,7 @@ async def put(saver: RedisSaver, shift_s: float, namespace: str = "", **metadata
 
 
 async def ids(saver: RedisSaver, name: str = "t", *, namespace: str | None = "", **options: Any) -> list[str]:
-    config = thread(name) if namespace is None else thread(name, checkpoint_ns=namespace)
+    config = thread_config(name) if namespace is None else thread_config(name, checkpoint_ns=namespace)
     return [each.checkpoint["id"] async for each in saver.alist(config, **options)]
 
 
@@ -71,7 +78,7 @@ async def test_the_newest_checkpoint_is_the_one_stored_last(savers, shift_s):
     stored = await alternate(savers, shift_s)
 
     for saver in savers:
-        found = await newest(saver, "t")
+        found = await newest_checkpoint(saver, "t")
         assert found.checkpoint["id"] == stored[0]
         assert found.parent_config["configurable"]["checkpoint_id"] == stored[1]
         assert await ids(saver) == await ids(saver, namespace=None) == stored
@@ -82,13 +89,13 @@ async def test_a_list_before_a_checkpoint_has_those_stored_before_it(savers, shi
     stored = await alternate(savers, shift_s)
 
     for at, one in enumerate(stored):
-        before = thread("t", checkpoint_id=one)
+        before = thread_config("t", checkpoint_id=one)
         for namespace in ("", None):
             assert await ids(savers[0], namespace=namespace, before=before) == stored[at + 1 :]
             assert (
                 await ids(savers[1], namespace=namespace, before=before, limit=2) == stored[at + 1 : at + 3]
             )
-    filtered = await ids(savers[0], filter={"step": 1}, before=thread("t", checkpoint_id=stored[1]))
+    filtered = await ids(savers[0], filter={"step": 1}, before=thread_config("t", checkpoint_id=stored[1]))
     assert filtered == [stored[4]]
 
 
@@ -111,7 +118,7 @@ async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s
 
     assert await ids(savers[1], "copy") == stored
     later = empty_checkpoint() | {"id": id_at(-7200)}
-    await savers[1].aput(thread("copy"), later, {}, {})
+    await savers[1].aput(thread_config("copy"), later, {}, {})
     assert await ids(savers[0], "copy") == [later["id"], *stored]
 
 
@@ -119,13 +126,13 @@ async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s
 async def test_an_imported_thread_has_its_source_s_order(savers, storage: Storage, shift_s):
     await threads.create(storage, NewThread("t", "local", "talk", {}))
     stored = await alternate(savers, shift_s)
-    source = ThreadArchive(storage, savers[0], Workflows({"talk": talk(savers[0])}), "1")
+    source = ThreadArchive(storage, savers[0], Workflows({"talk": talk_graph(savers[0])}), "1")
     content = b"".join([line async for line in await archive.export_thread(source, "t", "local")])
 
     await archive.import_thread(source, content, "local", new_id="t2")
 
     assert await ids(savers[1], "t2") == stored
-    assert (await newest(savers[1], "t2")).checkpoint["id"] == stored[0]
+    assert (await newest_checkpoint(savers[1], "t2")).checkpoint["id"] == stored[0]
 
 
 @pytest.mark.parametrize("shift_s", SHIFTS_S)
@@ -134,21 +141,21 @@ async def test_namespaces_of_a_thread_are_in_one_order(savers, shift_s):
     stored = [await put(savers[off], off * shift_s, namespace) for namespace, off in places]
 
     assert await ids(savers[0], namespace=None) == stored[::-1]
-    before = thread("t", checkpoint_id=stored[2])
+    before = thread_config("t", checkpoint_id=stored[2])
     assert await ids(savers[0], namespace="sub", before=before) == [stored[1]]
-    last = thread("t", checkpoint_id=stored[5])
+    last = thread_config("t", checkpoint_id=stored[5])
     assert await ids(savers[0], namespace="sub|inner", before=last) == [stored[4]]
 
 
 async def test_a_checkpoint_stored_a_second_time_keeps_its_place(savers):
     stored = await alternate(savers, 60, turns=3)
-    again = await savers[0].aget_tuple(thread("t", checkpoint_id=stored[1], checkpoint_ns=""))
+    again = await savers[0].aget_tuple(thread_config("t", checkpoint_id=stored[1], checkpoint_ns=""))
     assert again is not None
 
     await savers[1].aput(again.parent_config or {}, again.checkpoint, {"step": 9}, {})
 
     assert await ids(savers[0]) == stored
-    found = [each.metadata.get("step") async for each in savers[0].alist(thread("t"))]
+    found = [each.metadata.get("step") async for each in savers[0].alist(thread_config("t"))]
     assert found == [2, 9, 0]
 
 
@@ -157,7 +164,7 @@ async def test_a_list_before_a_deleted_checkpoint_goes_by_ids(savers):
     stored = [await put(savers[0], 0, run_id=f"run-{turn}") for turn in range(4)][::-1]
     await savers[0].adelete_for_runs(["run-2"])
 
-    before = thread("t", checkpoint_id=stored[1])
+    before = thread_config("t", checkpoint_id=stored[1])
     for namespace in ("", None):
         assert await ids(savers[1], namespace=namespace, before=before) == stored[2:]
         assert await ids(savers[1], namespace=namespace, before=before, limit=1) == stored[2:3]
@@ -182,20 +189,25 @@ async def test_a_thread_of_an_earlier_version_keeps_its_order_and_goes_on(savers
     old = await ids(savers[0])
     assert old == sorted(old, reverse=True)
     assert len(old) == 6
-    steps = [each.metadata["step"] async for each in savers[0].alist(thread("t"))]
+    steps = [each.metadata["step"] async for each in savers[0].alist(thread_config("t"))]
     assert steps == [4, 3, 2, 1, 0, -1]
     said_before = ["0", "re:0", "1", "re:1"]
-    assert contents((await newest(savers[1], "t")).checkpoint["channel_values"]) == said_before
+    assert (
+        message_contents((await newest_checkpoint(savers[1], "t")).checkpoint["channel_values"])
+        == said_before
+    )
 
-    await talk(savers[0]).ainvoke(said("2"), thread("t"))
+    await talk_graph(savers[0]).ainvoke(user_message("2"), thread_config("t"))
     last = await put(savers[1], shift_s)
 
     found = await ids(savers[1])
     assert (found[0], found[4:]) == (last, old)
     for at, one in enumerate(found):
-        assert await ids(savers[0], before=thread("t", checkpoint_id=one)) == found[at + 1 :]
-    state = await talk(savers[0]).aget_state(thread("t", checkpoint_id=found[1], checkpoint_ns=""))
-    assert contents(state.values) == [*said_before, "2", "re:2"]
+        assert await ids(savers[0], before=thread_config("t", checkpoint_id=one)) == found[at + 1 :]
+    state = await talk_graph(savers[0]).aget_state(
+        thread_config("t", checkpoint_id=found[1], checkpoint_ns="")
+    )
+    assert message_contents(state.values) == [*said_before, "2", "re:2"]
     await savers[0].acopy_thread("t", "copy")
     assert await ids(savers[1], "copy") == found
     await savers[0].aprune(["t"])
@@ -214,16 +226,16 @@ async def test_an_earlier_version_fails_on_a_thread_instead_of_finding_it_empty(
 
 def nested(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
     """A graph that calls a graph twice, which counts its calls across turns."""
-    inner: Any = StateGraph(Talk)
+    inner: Any = StateGraph(TalkState)
     inner.add_node("count", lambda state: {"n": 1, "profile": f"call {state.get('n', 0) + 1}"})
     inner.add_edge(START, "count")
     inner.add_edge("count", END)
     counting = inner.compile(checkpointer=True)
 
-    async def call(state: Talk) -> dict[str, Any]:
+    async def call(state: TalkState) -> dict[str, Any]:
         return {"profile": (await counting.ainvoke({"n": 0}))["profile"]}
 
-    outer: Any = StateGraph(Talk)
+    outer: Any = StateGraph(TalkState)
     outer.add_node("first", call)
     outer.add_node("second", call)
     outer.add_edge(START, "first")
@@ -240,8 +252,8 @@ async def test_a_replay_gives_subgraphs_the_state_from_before_it(savers, durabil
     for saver in (InMemorySaver(), savers[0]):
         graph = nested(saver)
         for _ in range(3):
-            await graph.ainvoke({"messages": []}, thread("t"), durability=durability)
-        history = [state.config async for state in graph.aget_state_history(thread("t"))]
+            await graph.ainvoke({"messages": []}, thread_config("t"), durability=durability)
+        history = [state.config async for state in graph.aget_state_history(thread_config("t"))]
         replayed.append(
             [(await graph.ainvoke(None, config, durability=durability))["profile"] for config in history]
         )
@@ -252,13 +264,13 @@ async def test_a_replay_gives_subgraphs_the_state_from_before_it(savers, durabil
 
 def asking(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
     """A graph that calls a graph, which counts and then asks a question."""
-    inner: Any = StateGraph(Talk)
+    inner: Any = StateGraph(TalkState)
     inner.add_node("count", lambda _: {"n": 1})
     inner.add_node("ask", lambda state: {"profile": f"{state['n']}: {interrupt('really?')}"})
     inner.add_edge(START, "count")
     inner.add_edge("count", "ask")
     inner.add_edge("ask", END)
-    outer: Any = StateGraph(Talk)
+    outer: Any = StateGraph(TalkState)
     outer.add_node("inner", inner.compile(checkpointer=True))
     outer.add_edge(START, "inner")
     outer.add_edge("inner", END)
@@ -271,10 +283,10 @@ async def test_a_replay_before_a_question_asks_it_as_with_langgraph_s_saver(save
     answers = []
     for saver in (InMemorySaver(), savers[0]):
         graph = asking(saver)
-        await graph.ainvoke({"n": 10}, thread("t"), durability=durability)
-        start = (await graph.aget_state(thread("t"))).config
+        await graph.ainvoke({"n": 10}, thread_config("t"), durability=durability)
+        start = (await graph.aget_state(thread_config("t"))).config
         await graph.ainvoke(None, start, durability=durability)
-        replayed = await graph.ainvoke(Command(resume="yes"), thread("t"), durability=durability)
+        replayed = await graph.ainvoke(Command(resume="yes"), thread_config("t"), durability=durability)
         answers.append(replayed["profile"])
 
     assert answers[0] == answers[1]
@@ -285,6 +297,6 @@ async def test_a_subgraph_s_checkpoint_is_never_before_the_one_at_which_it_began
     began = id_at(0)
     earlier = await put(savers[0], 0, "sub", parents={"": id_at(-5)})
     await put(savers[0], 0, "sub", parents={"": began})
-    await savers[0].aput(thread("t"), empty_checkpoint() | {"id": began}, {}, {})
+    await savers[0].aput(thread_config("t"), empty_checkpoint() | {"id": began}, {}, {})
 
-    assert await ids(savers[1], namespace="sub", before=thread("t", checkpoint_id=began)) == [earlier]
+    assert await ids(savers[1], namespace="sub", before=thread_config("t", checkpoint_id=began)) == [earlier]

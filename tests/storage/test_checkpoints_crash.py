@@ -10,9 +10,9 @@ import pytest
 
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.embedded import watchdog
-from tests.doubles.redis_server import Server, running
-from tests.storage.saver_graphs import contents, said, talk, thread
-from tests.storage.saver_victims import contend, converse, digest, victim
+from tests.doubles.redis_server import RedisServer, running_redis
+from tests.storage.saver_graphs import message_contents, talk_graph, thread_config, user_message
+from tests.storage.saver_victims import child_process, contend, converse, digest
 
 ROUNDS, ALL_ROUNDS = 5, 200
 
@@ -22,10 +22,10 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[RedisServer]:
     with (
         tempfile.TemporaryDirectory(prefix="saver-") as folder,
-        running(watchdog.binary(), Path(folder), *DURABLE) as started,
+        running_redis(watchdog.binary(), Path(folder), *DURABLE) as started,
     ):
         yield started
 
@@ -38,12 +38,12 @@ def conversation(turns):
 async def check(url, name, acknowledged):
     """All acknowledged turns are there, and every checkpoint is what it was when it was stored."""
     async with RedisSaver.from_url(url) as saver:
-        states = [state async for state in talk(saver).aget_state_history(thread(name))]
+        states = [state async for state in talk_graph(saver).aget_state_history(thread_config(name))]
     # More may be there: turns that ended before their process could say so.
-    assert len(contents(states[0].values)) >= 2 * acknowledged
-    told = conversation(len(contents(states[0].values)) // 2 + 1)
+    assert len(message_contents(states[0].values)) >= 2 * acknowledged
+    told = conversation(len(message_contents(states[0].values)) // 2 + 1)
     for state in states:
-        said_then = contents(state.values)
+        said_then = message_contents(state.values)
         assert said_then == told[: len(said_then)]
         assert state.values.get("n", 0) == len(said_then) // 2
 
@@ -53,7 +53,7 @@ async def kill_writers(url, rounds):
     chance = random.Random(rounds)
     acknowledged = 0
     for _ in range(rounds):
-        with victim(converse, url, "t") as other:
+        with child_process(converse, url, "t") as other:
             assert other.report() == "begun"
             for _ in range(chance.randrange(4)):
                 acknowledged = max(acknowledged, other.report() + 1)
@@ -86,7 +86,7 @@ async def kill_server(server, rounds):
     async def user(saver, name):
         while not ended.is_set():
             turn = acknowledged[name]
-            await talk(saver).ainvoke(said(str(turn)), thread(name), durability="sync")
+            await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name), durability="sync")
             acknowledged[name] = turn + 1
             progress.set()
 
@@ -125,11 +125,11 @@ async def test_conversations_survive_two_hundred_deaths_of_their_server(server):
 @pytest.mark.fault
 async def test_a_blocking_graph_goes_on_when_its_server_is_killed_and_started_again(server):
     async with RedisSaver.from_url(server.url) as saver:
-        graph = talk(saver)
+        graph = talk_graph(saver)
         for turn in range(4):
             server.kill()
             starting = asyncio.create_task(asyncio.to_thread(server.start))
-            await asyncio.to_thread(graph.invoke, said(str(turn)), thread("t"))
+            await asyncio.to_thread(graph.invoke, user_message(str(turn)), thread_config("t"))
             await starting
     await check(server.url, "t", 4)
 
@@ -137,13 +137,16 @@ async def test_a_blocking_graph_goes_on_when_its_server_is_killed_and_started_ag
 @pytest.mark.fault
 async def test_processes_that_write_on_one_thread_at_once_never_spoil_it(valkey_url):
     """X8 keeps runs apart; should that fail, the thread forks, and every checkpoint stays what it was."""
-    with victim(contend, valkey_url, "t", 40, "a") as one, victim(contend, valkey_url, "t", 40, "b") as other:
+    with (
+        child_process(contend, valkey_url, "t", 40, "a") as one,
+        child_process(contend, valkey_url, "t", 40, "b") as other,
+    ):
         assert one.report() == other.report() == "done"
         one.join()
         other.join()
 
     assert (one.exit_code, other.exit_code) == (0, 0)
     async with RedisSaver.from_url(valkey_url) as saver:
-        found = [each.checkpoint["channel_values"] async for each in saver.alist(thread("t"))]
+        found = [each.checkpoint["channel_values"] async for each in saver.alist(thread_config("t"))]
     assert found
     assert all(digest(values["messages"]) == values["digest"] for values in found)

@@ -9,7 +9,7 @@ from redis import Redis
 from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import RedisSaver
 from tests.doubles.waiting import until
-from tests.storage.saver_graphs import contents, said, talk, thread
+from tests.storage.saver_graphs import message_contents, talk_graph, thread_config, user_message
 
 Opened = Callable[..., Awaitable[RedisSaver]]
 
@@ -37,20 +37,22 @@ def lives(server, pattern="checkpoint:*"):
 
 
 async def test_a_thread_lives_for_ever_unless_told_otherwise(opened, server):
-    await talk(await opened()).ainvoke(said("a"), thread("t"))
+    await talk_graph(await opened()).ainvoke(user_message("a"), thread_config("t"))
 
     assert lives(server, "*") == {-1}
 
 
 async def test_every_key_of_a_thread_expires_at_the_same_moment(opened, server):
-    await talk(await opened(ttl_s=60)).ainvoke(said("a"), thread("t"))
+    await talk_graph(await opened(ttl_s=60)).ainvoke(user_message("a"), thread_config("t"))
 
     assert len({server.pexpiretime(key) for key in server.keys("checkpoint:*")}) == 1
     assert all(0 < left <= 60_000 for left in lives(server))
 
 
 async def test_nothing_is_left_once_a_thread_has_expired(opened, server):
-    await talk(await opened(ttl_s=0.4)).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
+    await talk_graph(await opened(ttl_s=0.4)).ainvoke(
+        user_message("a"), thread_config("t") | {"metadata": {"run_id": "run"}}
+    )
     assert server.keys()
 
     until(lambda: not server.keys(), "the end of every key of an expired thread")
@@ -58,15 +60,15 @@ async def test_nothing_is_left_once_a_thread_has_expired(opened, server):
 
 async def test_a_channel_written_once_lives_as_long_as_the_thread_is_written(opened, server):
     saver = await opened(ttl_s=60)
-    graph = talk(saver)
-    await graph.ainvoke(said("0", profile="P"), thread("t"))
+    graph = talk_graph(saver)
+    await graph.ainvoke(user_message("0", profile="P"), thread_config("t"))
     for turn in range(1, 4):
         for key in server.keys("checkpoint:*"):
             server.pexpire(key, 30_000)
-        await graph.ainvoke(said(str(turn)), thread("t"))
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
         assert min(server.pttl(key) for key in server.keys("checkpoint:*")) > 50_000
 
-    state = await graph.aget_state(thread("t"))
+    state = await graph.aget_state(thread_config("t"))
     assert state.values["profile"] == "P"
     assert len(state.values["messages"]) == 8
     assert [found.config["configurable"]["thread_id"] async for found in saver.alist(None, limit=1)] == ["t"]
@@ -75,11 +77,11 @@ async def test_a_channel_written_once_lives_as_long_as_the_thread_is_written(ope
 @pytest.mark.parametrize("refreshes", [True, False])
 async def test_reading_keeps_a_thread_alive_only_where_that_was_asked_for(opened, server, refreshes):
     saver = await opened(ttl_s=60, refresh_on_read=refreshes)
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     for key in server.keys("checkpoint:*"):
         server.pexpire(key, 30_000)
 
-    await saver.aget_tuple(thread("t"))
+    await saver.aget_tuple(thread_config("t"))
 
     left = lives(server)
     assert (min(left) > 30_000) == refreshes
@@ -88,29 +90,29 @@ async def test_reading_keeps_a_thread_alive_only_where_that_was_asked_for(opened
 
 async def test_the_register_lives_as_long_as_a_thread_that_is_only_read(opened, server):
     writer, reader = await opened(ttl_s=60), await opened(ttl_s=60, refresh_on_read=True)
-    await talk(writer).ainvoke(said("a"), thread("t"))
+    await talk_graph(writer).ainvoke(user_message("a"), thread_config("t"))
     for key in server.keys("*"):
         server.pexpire(key, 30_000)
 
-    await reader.aget_tuple(thread("t"))
+    await reader.aget_tuple(thread_config("t"))
 
     assert min(lives(server, "{checkpoint}:threads")) >= max(lives(server))
 
 
 async def test_a_thread_is_kept_for_ever_or_expires_as_its_last_writer_has_it(opened, server):
     expiring, lasting = await opened(ttl_s=60), await opened()
-    await talk(expiring).ainvoke(said("a"), thread("t"))
+    await talk_graph(expiring).ainvoke(user_message("a"), thread_config("t"))
 
-    await talk(lasting).ainvoke(said("b"), thread("t"))
+    await talk_graph(lasting).ainvoke(user_message("b"), thread_config("t"))
     assert lives(server, "*") == {-1}
 
-    await talk(expiring).ainvoke(said("c"), thread("t"))
+    await talk_graph(expiring).ainvoke(user_message("c"), thread_config("t"))
     assert all(0 < left <= 60_000 for left in lives(server))
 
 
 async def test_a_copy_lives_as_long_as_a_thread_just_written(opened, server):
     saver = await opened(ttl_s=60)
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     for key in server.keys("checkpoint:*"):
         server.pexpire(key, 30_000)
 
@@ -121,18 +123,22 @@ async def test_a_copy_lives_as_long_as_a_thread_just_written(opened, server):
 
 async def test_expired_threads_leave_the_register_when_others_enter_it(opened, server):
     saver, lasting = await opened(ttl_s=0.2), await opened()
-    await talk(lasting).ainvoke(said("a"), thread("kept") | {"metadata": {"run_id": "r1"}})
-    await talk(saver).ainvoke(said("a"), thread("gone") | {"metadata": {"run_id": "r2"}})
+    await talk_graph(lasting).ainvoke(
+        user_message("a"), thread_config("kept") | {"metadata": {"run_id": "r1"}}
+    )
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("gone") | {"metadata": {"run_id": "r2"}})
     until(lambda: not server.keys("checkpoint:{gone}:*"), "the end of the thread")
 
     def entered() -> bool:
         # Entering a thread that expires sweeps the register.
-        talk(saver).invoke(said("b"), thread("new"))
+        talk_graph(saver).invoke(user_message("b"), thread_config("new"))
         return server.zscore("{checkpoint}:threads", "gone") is not None
 
     until(lambda: not entered(), "the expired thread out of the register")
     assert not [member for member in server.zrange("{checkpoint}:runs", 0, -1) if b"gone" in member]
-    assert contents((await lasting.aget_tuple(thread("kept"))).checkpoint["channel_values"]) == ["a", "re:a"]
+    assert message_contents(
+        (await lasting.aget_tuple(thread_config("kept"))).checkpoint["channel_values"]
+    ) == ["a", "re:a"]
 
 
 @pytest.mark.parametrize(

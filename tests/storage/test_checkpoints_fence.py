@@ -10,7 +10,7 @@ from callsheet.state.errors import Fenced
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import keys
-from tests.doubles.wire_graphs import GRAPHS, Count
+from tests.doubles.wire_graphs import GRAPHS, CountState
 
 THREAD = "t"
 
@@ -82,17 +82,17 @@ async def test_a_task_that_ends_between_its_result_and_its_edge_runs_again(
     await attempt(storage, 1)
     waiting, goes = asyncio.Event(), asyncio.Event()
 
-    async def edge(state: Count) -> str:
+    async def edge(state: CountState) -> str:
         waiting.set()
         if not goes.is_set() and ending == "fails":
             raise ValueError("boom")
         await goes.wait()
         return "second" if len(state["log"]) == 1 else END
 
-    async def note(state: Count) -> dict[str, Any]:
+    async def note(state: CountState) -> dict[str, Any]:
         return {"log": [str(len(state["log"]) + 1)]}
 
-    builder: StateGraph[Count, None, Count, Count] = StateGraph(Count)
+    builder: StateGraph[CountState, None, CountState, CountState] = StateGraph(CountState)
     builder.add_node("first", note)
     builder.add_node("second", note)
     builder.add_edge(START, "first")

@@ -15,7 +15,7 @@ from callsheet.state.errors import Missing
 from callsheet.storage.checkpoints import RedisSaver, message_log
 from callsheet.storage.checkpoints.frozen_copies import freeze
 from callsheet.storage.checkpoints.message_log import LogCache, ThreadLog
-from tests.storage.saver_graphs import newest, thread
+from tests.storage.saver_graphs import newest_checkpoint, thread_config
 from tests.storage.saver_values import new_id
 
 positions = st.lists(st.integers(0, 30))
@@ -145,7 +145,7 @@ def stored(valkey_url):
 
 async def put(saver, values):
     """Store the list in the thread's newest checkpoint."""
-    await put_on(saver, await newest(saver, "t"), values)
+    await put_on(saver, await newest_checkpoint(saver, "t"), values)
 
 
 async def put_on(saver, parent, values):
@@ -157,7 +157,7 @@ async def put_on(saver, parent, values):
         "channel_values": {"messages": values},
         "channel_versions": changed,
     }
-    await saver.aput(parent.config if parent else thread("t"), checkpoint, {}, changed)
+    await saver.aput(parent.config if parent else thread_config("t"), checkpoint, {}, changed)
 
 
 async def test_a_step_stores_only_what_is_new_of_a_list(saver, stored):
@@ -175,14 +175,14 @@ async def test_a_step_stores_only_what_is_new_of_a_list(saver, stored):
         before = stored()
         await put(saver, changed)
         assert stored() - before == more
-        assert (await newest(saver, "t")).checkpoint["channel_values"]["messages"] == changed
+        assert (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"] == changed
 
 
 async def test_a_state_that_was_only_looked_at_meanwhile_is_not_stored_again(saver, stored):
     """A console that polls a thread must not make its next step store everything anew."""
     talk = [HumanMessage(str(number), id=str(number)) for number in range(10)]
     await put(saver, talk)
-    await newest(saver, "t")
+    await newest_checkpoint(saver, "t")
 
     await put(saver, [*talk, AIMessage("more")])
 
@@ -196,7 +196,7 @@ async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, stored, v
     await put(saver, [each for each in words if each["n"] % 3])
 
     assert stored() == 400 + 266
-    assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
+    assert len((await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
 
 
 async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, stored):
@@ -205,7 +205,7 @@ async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, stored)
     await put(saver, [*words, {"v": {5}}])
 
     assert stored() == 6
-    found = (await newest(saver, "t")).checkpoint["channel_values"]["messages"]
+    found = (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]
     assert found == [{"v": {number}} for number in range(6)]
 
 
@@ -216,7 +216,7 @@ async def test_what_a_server_lost_is_not_taken_for_what_came_in_its_place(saver,
     with Redis.from_url(valkey_url) as server:
         backup: Any = {key: server.dump(key) for key in server.keys("*")}
         await put(saver, [*said, HumanMessage("lost", id="lost")])
-        await newest(saver, "t")
+        await newest_checkpoint(saver, "t")
         server.flushdb()
         for key, dump in backup.items():
             server.restore(key, 0, dump)
@@ -224,49 +224,49 @@ async def test_what_a_server_lost_is_not_taken_for_what_came_in_its_place(saver,
         instead = [*said, HumanMessage("instead", id="instead")]
         await put(other, instead)
 
-        found = await newest(saver, "t")
+        found = await newest_checkpoint(saver, "t")
         assert found.checkpoint["channel_values"]["messages"] == instead
         more = [*found.checkpoint["channel_values"]["messages"], HumanMessage("more", id="more")]
         await put(saver, more)
 
-        assert (await newest(other, "t")).checkpoint["channel_values"]["messages"] == more
+        assert (await newest_checkpoint(other, "t")).checkpoint["channel_values"]["messages"] == more
 
 
 async def test_a_put_that_counts_on_lost_elements_is_stored_whole(saver, valkey_url):
     said = [HumanMessage(text, id=text) for text in ("a", "b")]
     await put(saver, said)
-    parent = await newest(saver, "t")
+    parent = await newest_checkpoint(saver, "t")
     with Redis.from_url(valkey_url) as server:
         server.delete("checkpoint:{t}:log")
 
     await put_on(saver, parent, [*said, HumanMessage("c", id="c")])
 
-    assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
+    assert len((await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
 async def test_a_thread_without_all_of_its_log_is_broken_and_says_so(saver, valkey_url, left):
     first, *others = (HumanMessage(text, id=text) for text in "abc")
     await put(saver, [first, others[0]])
-    await put_on(saver, await newest(saver, "t"), [first, others[1]])
+    await put_on(saver, await newest_checkpoint(saver, "t"), [first, others[1]])
     async with RedisSaver.from_url(valkey_url) as other:
         with Redis.from_url(valkey_url) as server:
             server.rpop("checkpoint:{t}:log", 3 - left)
 
         with pytest.raises(Missing, match="there is none"):
-            await newest(other, "t")
+            await newest_checkpoint(other, "t")
 
 
 async def test_another_process_fetches_only_the_elements_it_lacks(saver, valkey_url):
     async with RedisSaver.from_url(valkey_url) as other:
         talk = [HumanMessage("x" * 1000, id=str(number)) for number in range(50)]
         await put(saver, talk)
-        await newest(other, "t")
+        await newest_checkpoint(other, "t")
         await put(saver, [*talk, HumanMessage("more")])
         with Redis.from_url(valkey_url) as server:
             before = server.info("stats")["total_net_output_bytes"]
 
-            found = await newest(other, "t")
+            found = await newest_checkpoint(other, "t")
 
             sent = server.info("stats")["total_net_output_bytes"] - before
     assert len(found.checkpoint["channel_values"]["messages"]) == 51

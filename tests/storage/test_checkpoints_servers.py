@@ -13,20 +13,20 @@ from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.embedded import watchdog
 from tests.doubles.needs import need
-from tests.doubles.redis_server import Server, cluster, free_port, running
+from tests.doubles.redis_server import RedisServer, free_port, one_node_cluster, running_redis
 from tests.doubles.waiting import until
-from tests.storage.saver_graphs import newest, said, talk, thread
+from tests.storage.saver_graphs import newest_checkpoint, talk_graph, thread_config, user_message
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A cluster for all tests, because it takes two seconds to start."""
-    with cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
+    with one_node_cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
         yield server
 
 
 @pytest.fixture
-def node(started: Server) -> str:
+def node(started: RedisServer) -> str:
     """The URL of an empty cluster."""
     with Redis.from_url(started.url) as server:
         server.flushall()
@@ -38,13 +38,16 @@ async def use_threads(url):
     async with RedisSaver.from_url(url) as saver:
         for turn in range(3):
             await asyncio.gather(
-                *(talk(saver).ainvoke(said(str(turn)), thread(f"t{number}")) for number in range(5))
+                *(
+                    talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(f"t{number}"))
+                    for number in range(5)
+                )
             )
         await saver.acopy_thread("t0", "copy")
         await saver.aprune(["copy"])
         await saver.adelete_thread("t0")
 
-        found = await newest(saver, "copy")
+        found = await newest_checkpoint(saver, "copy")
         assert len(found.checkpoint["channel_values"]["messages"]) == 6
         names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
         assert names == {"t1", "t2", "t3", "t4", "copy"}
@@ -54,7 +57,7 @@ async def use_threads(url):
 async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path):
     """X4: a Valkey, and a Redis without modules."""
     program = need("redis-server") if server == "redis-server" else watchdog.binary()
-    with running(program, tmp_path) as at:
+    with running_redis(program, tmp_path) as at:
         await use_threads(at.url)
 
 
@@ -66,10 +69,10 @@ async def test_threads_are_kept_copied_and_pruned_on_a_cluster(node):
 
 async def use_blocking(saver):
     """Write and copy with the blocking methods, and read with an asynchronous one."""
-    await asyncio.to_thread(talk(saver).invoke, said("a"), thread("t"))
+    await asyncio.to_thread(talk_graph(saver).invoke, user_message("a"), thread_config("t"))
     await asyncio.to_thread(saver.copy_thread, "t", "copy")
 
-    assert len((await newest(saver, "copy")).checkpoint["channel_values"]["messages"]) == 2
+    assert len((await newest_checkpoint(saver, "copy")).checkpoint["channel_values"]["messages"]) == 2
 
 
 async def test_blocking_methods_work_on_a_cluster(node):
@@ -91,9 +94,9 @@ async def test_what_a_cluster_cannot_do_is_said(node):
         async with RedisSaver.from_url(node, wait_aof=True):
             pass
     async with RedisSaver.from_url(node) as saver:
-        await newest(saver, "t")
+        await newest_checkpoint(saver, "t")
         with pytest.raises(Invalid, match="one event loop"):
-            await asyncio.to_thread(lambda: asyncio.run(newest(saver, "t")))
+            await asyncio.to_thread(lambda: asyncio.run(newest_checkpoint(saver, "t")))
 
 
 @contextmanager
@@ -122,18 +125,18 @@ def _watches(client):
 
 
 async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection(tmp_path):
-    with running(watchdog.binary(), tmp_path) as at, sentinel(tmp_path, at.port) as port:
+    with running_redis(watchdog.binary(), tmp_path) as at, sentinel(tmp_path, at.port) as port:
         guide = Sentinel([("127.0.0.1", port)])
         async with guide.master_for("main") as client:
             saver = RedisSaver(client)
-            await talk(saver).ainvoke(said("a"), thread("t"))
+            await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
             with Redis(port=at.port) as direct:
                 direct.client_kill_filter(_type="normal")
-            await talk(saver).ainvoke(said("b"), thread("t"))
+            await talk_graph(saver).ainvoke(user_message("b"), thread_config("t"))
 
-            assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
+            assert (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["n"] == 2
             with pytest.raises(Invalid, match="need their own client"):
-                saver.get_tuple(thread("t"))
+                saver.get_tuple(thread_config("t"))
             await saver.aclose()
         for each in guide.sentinels:
             await each.aclose()

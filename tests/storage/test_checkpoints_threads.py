@@ -8,7 +8,13 @@ from redis import Redis
 
 from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import RedisSaver
-from tests.storage.saver_graphs import DeltaTalk, contents, said, talk, thread
+from tests.storage.saver_graphs import (
+    DeltaTalkState,
+    message_contents,
+    talk_graph,
+    thread_config,
+    user_message,
+)
 from tests.storage.saver_values import new_id
 
 
@@ -20,14 +26,14 @@ async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
 
 async def values(saver, name):
     """The newest state of the thread, or None."""
-    found = await saver.aget_tuple(thread(name))
+    found = await saver.aget_tuple(thread_config(name))
     return found and found.checkpoint["channel_values"]
 
 
 async def put(saver, name, namespace="", **metadata):
     """An empty checkpoint."""
     checkpoint = empty_checkpoint() | {"id": new_id()}
-    return await saver.aput(thread(name, checkpoint_ns=namespace), checkpoint, metadata, {})
+    return await saver.aput(thread_config(name, checkpoint_ns=namespace), checkpoint, metadata, {})
 
 
 @pytest.mark.parametrize(
@@ -44,24 +50,26 @@ async def put(saver, name, namespace="", **metadata):
 )
 async def test_deleting_a_thread_takes_away_all_of_it_and_nothing_else(saver, one, others):
     for name in (one, *others):
-        await talk(saver).ainvoke(said("a"), thread(name))
-    old = (await saver.aget_tuple(thread(one))).config
+        await talk_graph(saver).ainvoke(user_message("a"), thread_config(name))
+    old = (await saver.aget_tuple(thread_config(one))).config
 
     await saver.adelete_thread(one)
 
-    assert await saver.aget_tuple(thread(one)) is None
+    assert await saver.aget_tuple(thread_config(one)) is None
     assert await saver.aget_tuple(old) is None
-    assert [contents(await values(saver, name)) for name in others] == [["a", "re:a"]] * len(others)
+    assert [message_contents(await values(saver, name)) for name in others] == [["a", "re:a"]] * len(others)
 
 
 async def test_nothing_is_left_on_the_server_of_deleted_threads(saver, valkey_url):
     """Forks, edits and runs included."""
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(3):
-        await graph.ainvoke(said(str(turn)), thread("t") | {"metadata": {"run_id": f"run-{turn}"}})
-    history = [state async for state in graph.aget_state_history(thread("t"))]
-    await graph.ainvoke(said("fork"), history[4].config)
-    await graph.aupdate_state(thread("t"), {"profile": "z"})
+        await graph.ainvoke(
+            user_message(str(turn)), thread_config("t") | {"metadata": {"run_id": f"run-{turn}"}}
+        )
+    history = [state async for state in graph.aget_state_history(thread_config("t"))]
+    await graph.ainvoke(user_message("fork"), history[4].config)
+    await graph.aupdate_state(thread_config("t"), {"profile": "z"})
     await saver.acopy_thread("t", "copy")
     with Redis.from_url(valkey_url) as server:
         assert len(server.keys()) == 2 * 5 + 2
@@ -77,19 +85,19 @@ async def test_a_thread_begun_anew_shows_nothing_of_the_deleted_one_to_whoever_r
 ):
     async with RedisSaver.from_url(valkey_url) as other:
         for text in "abc":
-            await talk(saver).ainvoke(said(text), thread("t"))
-        await saver.aget_tuple(thread("t"))
+            await talk_graph(saver).ainvoke(user_message(text), thread_config("t"))
+        await saver.aget_tuple(thread_config("t"))
 
         await other.adelete_thread("t")
-        await talk(other).ainvoke(said("new"), thread("t"))
+        await talk_graph(other).ainvoke(user_message("new"), thread_config("t"))
 
-        assert contents(await values(saver, "t")) == ["new", "re:new"]
-        await talk(saver).ainvoke(said("b"), thread("t"))
-        assert contents(await values(other, "t")) == ["new", "re:new", "b", "re:b"]
+        assert message_contents(await values(saver, "t")) == ["new", "re:new"]
+        await talk_graph(saver).ainvoke(user_message("b"), thread_config("t"))
+        assert message_contents(await values(other, "t")) == ["new", "re:new", "b", "re:b"]
 
 
 async def test_a_run_that_outlives_the_deletion_of_its_thread_is_found_again(saver, valkey_url):
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     async with RedisSaver.from_url(valkey_url) as other:
         await other.adelete_thread("t")
 
@@ -101,9 +109,9 @@ async def test_a_run_that_outlives_the_deletion_of_its_thread_is_found_again(sav
 async def test_a_list_without_namespace_has_the_checkpoints_of_subgraphs_newest_first(saver):
     stored = [await put(saver, "t", namespace) for namespace in ("", "sub:1", "", "sub:2", "sub:1")]
 
-    found = [each.config async for each in saver.alist(thread("t"))]
-    first_two = [each.config async for each in saver.alist(thread("t"), limit=2)]
-    below = [each.config async for each in saver.alist(thread("t"), before=stored[2])]
+    found = [each.config async for each in saver.alist(thread_config("t"))]
+    first_two = [each.config async for each in saver.alist(thread_config("t"), limit=2)]
+    below = [each.config async for each in saver.alist(thread_config("t"), before=stored[2])]
 
     assert found == stored[::-1]
     assert first_two == stored[:2:-1]
@@ -126,7 +134,7 @@ async def test_savers_of_different_prefixes_do_not_see_each_others_threads(saver
         await put(other, "t")
         await put(saver, "u")
         try:
-            assert await saver.aget_tuple(thread("t")) is None
+            assert await saver.aget_tuple(thread_config("t")) is None
             assert [each.config["configurable"]["thread_id"] async for each in saver.alist(None)] == ["u"]
         finally:
             await other.adelete_thread("t")
@@ -136,11 +144,11 @@ async def test_a_long_history_comes_page_by_page_and_whole(saver):
     """More checkpoints than are fetched at once."""
     stored = [(await put(saver, "t", step=step))["configurable"]["checkpoint_id"] for step in range(450)]
 
-    found = [each.checkpoint["id"] async for each in saver.alist(thread("t", checkpoint_ns=""))]
-    every = [each.checkpoint["id"] async for each in saver.alist(thread("t"))]
+    found = [each.checkpoint["id"] async for each in saver.alist(thread_config("t", checkpoint_ns=""))]
+    every = [each.checkpoint["id"] async for each in saver.alist(thread_config("t"))]
     filtered = [
         each.checkpoint["id"]
-        async for each in saver.alist(thread("t", checkpoint_ns=""), filter={"step": 3}, limit=1)
+        async for each in saver.alist(thread_config("t", checkpoint_ns=""), filter={"step": 3}, limit=1)
     ]
 
     assert found == every == stored[::-1]
@@ -148,48 +156,49 @@ async def test_a_long_history_comes_page_by_page_and_whole(saver):
 
 
 async def test_history_before_a_checkpoint_begins_with_the_one_below_it(saver):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(3):
-        await graph.ainvoke(said(str(turn)), thread("t"))
-    history = [state.config async for state in graph.aget_state_history(thread("t"))]
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
+    history = [state.config async for state in graph.aget_state_history(thread_config("t"))]
 
     below = [
-        state.config async for state in graph.aget_state_history(thread("t"), before=history[3], limit=4)
+        state.config
+        async for state in graph.aget_state_history(thread_config("t"), before=history[3], limit=4)
     ]
 
     assert below == history[4:8]
 
 
 async def test_pruning_keeps_a_channel_that_was_written_once_long_ago(saver):
-    graph = talk(saver)
-    await graph.ainvoke(said("0", profile="P"), thread("t"))
+    graph = talk_graph(saver)
+    await graph.ainvoke(user_message("0", profile="P"), thread_config("t"))
     for turn in range(1, 4):
-        await graph.ainvoke(said(str(turn)), thread("t"))
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
 
     await saver.aprune(["t"])
 
-    state = await graph.aget_state(thread("t"))
-    assert len([each async for each in saver.alist(thread("t"))]) == 1
+    state = await graph.aget_state(thread_config("t"))
+    assert len([each async for each in saver.alist(thread_config("t"))]) == 1
     assert (state.values["profile"], state.values["n"], len(state.values["messages"])) == ("P", 4, 8)
-    await graph.ainvoke(said("4"), thread("t"))
-    assert len((await graph.aget_state(thread("t"))).values["messages"]) == 10
+    await graph.ainvoke(user_message("4"), thread_config("t"))
+    assert len((await graph.aget_state(thread_config("t"))).values["messages"]) == 10
 
 
 async def test_pruning_keeps_the_writes_a_channel_is_made_of(saver):
     for turn in range(7):
-        await talk(saver, DeltaTalk).ainvoke(said(str(turn)), thread("t"))
+        await talk_graph(saver, DeltaTalkState).ainvoke(user_message(str(turn)), thread_config("t"))
 
     await saver.aprune(["t"])
 
-    state = await talk(saver, DeltaTalk).aget_state(thread("t"))
+    state = await talk_graph(saver, DeltaTalkState).aget_state(thread_config("t"))
     assert len(state.values["messages"]) == 14
-    assert len([each async for each in saver.alist(thread("t"))]) < 21
+    assert len([each async for each in saver.alist(thread_config("t"))]) < 21
 
 
 async def test_pruning_gives_back_the_memory_of_what_is_gone(saver, valkey_url):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(20):
-        await graph.ainvoke(said(str(turn), profile="x" * 2000), thread("t"))
+        await graph.ainvoke(user_message(str(turn), profile="x" * 2000), thread_config("t"))
     with Redis.from_url(valkey_url) as server:
         before = {key: server.memory_usage(key) for key in server.keys("checkpoint:*")}
 
@@ -202,26 +211,26 @@ async def test_pruning_gives_back_the_memory_of_what_is_gone(saver, valkey_url):
 async def test_a_copy_and_its_original_go_different_ways(saver, valkey_url):
     async with RedisSaver.from_url(valkey_url) as other:
         for at in (saver, other):
-            await talk(at).ainvoke(said("old"), thread("copy"))
-        await talk(saver).ainvoke(said("a"), thread("t"))
+            await talk_graph(at).ainvoke(user_message("old"), thread_config("copy"))
+        await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
         await saver.acopy_thread("t", "copy")
-        await talk(saver).ainvoke(said("b"), thread("t"))
-        await talk(other).ainvoke(said("c"), thread("copy"))
+        await talk_graph(saver).ainvoke(user_message("b"), thread_config("t"))
+        await talk_graph(other).ainvoke(user_message("c"), thread_config("copy"))
 
         for at in (saver, other):
-            assert contents(await values(at, "t")) == ["a", "re:a", "b", "re:b"]
-            assert contents(await values(at, "copy")) == ["a", "re:a", "c", "re:c"]
+            assert message_contents(await values(at, "t")) == ["a", "re:a", "b", "re:b"]
+            assert message_contents(await values(at, "copy")) == ["a", "re:a", "c", "re:c"]
 
 
 async def test_copying_a_thread_that_does_not_exist_or_onto_itself_changes_nothing(saver):
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
     await saver.acopy_thread("missing", "t")
     await saver.acopy_thread("t", "t")
     await saver.acopy_thread("missing", "neither")
 
-    assert contents(await values(saver, "t")) == ["a", "re:a"]
+    assert message_contents(await values(saver, "t")) == ["a", "re:a"]
     assert {each.config["configurable"]["thread_id"] async for each in saver.alist(None)} == {"t"}
 
 
@@ -254,19 +263,19 @@ async def test_a_run_that_its_server_forgot_for_a_while_is_found_again(saver, va
 
     await saver.adelete_for_runs(["gone"])
 
-    assert [found.metadata["run_id"] async for found in saver.alist(thread("t"))] == ["kept"]
+    assert [found.metadata["run_id"] async for found in saver.alist(thread_config("t"))] == ["kept"]
 
 
 async def test_a_thread_that_lost_its_only_run_can_be_written_again(saver):
-    await talk(saver).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t") | {"metadata": {"run_id": "run"}})
 
     await saver.adelete_for_runs(["run"])
-    assert await saver.aget_tuple(thread("t")) is None
-    await talk(saver).ainvoke(said("b"), thread("t") | {"metadata": {"run_id": "run"}})
+    assert await saver.aget_tuple(thread_config("t")) is None
+    await talk_graph(saver).ainvoke(user_message("b"), thread_config("t") | {"metadata": {"run_id": "run"}})
 
-    assert contents(await values(saver, "t")) == ["b", "re:b"]
+    assert message_contents(await values(saver, "t")) == ["b", "re:b"]
     await saver.adelete_for_runs(["run"])
-    assert await saver.aget_tuple(thread("t")) is None
+    assert await saver.aget_tuple(thread_config("t")) is None
 
 
 async def test_what_names_no_thread_or_no_way_of_pruning_is_refused(saver):

@@ -25,21 +25,27 @@ from callsheet.storage import checkpoints, use
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import MAX_CONNECTIONS
 from callsheet.storage.redis.connection import connect
-from tests.doubles.redis_server import double, free_port
-from tests.storage.saver_graphs import contents, newest, said, talk, thread
-from tests.storage.saver_proxy import Proxy
+from tests.doubles.redis_server import free_port, scripted_redis
+from tests.storage.saver_graphs import (
+    message_contents,
+    newest_checkpoint,
+    talk_graph,
+    thread_config,
+    user_message,
+)
+from tests.storage.saver_proxy import CountingProxy
 from tests.storage.saver_values import new_id
 
 
 @pytest.fixture
-async def proxy(valkey_url: str) -> AsyncIterator[Proxy]:
+async def proxy(valkey_url: str) -> AsyncIterator[CountingProxy]:
     with tempfile.TemporaryDirectory(prefix="saver-") as folder:
-        async with Proxy(Path(folder), valkey_url) as between:
+        async with CountingProxy(Path(folder), valkey_url) as between:
             yield between
 
 
 @pytest.fixture
-async def saver(proxy: Proxy) -> AsyncIterator[RedisSaver]:
+async def saver(proxy: CountingProxy) -> AsyncIterator[RedisSaver]:
     """A saver behind the proxy."""
     async with proxy.client() as client:
         opened = RedisSaver(client)
@@ -56,17 +62,17 @@ def checkpoint(**values: Any) -> Any:
 
 
 async def test_every_operation_is_one_round_trip(proxy, saver):
-    await talk(saver).ainvoke(said("a"), thread("t"))
-    config = (await newest(saver, "t")).config
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
+    config = (await newest_checkpoint(saver, "t")).config
     more = checkpoint(n=1, messages=["x"])
 
     async def listed(**options):
-        return [each async for each in saver.alist(thread("t", checkpoint_ns=""), **options)]
+        return [each async for each in saver.alist(thread_config("t", checkpoint_ns=""), **options)]
 
     operations = {
         "put": lambda: saver.aput(config, more, {"step": 1}, more["channel_versions"]),
         "put_writes": lambda: saver.aput_writes(config, [("n", 1), ("profile", "x")], "task"),
-        "newest": lambda: saver.aget_tuple(thread("t")),
+        "newest": lambda: saver.aget_tuple(thread_config("t")),
         "given": lambda: saver.aget_tuple(config),
         "page": lambda: listed(limit=3),
         "filtered": lambda: listed(limit=1, filter={"step": 1}),
@@ -78,7 +84,7 @@ async def test_every_operation_is_one_round_trip(proxy, saver):
     trips = {}
     for again in range(2):
         # A script the server has not seen yet takes a second trip, the first time.
-        await talk(saver).ainvoke(said("a"), thread("t"))
+        await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
         for name, operation in operations.items():
             before = proxy.trips
             await operation()
@@ -92,11 +98,11 @@ async def test_a_turn_of_three_checkpoints_takes_at_most_eight_trips(proxy):
     # A connection that does not greet has no trips but those that are counted.
     async with AsyncRedis(unix_socket_path=proxy.socket, driver_info=None, protocol=2) as client:
         saver = RedisSaver(client)
-        graph = talk(saver)
+        graph = talk_graph(saver)
         # The server knows all scripts after the first.
-        await graph.ainvoke(said("0"), thread("t"))
+        await graph.ainvoke(user_message("0"), thread_config("t"))
         before = proxy.trips
-        await graph.ainvoke(said("1"), thread("t"))
+        await graph.ainvoke(user_message("1"), thread_config("t"))
         assert 0 < proxy.trips - before <= 8
         await saver.aclose()
 
@@ -107,32 +113,32 @@ async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
 
     async def user(name):
         for turn in range(2):
-            await talk(saver).ainvoke(said(str(turn)), thread(name))
+            await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name))
 
     await asyncio.gather(*(user(f"user-{number}") for number in range(50)))
 
     assert proxy.connections <= MAX_CONNECTIONS
     for number in range(50):
-        found = await newest(saver, f"user-{number}")
+        found = await newest_checkpoint(saver, f"user-{number}")
         assert found.checkpoint["channel_values"]["n"] == 2
 
 
 async def test_a_broken_connection_is_noticed_by_nobody(proxy, saver):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     for turn in range(4):
-        await graph.ainvoke(said(str(turn)), thread("t"))
+        await graph.ainvoke(user_message(str(turn)), thread_config("t"))
         proxy.cut()
 
-    assert (await graph.aget_state(thread("t"))).values["n"] == 4
+    assert (await graph.aget_state(thread_config("t"))).values["n"] == 4
 
 
 async def test_a_write_whose_reply_was_lost_is_stored_once(proxy, saver, valkey_url):
     """X9: every operation is idempotent, because the client cannot know whether it arrived."""
-    await talk(saver).ainvoke(said("a"), thread("t"))
-    last = await newest(saver, "t")
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
+    last = await newest_checkpoint(saver, "t")
     more = checkpoint(messages=[*last.checkpoint["channel_values"]["messages"], HumanMessage("b")])
     with Redis.from_url(valkey_url) as server:
-        stored = thread("t", checkpoint_id=more["id"])
+        stored = thread_config("t", checkpoint_id=more["id"])
         for operation in (
             lambda: saver.aput(last.config, more, {"step": 1}, more["channel_versions"]),
             lambda: saver.aput_writes(stored, [("n", 1)], "task"),
@@ -146,52 +152,56 @@ async def test_a_write_whose_reply_was_lost_is_stored_once(proxy, saver, valkey_
         # The counter, too.
         assert server.zcard("checkpoint:{t}:ids") == 2
     for name in ("t", "copy"):
-        found = await newest(saver, name)
-        assert contents(found.checkpoint["channel_values"]) == ["a", "re:a", "b"]
+        found = await newest_checkpoint(saver, name)
+        assert message_contents(found.checkpoint["channel_values"]) == ["a", "re:a", "b"]
         assert len(found.pending_writes) == 1
 
 
 async def test_a_server_that_forgot_its_scripts_is_told_them_again(saver, valkey_url):
-    graph = talk(saver)
+    graph = talk_graph(saver)
     with Redis.from_url(valkey_url) as server:
         for turn in range(3):
             server.script_flush()
-            await asyncio.gather(*(graph.ainvoke(said(str(turn)), thread(name)) for name in ("t", "u")))
+            await asyncio.gather(
+                *(graph.ainvoke(user_message(str(turn)), thread_config(name)) for name in ("t", "u"))
+            )
             server.script_flush()
-            await asyncio.to_thread(graph.get_state, thread("t"))
+            await asyncio.to_thread(graph.get_state, thread_config("t"))
 
-    assert (await graph.aget_state(thread("u"))).values["n"] == 3
+    assert (await graph.aget_state(thread_config("u"))).values["n"] == 3
 
 
 async def test_a_failed_read_raises_and_is_never_an_empty_thread(saver, valkey_url):
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     with Redis.from_url(valkey_url) as server:
         server.execute_command("ACL", "SETUSER", "default", "-@read")
         try:
             with pytest.raises((CallsheetError, ResponseError), match="permission"):
-                await newest(saver, "t")
+                await newest_checkpoint(saver, "t")
             with pytest.raises((CallsheetError, ResponseError), match="permission"):
-                await asyncio.to_thread(saver.get_tuple, thread("t"))
+                await asyncio.to_thread(saver.get_tuple, thread_config("t"))
         finally:
             server.execute_command("ACL", "SETUSER", "default", "+@all")
-    assert await newest(saver, "t") is not None
+    assert await newest_checkpoint(saver, "t") is not None
 
 
 async def test_one_bad_call_of_a_batch_fails_alone(saver, valkey_url):
-    await talk(saver).ainvoke(said("a"), thread("t"))
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     with Redis.from_url(valkey_url) as server:
         server.set("checkpoint:{bad}:records", "not a hash")
 
-        both: Any = await asyncio.gather(newest(saver, "t"), newest(saver, "bad"), return_exceptions=True)
+        both: Any = await asyncio.gather(
+            newest_checkpoint(saver, "t"), newest_checkpoint(saver, "bad"), return_exceptions=True
+        )
 
         server.delete("checkpoint:{bad}:records")
-    assert contents(both[0].checkpoint["channel_values"]) == ["a", "re:a"]
+    assert message_contents(both[0].checkpoint["channel_values"]) == ["a", "re:a"]
     assert "WRONGTYPE" in str(both[1])
 
 
 async def test_a_caller_that_gives_up_takes_nobody_along(saver):
-    await talk(saver).ainvoke(said("a"), thread("t"))
-    waiting = [asyncio.ensure_future(saver.aget_tuple(thread("t"))) for _ in range(6)]
+    await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
+    waiting = [asyncio.ensure_future(saver.aget_tuple(thread_config("t"))) for _ in range(6)]
     await asyncio.sleep(0)
     for gone in waiting[::2]:
         gone.cancel()
@@ -199,7 +209,7 @@ async def test_a_caller_that_gives_up_takes_nobody_along(saver):
     found = await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [isinstance(each, asyncio.CancelledError) for each in found] == [True, False] * 3
-    assert await newest(saver, "t") is not None
+    assert await newest_checkpoint(saver, "t") is not None
 
 
 def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
@@ -210,12 +220,12 @@ def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
     def in_a_loop(name):
         async def turns():
             for turn in range(3):
-                await talk(saver).ainvoke(said(str(turn)), thread(name))
+                await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name))
 
         try:
             asyncio.run(turns())
             for turn in range(3, 5):
-                talk(saver).invoke(said(str(turn)), thread(name))
+                talk_graph(saver).invoke(user_message(str(turn)), thread_config(name))
         except Exception as error:
             failed.append(error)
             raise
@@ -228,19 +238,19 @@ def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
         worker.join()
 
     assert not failed
-    assert [talk(saver).get_state(thread(name)).values["n"] for name in names] == [5] * 4
+    assert [talk_graph(saver).get_state(thread_config(name)).values["n"] for name in names] == [5] * 4
     asyncio.run(saver.aclose())
 
 
 async def test_a_saver_leaves_open_the_client_it_was_given(valkey_url):
     async with AsyncRedis.from_url(valkey_url) as client:
         saver = RedisSaver(client)
-        await talk(saver).ainvoke(said("a"), thread("t"))
+        await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
         await saver.aclose()
         await saver.aclose()
 
         assert await client.ping()
-        assert await newest(saver, "t") is not None
+        assert await newest_checkpoint(saver, "t") is not None
         await saver.aclose()
 
 
@@ -249,16 +259,19 @@ async def test_a_clone_with_another_serialiser_reads_with_its_own(valkey_url):
     async with RedisSaver.from_url(
         valkey_url, serde=JsonPlusSerializer(allowed_msgpack_modules=None)
     ) as saver:
-        await talk(saver).ainvoke(said("a"), thread("t"))
+        await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
         wider = saver.with_allowlist([("tests.storage.saver_graphs", "Talk")])
         assert wider is not saver
 
         twin = copy.copy(saver)
         for at in (wider, twin):
-            assert contents((await newest(at, "t")).checkpoint["channel_values"]) == ["a", "re:a"]
-        await twin.aput_writes((await newest(twin, "t")).config, [("n", 1)], "task")
+            assert message_contents((await newest_checkpoint(at, "t")).checkpoint["channel_values"]) == [
+                "a",
+                "re:a",
+            ]
+        await twin.aput_writes((await newest_checkpoint(twin, "t")).config, [("n", 1)], "task")
 
-        assert len((await newest(saver, "t")).pending_writes) == 1
+        assert len((await newest_checkpoint(saver, "t")).pending_writes) == 1
 
 
 async def test_a_write_can_wait_until_it_is_on_disk(valkey_url):
@@ -266,14 +279,14 @@ async def test_a_write_can_wait_until_it_is_on_disk(valkey_url):
         with Redis.from_url(valkey_url) as server:
             server.config_set("appendfsync", "always")
             try:
-                await talk(saver).ainvoke(said("a"), thread("t"))
-                await asyncio.to_thread(talk(saver).invoke, said("b"), thread("t"))
+                await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
+                await asyncio.to_thread(talk_graph(saver).invoke, user_message("b"), thread_config("t"))
                 waits = server.info("commandstats")["cmdstat_waitaof"]["calls"]
             finally:
                 server.config_set("appendfsync", "no")
 
         assert waits >= 4
-        assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
+        assert (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["n"] == 2
 
 
 @contextmanager
@@ -289,7 +302,7 @@ def without_a_disk(url):
 async def test_waiting_for_a_disk_that_is_not_written_fails(valkey_url):
     async with RedisSaver.from_url(valkey_url, wait_aof=True) as saver:
         with without_a_disk(valkey_url), pytest.raises((CallsheetError, ResponseError), match="appendonly"):
-            await talk(saver).ainvoke(said("a"), thread("t"))
+            await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
 
 async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
@@ -306,16 +319,19 @@ async def test_a_server_that_is_not_there_is_named(tmp_path):
         saver = RedisSaver(client)
 
         with pytest.raises(StorageDown, match=str(where)):
-            await newest(saver, "t")
+            await newest_checkpoint(saver, "t")
         await saver.aclose()
 
 
 async def test_a_blocking_caller_is_told_of_a_server_that_says_nothing():
-    async with double({}, otherwise=b"") as url, AsyncRedis.from_url(url, socket_timeout=0.2) as client:
+    async with (
+        scripted_redis({}, otherwise=b"") as url,
+        AsyncRedis.from_url(url, socket_timeout=0.2) as client,
+    ):
         saver = RedisSaver(client)
 
         with pytest.raises(StorageDown, match=r"127\.0\.0\.1"):
-            await asyncio.to_thread(saver.get_tuple, thread("t"))
+            await asyncio.to_thread(saver.get_tuple, thread_config("t"))
         await saver.aclose()
 
 
@@ -323,7 +339,7 @@ async def test_a_blocking_caller_is_told_of_a_cluster_that_is_not_there():
     saver = RedisSaver(RedisCluster(host="127.0.0.1", port=free_port()))
 
     with pytest.raises(StorageDown, match="the cluster"):
-        await asyncio.to_thread(saver.get_tuple, thread("t"))
+        await asyncio.to_thread(saver.get_tuple, thread_config("t"))
     await saver.aclose()
 
 
@@ -333,7 +349,7 @@ async def test_the_saver_that_langgraph_json_names_uses_the_storage_of_the_proce
         use(storage)
         try:
             async with checkpoints.saver() as saver:
-                await talk(saver).ainvoke(said("a"), thread("t"))
+                await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
         finally:
             use(None)
 

@@ -15,7 +15,7 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from tests.doubles.killing import Warm, answering
+from tests.doubles.killing import WarmParent, is_answering
 from tests.doubles.needs import need
 from tests.doubles.served import GENERATE
 from tests.doubles.waiting import eventually, until
@@ -31,7 +31,7 @@ LEASE_S = 5.0
 class Clock:
     """Parent of servers whose clock is apart from Redis' by what a file says."""
 
-    warm: Warm
+    warm_parent: WarmParent
     file: Path
 
     def set(self, shift_s: int) -> None:
@@ -55,7 +55,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",
     }
-    with Warm(**environ) as parent:
+    with WarmParent(**environ) as parent:
         yield Clock(parent, file)
 
 
@@ -99,10 +99,10 @@ class Server:
 
 
 @asynccontextmanager
-async def started(warm: Warm, redis: str) -> AsyncIterator[Server]:
-    pid, url = warm.start(redis, LEASE_S, config=CONFIG)
+async def started(warm_parent: WarmParent, redis: str) -> AsyncIterator[Server]:
+    pid, url = warm_parent.start(redis, LEASE_S, config=CONFIG)
     try:
-        until(lambda: answering(url), "the server answers", patience_s=40)
+        until(lambda: is_answering(url), "the server answers", patience_s=40)
         async with httpx.AsyncClient(base_url=url, timeout=30) as http, get_client(url=url) as wire:
             yield Server(http, wire)
     finally:
@@ -151,10 +151,10 @@ async def page_in_turns(one: Server, other: Server) -> None:
 
 @pytest.mark.parametrize("shift_s", [-3600, -60, -1, 1, 60, 3600])
 async def test_turns_alternate_between_servers_whose_clocks_are_apart(
-    redis: str, warm: Warm, clock: Clock, shift_s: int
+    redis: str, warm_parent: WarmParent, clock: Clock, shift_s: int
 ) -> None:
     clock.set(shift_s)
-    async with started(warm, redis) as right, started(clock.warm, redis) as wrong:
+    async with started(warm_parent, redis) as right, started(clock.warm_parent, redis) as wrong:
         for use in (post_in_turns, ad_in_turns, page_in_turns):
             await use(right, wrong)
 
@@ -163,11 +163,11 @@ async def test_a_server_whose_clock_is_ahead_deletes_nothing_before_its_time(
     redis: str, clock: Clock
 ) -> None:
     clock.set(0)
-    async with started(clock.warm, redis) as server:
+    async with started(clock.warm_parent, redis) as server:
         lasting: Any = await server.wire.threads.create(ttl={"ttl": 10})
         expired: Any = await server.wire.threads.create(ttl={"ttl": 0.0001})
     clock.set(3600)
-    async with started(clock.warm, redis) as server:
+    async with started(clock.warm_parent, redis) as server:
         run: Any = await server.wire.runs.create(None, "post", input={"text": "alone"})
         await server.wire.runs.join(run["thread_id"], run["run_id"])
         assert await server.wire.runs.get(run["thread_id"], run["run_id"])
@@ -186,12 +186,12 @@ async def test_a_conversation_goes_on_after_a_restart_with_an_earlier_clock(
     page, thread = f"page-{uuid.uuid4().hex}", str(uuid.uuid4())
     said = [f'Change the headline to "Bread at {hour}"' for hour in ("four", "five")]
     clock.set(0)
-    async with started(clock.warm, redis) as server:
+    async with started(clock.warm_parent, redis) as server:
         await server.wire.threads.create(thread_id=thread)
         await server.asked(thread, "text")
         conversation = (await server.sent(f"/api/pages/{page}/chat", {"message": said[0]}))["conversationId"]
     clock.set(shift_s)
-    async with started(clock.warm, redis) as server:
+    async with started(clock.warm_parent, redis) as server:
         await server.answered(thread, "yes")
         await server.sent(f"/api/pages/{page}/chat", {"message": said[1]})
         assert (await server.values(thread))["answers"] == ["yes"]

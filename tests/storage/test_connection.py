@@ -18,9 +18,17 @@ from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis.client import ClusterClient
 from callsheet.storage.redis.scripts import Script
 from tests.doubles.needs import need
-from tests.doubles.redis_server import Server, bulk, cluster, clustered, double, free_port, running
+from tests.doubles.redis_server import (
+    RedisServer,
+    bulk_reply,
+    cluster_options,
+    free_port,
+    one_node_cluster,
+    running_redis,
+    scripted_redis,
+)
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import data_directory, gone, inhabitants
+from tests.storage.embedded_server import data_directory, has_exited, server_processes
 
 
 @pytest.fixture
@@ -33,8 +41,8 @@ def data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with running(watchdog.binary(), tmp_path) as started:
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    with running_redis(watchdog.binary(), tmp_path) as started:
         yield started
 
 
@@ -47,7 +55,7 @@ async def test_without_a_url_the_embedded_server_is_used(data_dir: Path) -> None
 
 
 async def test_an_argument_beats_the_environment_beats_the_default(
-    data_dir: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REDIS_URL", f"{server.url}/3")
     async with connect() as storage:
@@ -74,7 +82,7 @@ async def test_what_cannot_be_embedded_is_reported_as_such(data_dir: Path) -> No
 
 async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
     """X4: plain Redis, no modules."""
-    with running(need("redis-server"), tmp_path) as server:
+    with running_redis(need("redis-server"), tmp_path) as server:
         async with connect(server.url) as storage:
             assert await Script("return redis.call('INCR', KEYS[1])")(storage.redis, ["n"]) == 1
 
@@ -94,7 +102,7 @@ def certified(tmp_path: Path) -> list[str]:
 async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
     tmp_path: Path, certified: list[str]
 ) -> None:
-    with running(need("redis-server"), tmp_path, *certified):
+    with running_redis(need("redis-server"), tmp_path, *certified):
         url = f"rediss://127.0.0.1:{certified[-1]}"
         async with connect(f"{url}?ssl_ca_certs={tmp_path / 'cert'}") as storage:
             assert await storage.redis.ping()
@@ -107,7 +115,7 @@ async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
 @pytest.mark.parametrize("form", ["redis+cluster://{}", "redis://{}?cluster=true"])
 async def test_a_cluster_runs_scripts_pipelines_and_many_commands_at_once(tmp_path: Path, form: str) -> None:
     add = Script("redis.call('INCR', KEYS[1]) return redis.call('INCRBY', KEYS[2], ARGV[1])")
-    with cluster(watchdog.binary(), tmp_path) as server:
+    with one_node_cluster(watchdog.binary(), tmp_path) as server:
         async with connect(form.format(server.address)) as storage:
             assert isinstance(storage.redis, ClusterClient)
             answers = await asyncio.gather(
@@ -122,9 +130,9 @@ async def test_a_cluster_runs_scripts_pipelines_and_many_commands_at_once(tmp_pa
 
 @pytest.mark.slow
 async def test_a_cluster_named_as_a_single_server_is_refused_and_the_other_way_round(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: RedisServer
 ) -> None:
-    with cluster(watchdog.binary(), tmp_path) as node:
+    with one_node_cluster(watchdog.binary(), tmp_path) as node:
         with pytest.raises(Invalid, match="is a cluster") as refused:
             await open_storage(node.url)
         assert "redis+cluster://" in refused.value.remedy
@@ -150,8 +158,8 @@ async def test_an_unreachable_cluster_is_reported() -> None:
 @pytest.mark.parametrize("user", [":wrong", "nobody:wrong", ""])
 @pytest.mark.parametrize("form", ["redis", "redis+cluster"])
 async def test_a_wrong_or_missing_password_is_refused_at_once(tmp_path: Path, user: str, form: str) -> None:
-    options = clustered() if "cluster" in form else []
-    with running(watchdog.binary(), tmp_path, "--requirepass", "right", *options) as server:
+    options = cluster_options() if "cluster" in form else []
+    with running_redis(watchdog.binary(), tmp_path, "--requirepass", "right", *options) as server:
         async with asyncio.timeout(2):
             with pytest.raises(Invalid, match="refuses the connection") as refused:
                 await open_storage(f"{form}://{user}@{server.address}".replace("//@", "//"))
@@ -163,8 +171,8 @@ async def test_a_wrong_or_missing_password_is_refused_at_once(tmp_path: Path, us
     ("version", "fits"), [("2.8.24", False), ("6.0.16", False), ("6.2.0", True), ("10.0.1", True)]
 )
 async def test_a_redis_older_than_6_2_is_refused(version: str, *, fits: bool) -> None:
-    facts = bulk(f"# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n")
-    async with double({b"INFO": facts}) as url:
+    facts = bulk_reply(f"# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n")
+    async with scripted_redis({b"INFO": facts}) as url:
         if fits:
             async with connect(url):
                 return
@@ -175,32 +183,32 @@ async def test_a_redis_older_than_6_2_is_refused(version: str, *, fits: bool) ->
     assert "Upgrade" in refused.value.remedy
 
 
-async def test_a_database_that_the_server_has_not_is_refused(server: Server) -> None:
+async def test_a_database_that_the_server_has_not_is_refused(server: RedisServer) -> None:
     with pytest.raises(Invalid, match="DB index is out of range"):
         await open_storage(f"{server.url}/99")
 
 
 async def test_a_server_that_says_nothing_is_unreachable() -> None:
-    async with double({b"PING": b""}, otherwise=b"") as url:
+    async with scripted_redis({b"PING": b""}, otherwise=b"") as url:
         with pytest.raises(StorageDown, match="it does not answer"):
             await open_storage(url, timeout_s=0.1)
 
 
-async def test_a_command_that_gets_no_answer_in_time_may_have_happened(server: Server) -> None:
+async def test_a_command_that_gets_no_answer_in_time_may_have_happened(server: RedisServer) -> None:
     async with connect(server.url, timeout_s=0.2) as storage:
         with pytest.raises(TimedOut, match=r"gave no answer within 0\.2 s"):
             await storage.redis.blpop(["never"], timeout=5)
         assert await storage.redis.ping()
 
 
-async def test_many_commands_at_once_share_few_connections(server: Server) -> None:
+async def test_many_commands_at_once_share_few_connections(server: RedisServer) -> None:
     async with connect(f"{server.url}?max_connections=4") as storage:
         await asyncio.gather(*(storage.redis.incr("n") for _ in range(500)))
         assert await storage.redis.get("n") == b"500"
         assert len(await storage.redis.client_list()) <= 4
 
 
-async def test_pipelines_are_held_to_the_same_number(server: Server) -> None:
+async def test_pipelines_are_held_to_the_same_number(server: RedisServer) -> None:
     async def pipelined(storage: Storage) -> None:
         async with storage.redis.pipeline(transaction=False) as pipeline:
             pipeline.incr("n")
@@ -214,7 +222,7 @@ async def test_pipelines_are_held_to_the_same_number(server: Server) -> None:
 
 
 @pytest.mark.fault
-async def test_a_command_survives_the_restart_of_its_server(tmp_path: Path, server: Server) -> None:
+async def test_a_command_survives_the_restart_of_its_server(tmp_path: Path, server: RedisServer) -> None:
     async with connect(server.url) as storage:
         await storage.redis.ping()
         server.kill()
@@ -235,7 +243,7 @@ async def test_commands_and_pipelines_start_a_killed_embedded_server_again(data_
                 answers, kept = await asyncio.gather(pipeline.execute(), storage.redis.get(f"kept:{number}"))
             assert answers == [number + 1]
             assert kept == b"%d" % number
-            assert gone(pid)
+            assert has_exited(pid)
 
 
 @pytest.mark.fault
@@ -251,7 +259,7 @@ async def test_a_server_that_cannot_start_again_is_reported_with_its_log(data_di
             await storage.redis.get("a")
 
 
-async def test_a_full_memory_is_reported_as_one(server: Server) -> None:
+async def test_a_full_memory_is_reported_as_one(server: RedisServer) -> None:
     async with connect(server.url) as storage:
         await storage.redis.config_set("maxmemory", 1)
         with pytest.raises(StorageDown, match="is out of memory") as down:
@@ -283,7 +291,7 @@ async def test_a_servers_own_trouble_is_told_in_our_errors(
     reply: bytes, error: type[Exception], sentence: str
 ) -> None:
     async with (
-        double({b"INFO": bulk("redis_version:8.0.0\r\n"), b"GET": reply}) as url,
+        scripted_redis({b"INFO": bulk_reply("redis_version:8.0.0\r\n"), b"GET": reply}) as url,
         connect(url) as storage,
     ):
         with pytest.raises(error, match=sentence):
@@ -296,7 +304,7 @@ async def test_an_answer_to_the_command_itself_stays_what_it_is(storage: Storage
 
 
 async def test_a_storage_shows_no_password(tmp_path: Path) -> None:
-    with running(watchdog.binary(), tmp_path, "--requirepass", "hunter2") as server:
+    with running_redis(watchdog.binary(), tmp_path, "--requirepass", "hunter2") as server:
         url = f"redis://:hunter2@{server.address}"
         async with connect(url) as storage:
             assert "hunter2" not in repr(storage) + repr(storage.redis) + storage.origin
@@ -305,7 +313,7 @@ async def test_a_storage_shows_no_password(tmp_path: Path) -> None:
 
 async def test_closing_twice_is_safe_and_gives_the_lease_back(data_dir: Path) -> None:
     storage = await open_storage()
-    assert inhabitants(data_dir)
+    assert server_processes(data_dir)
     await storage.aclose()
     await storage.aclose()
-    until(lambda: not inhabitants(data_dir), "the end of the server")
+    until(lambda: not server_processes(data_dir), "the end of the server")

@@ -17,7 +17,14 @@ from redis import Redis
 from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import User, data_directory, gone, inhabitants, leased, pid_of
+from tests.storage.embedded_server import (
+    EmbeddedServerUser,
+    data_directory,
+    has_exited,
+    leased_server,
+    pid_of,
+    server_processes,
+)
 
 IDLE_BYTES = 16 * 2**20
 """What an idle server and its watchdog may keep in memory together."""
@@ -30,12 +37,12 @@ def data_dir() -> Iterator[Path]:
 
 
 @pytest.fixture
-def start(data_dir: Path) -> Iterator[Callable[[str], User]]:
+def start(data_dir: Path) -> Iterator[Callable[[str], EmbeddedServerUser]]:
     """Starts other processes that use the server of `data_dir`; whatever is left of them is killed."""
     with ExitStack() as stack:
 
-        def started(name: str) -> User:
-            user = User(data_dir, name)
+        def started(name: str) -> EmbeddedServerUser:
+            user = EmbeddedServerUser(data_dir, name)
             stack.callback(user.kill)
             return user
 
@@ -49,7 +56,7 @@ def numbers(server: Redis, name: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.fault
 def test_four_processes_at_once_share_a_server_that_ends_when_all_are_killed(
-    data_dir: Path, start: Callable[[str], User]
+    data_dir: Path, start: Callable[[str], EmbeddedServerUser]
 ) -> None:
     """X17: no orphan after SIGKILL of every user, and no acknowledged write is lost."""
     four = [start(name) for name in "abcd"]
@@ -57,75 +64,77 @@ def test_four_processes_at_once_share_a_server_that_ends_when_all_are_killed(
     for user in four:
         user.reach(30)
     last = {user.name: user.kill() for user in four}
-    until(lambda: gone(pid), "the end of the server after its last user was killed")
-    with leased(data_dir) as server:
+    until(lambda: has_exited(pid), "the end of the server after its last user was killed")
+    with leased_server(data_dir) as server:
         for name, number in last.items():
             assert numbers(server, name)[: number + 1] == list(range(number + 1))
 
 
 @pytest.mark.slow
 @pytest.mark.fault
-def test_the_server_outlives_each_user_but_the_last(data_dir: Path, start: Callable[[str], User]) -> None:
+def test_the_server_outlives_each_user_but_the_last(
+    data_dir: Path, start: Callable[[str], EmbeddedServerUser]
+) -> None:
     first, second = start("a"), start("b")
     pid = first.line()
     assert second.line() == pid
     first.kill()
     second.reach(20)
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert pid_of(server) == pid
         second.kill()
         assert server.ping()
-    until(lambda: gone(pid), "the end of the server after its last user left")
+    until(lambda: has_exited(pid), "the end of the server after its last user left")
 
 
 @pytest.mark.slow
 @pytest.mark.fault
 def test_a_killed_server_is_started_again_with_every_acknowledged_write(
-    data_dir: Path, start: Callable[[str], User]
+    data_dir: Path, start: Callable[[str], EmbeddedServerUser]
 ) -> None:
     user = start("a")
     pid = user.line()
     user.reach(30)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: gone(pid), "the end of the killed server")
+    until(lambda: has_exited(pid), "the end of the killed server")
     last = user.kill()
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert pid_of(server) != pid
         assert numbers(server, "a")[: last + 1] == list(range(last + 1))
 
 
 @pytest.mark.fault
 def test_a_server_whose_data_was_swept_away_ends_with_its_last_user(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         pid = pid_of(server)
         shutil.rmtree(data_dir / "valkey")
-    until(lambda: gone(pid), "the end of the server without a folder")
+    until(lambda: has_exited(pid), "the end of the server without a folder")
 
 
 @pytest.mark.fault
 def test_a_lease_on_a_killed_server_counts_for_the_next_one(data_dir: Path) -> None:
-    with leased(data_dir) as before:
+    with leased_server(data_dir) as before:
         os.kill(pid_of(before), signal.SIGKILL)
-        with leased(data_dir) as after:
+        with leased_server(data_dir) as after:
             pid = pid_of(after)
-        with leased(data_dir) as again:
+        with leased_server(data_dir) as again:
             assert pid_of(again) == pid
-    until(lambda: gone(pid), "the end of the second server")
+    until(lambda: has_exited(pid), "the end of the second server")
 
 
 @pytest.mark.fault
 def test_a_server_whose_watchdog_was_killed_is_replaced_with_its_data(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         pid = pid_of(server)
         server.set("kept", 1)
-        watchdogs = [process for process in inhabitants(data_dir) if process.pid != pid]
+        watchdogs = [process for process in server_processes(data_dir) if process.pid != pid]
         for process in watchdogs:
             process.kill()
-        until(lambda: all(gone(process.pid) for process in watchdogs), "the end of the watchdog")
-        with leased(data_dir) as replaced:
+        until(lambda: all(has_exited(process.pid) for process in watchdogs), "the end of the watchdog")
+        with leased_server(data_dir) as replaced:
             assert pid_of(replaced) != pid
             assert replaced.get("kept") == b"1"
-            assert gone(pid)
+            assert has_exited(pid)
 
 
 def test_a_starter_that_dies_at_once_leaves_no_server(data_dir: Path) -> None:
@@ -137,13 +146,13 @@ def test_a_starter_that_dies_at_once_leaves_no_server(data_dir: Path) -> None:
 
 
 def test_a_second_server_is_not_started_on_the_same_data(data_dir: Path) -> None:
-    with leased(data_dir):
+    with leased_server(data_dir):
         assert watchdog.launch(data_dir / "valkey", watchdog.binary()) is None
 
 
 def test_quick_restarts_wait_for_the_server_that_is_ending(data_dir: Path) -> None:
     for number in range(8):
-        with leased(data_dir) as server:
+        with leased_server(data_dir) as server:
             assert server.incr("starts") == number + 1
 
 
@@ -157,7 +166,7 @@ def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir
         leaving = embedded.ensure_running(data_dir)
         leaves = threading.Thread(target=leaving.close)
         leaves.start()
-        with leased(data_dir) as server:
+        with leased_server(data_dir) as server:
             leaves.join()
             pid = pid_of(server)
             for _ in range(20):
@@ -167,7 +176,7 @@ def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir
 
 
 def test_nobody_joins_a_server_that_is_ending(data_dir: Path) -> None:
-    with leased(data_dir):
+    with leased_server(data_dir):
         ending = data_dir / "valkey" / watchdog.STOPPING
         ending.touch()
         assert watchdog.join(ending.parent) is None
@@ -178,13 +187,13 @@ def test_nobody_joins_a_server_that_is_ending(data_dir: Path) -> None:
 
 
 def test_a_socket_that_a_dead_server_left_is_no_obstacle(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         pid = pid_of(server)
-        for process in inhabitants(data_dir):
+        for process in server_processes(data_dir):
             process.kill()
-        until(lambda: gone(pid), "the end of the killed server")
+        until(lambda: has_exited(pid), "the end of the killed server")
     assert (data_dir / "valkey" / watchdog.SOCKET).is_socket()
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert server.ping()
 
 
@@ -192,7 +201,7 @@ def test_a_flag_that_a_dead_watchdog_left_is_no_obstacle(data_dir: Path) -> None
     folders.private_folder(data_dir / "valkey")
     (data_dir / "valkey" / watchdog.STOPPING).touch()
     (data_dir / "valkey" / watchdog.LEASE).touch()
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert server.ping()
 
 
@@ -211,7 +220,7 @@ def test_a_forgotten_lease_is_given_up(data_dir: Path) -> None:
 
 
 def test_only_this_user_can_reach_the_server(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         home = data_dir / "valkey"
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
         assert stat.S_IMODE((home / watchdog.SOCKET).stat().st_mode) == 0o700
@@ -220,7 +229,7 @@ def test_only_this_user_can_reach_the_server(data_dir: Path) -> None:
 
 def test_the_server_inherits_no_secrets(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert set(psutil.Process(pid_of(server)).environ()) <= {
             "PATH",
             "LC_ALL",
@@ -233,13 +242,13 @@ def test_the_server_inherits_no_secrets(data_dir: Path, monkeypatch: pytest.Monk
 
 def test_the_server_logs_every_write_and_evicts_nothing(data_dir: Path) -> None:
     wanted = {"appendonly": "yes", "appendfsync": "no", "save": "", "maxmemory-policy": "noeviction"}
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert {name: server.config_get(name)[name] for name in wanted} == wanted
 
 
 def test_an_idle_server_needs_little_memory(data_dir: Path) -> None:
-    with leased(data_dir):
-        assert 0 < sum(process.memory_info().rss for process in inhabitants(data_dir)) < IDLE_BYTES
+    with leased_server(data_dir):
+        assert 0 < sum(process.memory_info().rss for process in server_processes(data_dir)) < IDLE_BYTES
 
 
 @pytest.fixture
@@ -251,10 +260,10 @@ def deep(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_long_path_gets_a_short_socket_and_keeps_its_data(deep: Path) -> None:
     for number in range(2):
-        with leased(deep) as server:
+        with leased_server(deep) as server:
             assert server.incr("starts") == number + 1
             assert list((deep / "valkey" / "appendonlydir").iterdir())
-        until(lambda: not inhabitants(deep), "the end of the server")
+        until(lambda: not server_processes(deep), "the end of the server")
 
 
 @pytest.mark.fault
@@ -266,22 +275,22 @@ def test_a_shortcut_that_was_swept_away_is_made_again(deep: Path) -> None:
     lease.revive()
     assert embedded.probe(lease.socket) == "ready"
     lease.close()
-    until(lambda: not inhabitants(deep), "the end of the server")
+    until(lambda: not server_processes(deep), "the end of the server")
 
 
 def test_processes_with_other_temp_folders_meet_at_one_server(deep: Path) -> None:
     other_temp = folders.private_folder(deep.parent / "t")
-    with leased(deep) as server:
+    with leased_server(deep) as server:
         other = folders.socket_path(deep / "valkey", watchdog.SOCKET, temp=other_temp)
         assert other.is_relative_to(other_temp)
         with Redis(unix_socket_path=str(other)) as met:
             assert pid_of(met) == pid_of(server)
-    until(lambda: not inhabitants(deep), "the end of the server")
+    until(lambda: not server_processes(deep), "the end of the server")
 
 
 def test_a_link_to_the_data_directory_leads_to_its_server(data_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(data_dir)
-    with leased(data_dir) as server, leased(tmp_path / "link") as same:
+    with leased_server(data_dir) as server, leased_server(tmp_path / "link") as same:
         assert pid_of(server) == pid_of(same)
         assert embedded.is_running(tmp_path / "link")
 

@@ -16,7 +16,7 @@ from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.needs import need
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import data_directory, leased, pid_of, unprivileged
+from tests.storage.embedded_server import data_directory, leased_server, pid_of, unprivileged
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_program_that_cannot_run_is_quoted(data_dir: Path) -> None:
 
 
 def test_damaged_data_is_reported_and_left_alone(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         server.set("kept", 1)
     until(lambda: not embedded.is_running(data_dir), "the end of the server")
     (log,) = (data_dir / "valkey" / "appendonlydir").glob("*.incr.aof")
@@ -124,13 +124,13 @@ def test_damaged_data_is_reported_and_left_alone(data_dir: Path) -> None:
 
 
 def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         server.set("kept", 1)
         server.set("cut", 1)
     until(lambda: not embedded.is_running(data_dir), "the end of the server")
     (log,) = (data_dir / "valkey" / "appendonlydir").glob("*.incr.aof")
     log.write_bytes(log.read_bytes()[:-3])
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert server.keys() == [b"kept"]
 
 
@@ -162,13 +162,13 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(TimedOut, match=r"not ready after 0\.05 s: another process is still starting it"):
             embedded.ensure_running(data_dir, timeout_s=0.05)
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         assert server.ping()
 
 
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path) -> None:
-    with leased(data_dir) as server:
+    with leased_server(data_dir) as server:
         pid = pid_of(server)
         os.kill(pid, signal.SIGSTOP)
         try:

@@ -13,7 +13,7 @@ from redis import Redis
 
 from callsheet.storage.embedded.fsync import FsyncTask
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import data_directory, leased, pid_of
+from tests.storage.embedded_server import data_directory, leased_server, pid_of
 
 JUNK = bytes(2**24)
 KILLS = 5
@@ -117,7 +117,7 @@ def test_a_server_killed_on_a_busy_disk_keeps_every_acknowledged_write(tmp_path:
     written = 0
     with data_directory() as folder, busy(tmp_path):
         for _ in range(KILLS):
-            with leased(folder) as server:
+            with leased_server(folder) as server:
                 assert int(server.get("n") or 0) == written
                 written = counted(server, 1.2)
                 os.kill(pid_of(server), signal.SIGKILL)

@@ -17,25 +17,25 @@ from callsheet.server.operations.replies import Health
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.embedded import watchdog
 from tests.doubles.needs import need
-from tests.doubles.redis_server import Server, running
-from tests.doubles.served import OURS, generated, served
+from tests.doubles.redis_server import RedisServer, running_redis
+from tests.doubles.served import OURS, generate_ad, served_app
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 from tests.wire.test_wire_threads import Home
 
 COUNTER = {"assistant_id": "counter", "input": {"x": 1}}
 
 
 @pytest.fixture(params=["valkey", "redis-server"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
     """A server of the test's own."""
     program = watchdog.binary() if request.param == "valkey" else need("redis-server")
-    with running(program, tmp_path) as one:
+    with running_redis(program, tmp_path) as one:
         yield one
 
 
 @pytest.fixture
-def redis(server: Server) -> Iterator["Redis"]:
+def redis(server: RedisServer) -> Iterator["Redis"]:
     """A client of it; its memory has no limit at the end."""
     with Redis.from_url(server.url) as one:
         yield one
@@ -43,8 +43,8 @@ def redis(server: Server) -> Iterator["Redis"]:
 
 
 @pytest.fixture
-def url(server: Server, redis: Redis) -> Iterator[str]:
-    with serving(server.url, {**GRAPHS, **OURS.graphs}) as found:
+def url(server: RedisServer, redis: Redis) -> Iterator[str]:
+    with running_server(server.url, {**GRAPHS, **OURS.graphs}) as found:
         yield found
         redis.config_set("maxmemory", 0)
 
@@ -72,7 +72,7 @@ async def test_what_frees_memory_works_while_it_is_full(redis: Redis, http: http
     assistant = await sent(http, "POST", "/assistants", graph_id="counter")
     item = {"namespace": ["a"], "key": "k"}
     await sent(http, "PUT", "/store/items", **item, value={"a": 1})
-    await generated(http)
+    await generate_ad(http)
     await sent(http, "PUT", "/api/ads/ad-1/locks/music")
     redis.config_set("maxmemory", 1)
     code, found = await health(http)
@@ -97,7 +97,7 @@ async def test_what_frees_memory_works_while_it_is_full(redis: Redis, http: http
 
 
 async def test_threads_expire_while_memory_is_full(
-    server: Server, redis: Redis, http: httpx.AsyncClient
+    server: RedisServer, redis: Redis, http: httpx.AsyncClient
 ) -> None:
     thread = (await sent(http, "POST", "/threads", ttl=1))["thread_id"]
     redis.config_set("maxmemory", 1)
@@ -109,11 +109,11 @@ async def test_threads_expire_while_memory_is_full(
 
 
 async def test_settings_that_lose_data_are_named_from_the_start(
-    server: Server, redis: Redis, caplog: pytest.LogCaptureFixture
+    server: RedisServer, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log and by /health, which stays ok; the same ones as those of `callsheet doctor`."""
     redis.config_set("maxmemory-policy", "volatile-lru")
-    async with served(server.url) as http:
+    async with served_app(server.url) as http:
         code, found = await health(http)
         logged = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
         assert (code, found["status"]) == (200, "ok")
@@ -127,9 +127,9 @@ async def test_settings_that_lose_data_are_named_from_the_start(
 
 
 async def test_an_emptied_redis_is_noticed_by_every_server(
-    server: Server, redis: Redis, caplog: pytest.LogCaptureFixture
+    server: RedisServer, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with served(server.url) as one, served(server.url) as other:
+    async with served_app(server.url) as one, served_app(server.url) as other:
         for http in (one, other):
             assert (await health(http))[1]["status"] == "ok"
         redis.flushall()
@@ -138,16 +138,16 @@ async def test_an_emptied_redis_is_noticed_by_every_server(
             assert (code, found["degraded"]) == (200, ["persistence"])
             assert "was emptied" in found["error"]
     assert len([line for line in caplog.messages if "was emptied" in line]) == 2
-    async with served(server.url) as http:
+    async with served_app(server.url) as http:
         assert (await health(http))[1]["status"] == "ok"
 
 
 @pytest.mark.slow
 async def test_an_ad_of_which_a_part_was_evicted_is_no_internal_error(
-    server: Server, redis: Redis, http: httpx.AsyncClient
+    server: RedisServer, redis: Redis, http: httpx.AsyncClient
 ) -> None:
     """Whichever key is gone: the rest is shown, or 404 says what is missing; no list breaks."""
-    await generated(http)
+    await generate_ad(http)
     ad = "/api/ads/ad-1"
     paths = [ad, *(f"{ad}/{part}" for part in ("voices", "music/v1", "timeline", "mixer", "conversation"))]
     paths += ["/api/artefacts/ad/ad-1", "/threads/ad-1", "/threads/ad-1/state", "/threads/ad-1/history"]

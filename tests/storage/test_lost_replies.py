@@ -12,10 +12,10 @@ import pytest
 from callsheet.graphs import ad_creation
 from callsheet.server.app import create_app
 from callsheet.server.settings import Settings
-from tests.doubles.served import BRIEF, calling
+from tests.doubles.served import BRIEF, app_client
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_served import anew
-from tests.storage.saver_proxy import Proxy
+from tests.doubles.wire_served import new_id
+from tests.storage.saver_proxy import CountingProxy
 
 LOST = 0.1
 """The share of Redis's messages that are lost, each with its connection."""
@@ -27,17 +27,17 @@ COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
 
 @pytest.fixture
-async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[Proxy]:
-    async with Proxy(tmp_path, valkey_url) as one:
+async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[CountingProxy]:
+    async with CountingProxy(tmp_path, valkey_url) as one:
         yield one
 
 
 @pytest.fixture
-async def http(proxy: Proxy) -> AsyncIterator[httpx.AsyncClient]:
+async def http(proxy: CountingProxy) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings(redis_url=f"unix://{proxy.socket}"), {"ad_creation": ad_creation.graph, **GRAPHS}
     )
-    async with app.router.lifespan_context(app), calling(app, timeout=30) as client:
+    async with app.router.lifespan_context(app), app_client(app, timeout=30) as client:
         dice = random.Random(4)
         proxy.losing = lambda _: dice.random() < LOST
         yield client
@@ -50,7 +50,7 @@ async def asked(http: httpx.AsyncClient, method: str, path: str, want: int = 200
     return reply.json() if reply.content else None
 
 
-async def at_once(proxy: Proxy, one: Callable[[], Awaitable[None]]) -> None:
+async def at_once(proxy: CountingProxy, one: Callable[[], Awaitable[None]]) -> None:
     """Have it done several times, and no run taken up again because nobody seemed to be at it."""
     before = proxy.connections
     await asyncio.gather(*(one() for _ in range(AT_ONCE)))
@@ -65,7 +65,7 @@ async def threaded(http: httpx.AsyncClient) -> str:
     return f"/threads/{(await asked(http, 'POST', '/threads', json={}))['thread_id']}"
 
 
-async def test_questions_are_asked_and_answered(http: httpx.AsyncClient, proxy: Proxy) -> None:
+async def test_questions_are_asked_and_answered(http: httpx.AsyncClient, proxy: CountingProxy) -> None:
     """X8."""
 
     async def one() -> None:
@@ -78,7 +78,7 @@ async def test_questions_are_asked_and_answered(http: httpx.AsyncClient, proxy: 
     await at_once(proxy, one)
 
 
-async def test_streams_tell_everything_once(http: httpx.AsyncClient, proxy: Proxy) -> None:
+async def test_streams_tell_everything_once(http: httpx.AsyncClient, proxy: CountingProxy) -> None:
     async def one() -> None:
         thread = await threaded(http)
         for _ in range(3):
@@ -91,7 +91,9 @@ async def test_streams_tell_everything_once(http: httpx.AsyncClient, proxy: Prox
 
 
 @pytest.mark.slow
-async def test_runs_have_their_turn_and_each_its_effect(http: httpx.AsyncClient, proxy: Proxy) -> None:
+async def test_runs_have_their_turn_and_each_its_effect(
+    http: httpx.AsyncClient, proxy: CountingProxy
+) -> None:
     async def one() -> None:
         thread = await threaded(http)
         path = f"{thread}/runs/wait"
@@ -104,7 +106,7 @@ async def test_runs_have_their_turn_and_each_its_effect(http: httpx.AsyncClient,
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
 async def test_runs_are_cancelled_and_threads_copied_and_deleted(
-    http: httpx.AsyncClient, proxy: Proxy, action: str
+    http: httpx.AsyncClient, proxy: CountingProxy, action: str
 ) -> None:
     async def one() -> None:
         thread = await threaded(http)
@@ -121,11 +123,13 @@ async def test_runs_are_cancelled_and_threads_copied_and_deleted(
 
 
 @pytest.mark.slow
-async def test_an_ad_has_the_versions_that_were_asked_for(http: httpx.AsyncClient, proxy: Proxy) -> None:
+async def test_an_ad_has_the_versions_that_were_asked_for(
+    http: httpx.AsyncClient, proxy: CountingProxy
+) -> None:
     """A29: v1 and v2, and no other; what was said is in the conversation once."""
 
     async def one() -> None:
-        ad = anew()
+        ad = new_id()
         made = {"adId": ad, "brief": BRIEF, "provider": "offline"}
         await asked(http, "POST", "/api/ai/generate", json=made)
         said = {"message": "make the music more upbeat and add a whoosh at the start", "provider": "offline"}

@@ -20,11 +20,11 @@ from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
 from callsheet.tools.guard import guard
-from tests.doubles.served import calling
+from tests.doubles.served import app_client
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_served import anew
-from tests.guard.guarded import SCOPE, made, step
-from tests.storage.saver_proxy import Proxy
+from tests.doubles.wire_served import new_id
+from tests.guard.guarded import SCOPE, registry_with_tool, step
+from tests.storage.saver_proxy import CountingProxy
 
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 SLOW: dict[str, Any] = {"assistant_id": "slow", "input": {"x": 100}}
@@ -36,7 +36,7 @@ PROMPT_S = 9.0
 
 
 @pytest.fixture
-async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[Proxy]:
+async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[CountingProxy]:
     """Loses the answer to all that is asked for the first time; what is sent again is answered."""
     known: set[bytes] = set()
 
@@ -45,27 +45,27 @@ async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[Proxy]:
         known.add(asked)
         return new
 
-    async with Proxy(tmp_path, valkey_url) as one:
+    async with CountingProxy(tmp_path, valkey_url) as one:
         one.losing = losing
         yield one
 
 
 @pytest.fixture
-async def storage(proxy: Proxy) -> AsyncIterator[Storage]:
+async def storage(proxy: CountingProxy) -> AsyncIterator[Storage]:
     async with connect(f"unix://{proxy.socket}") as opened:
         yield opened
 
 
 @pytest.fixture
-async def app(proxy: Proxy) -> AsyncIterator[FastAPI]:
-    made = create_app(Settings(redis_url=f"unix://{proxy.socket}"), GRAPHS)
-    async with made.router.lifespan_context(made):
-        yield made
+async def app(proxy: CountingProxy) -> AsyncIterator[FastAPI]:
+    registry_with_tool = create_app(Settings(redis_url=f"unix://{proxy.socket}"), GRAPHS)
+    async with registry_with_tool.router.lifespan_context(registry_with_tool):
+        yield registry_with_tool
 
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(app, timeout=PROMPT_S) as one:
+    async with app_client(app, timeout=PROMPT_S) as one:
         yield one
 
 
@@ -88,7 +88,7 @@ async def shown(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
 
 def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
     asked = request_fields(input={"x": 1})
-    return RunRequest("t", anew(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
+    return RunRequest("t", new_id(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
 
 
 async def begun(runs: Runs, fingerprint: str = "") -> Attempt:
@@ -191,7 +191,7 @@ async def test_an_effect_outside_is_made_and_asks_nobody(opened: Storage) -> Non
         made_so_far.append(args)
         return {"sent": True}
 
-    outcome = await guard.call(made(send, outside=True), step(), SCOPE)
+    outcome = await guard.call(registry_with_tool(send, outside=True), step(), SCOPE)
     assert (outcome.ok, len(made_so_far)) == (True, 1)
 
 
@@ -204,8 +204,8 @@ async def test_a_draft_is_deleted_and_not_missed(storage: Storage) -> None:
 
 
 async def test_an_assistant_is_made_and_changed_once(http: httpx.AsyncClient) -> None:
-    made = await shown(http, "/assistants", graph_id="counter", name="mine")
-    path = f"/assistants/{made['assistant_id']}"
+    assistant = await shown(http, "/assistants", graph_id="counter", name="mine")
+    path = f"/assistants/{assistant['assistant_id']}"
     changed = (await http.patch(path, json={"name": "ours"})).json()
     assert (changed["version"], changed["name"]) == (2, "ours")
     assert len(await shown(http, f"{path}/versions", limit=10)) == 2

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.doubles.served import BRIEF, served
+from tests.doubles.served import BRIEF, served_app
 from tests.doubles.trips import SlowWire
 from tests.doubles.waiting import eventually
 
@@ -23,7 +23,7 @@ async def wire(valkey_url: str) -> SlowWire:
 
 @pytest.fixture
 async def http(wire: SlowWire) -> AsyncIterator[httpx.AsyncClient]:
-    async with wire.open() as url, served(url) as client:
+    async with wire.open() as url, served_app(url) as client:
         yield client
 
 

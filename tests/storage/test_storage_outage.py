@@ -17,8 +17,8 @@ from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage, connect
 from callsheet.storage.embedded import watchdog
-from tests.doubles.redis_server import Server
-from tests.doubles.served import GENERATE, generated, served
+from tests.doubles.redis_server import RedisServer
+from tests.doubles.served import GENERATE, generate_ad, served_app
 from tests.doubles.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -36,9 +36,9 @@ QUESTIONS: list[tuple[str, str, Any]] = [
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Valkey of the test's own that remembers over a restart."""
-    one = Server(watchdog.binary(), tmp_path, "--appendonly", "yes", "--appendfsync", "always")
+    one = RedisServer(watchdog.binary(), tmp_path, "--appendonly", "yes", "--appendfsync", "always")
     one.start()
     yield one
     one.go_on()
@@ -46,8 +46,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(server.url) as one:
+async def client(server: RedisServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with served_app(server.url) as one:
         yield one
         # A test that failed must not leave the application waiting for its end.
         server.go_on()
@@ -82,13 +82,13 @@ async def healthy(client: httpx.AsyncClient) -> bool:
 async def as_before(client: httpx.AsyncClient, ad: dict[str, Any]) -> None:
     await eventually(lambda: healthy(client), "a healthy server")
     assert (await client.get("/api/ads/ad-1")).json()["streams"] == ad["streams"]
-    await generated(client, adId="ad-3")
+    await generate_ad(client, adId="ad-3")
 
 
 async def test_a_redis_that_hangs_is_503_in_time_and_then_all_is_as_before(
-    client: httpx.AsyncClient, server: Server
+    client: httpx.AsyncClient, server: RedisServer
 ) -> None:
-    await generated(client)
+    await generate_ad(client)
     ad = (await client.get("/api/ads/ad-1")).json()
     server.hang()
     await refused(client)
@@ -102,7 +102,7 @@ async def test_a_redis_that_hangs_is_503_in_time_and_then_all_is_as_before(
 
 
 async def test_no_operation_there_is_hangs_or_fails_as_if_it_were_a_bug(
-    client: httpx.AsyncClient, server: Server
+    client: httpx.AsyncClient, server: RedisServer
 ) -> None:
     """Every operation of the description: 503, or a refusal that needs no storage."""
     spec = (await client.get("/openapi.json")).json()
@@ -133,9 +133,9 @@ def _named(found: re.Match[str]) -> str:
 
 
 async def test_a_redis_that_is_killed_is_503_in_time_and_then_all_is_as_before(
-    client: httpx.AsyncClient, server: Server
+    client: httpx.AsyncClient, server: RedisServer
 ) -> None:
-    await generated(client)
+    await generate_ad(client)
     ad = (await client.get("/api/ads/ad-1")).json()
     server.kill()
     await refused(client)
@@ -144,7 +144,7 @@ async def test_a_redis_that_is_killed_is_503_in_time_and_then_all_is_as_before(
 
 
 async def test_a_request_under_way_when_redis_hangs_is_503_too(
-    client: httpx.AsyncClient, server: Server
+    client: httpx.AsyncClient, server: RedisServer
 ) -> None:
     """One that was done just before is begun again under another id."""
     await client.get("/api/ads")
@@ -170,10 +170,10 @@ async def _begun(redis: Redis, number: int) -> bool:
 
 
 async def test_a_password_changed_at_run_time_is_the_operators_trouble_not_the_callers(
-    server: Server,
+    server: RedisServer,
 ) -> None:
-    async with served(server.url) as client:
-        await generated(client)
+    async with served_app(server.url) as client:
+        await generate_ad(client)
         with Redis.from_url(server.url) as redis:
             redis.config_set("requirepass", "hunter2")
             redis.execute_command("CLIENT", "KILL", "TYPE", "normal")
@@ -189,7 +189,7 @@ async def _slow(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
-async def _called(door: StorageOutageMiddleware) -> list[int]:
+async def _called(lesson_driver: StorageOutageMiddleware) -> list[int]:
     statuses: list[int] = []
 
     async def send(message: Any) -> None:
@@ -198,7 +198,7 @@ async def _called(door: StorageOutageMiddleware) -> list[int]:
     async def receive() -> Any:
         return {"type": "http.request"}
 
-    await door({"type": "http", "path": "/api/ads", "headers": []}, receive, send)
+    await lesson_driver({"type": "http", "path": "/api/ads", "headers": []}, receive, send)
     return statuses
 
 
@@ -208,7 +208,7 @@ async def test_a_request_that_only_takes_long_is_left_alone(storage: Storage) ->
     assert await _called(StorageOutageMiddleware(_slow, lambda: watch, 0.03)) == [204]
 
 
-async def test_many_that_wait_share_one_question(server: Server) -> None:
+async def test_many_that_wait_share_one_question(server: RedisServer) -> None:
     async with connect(server.url) as opened:
         watch = StorageProbe(opened, 1.0)
         with Redis.from_url(server.url) as redis:
@@ -248,7 +248,7 @@ async def test_who_goes_away_takes_the_request_along(storage: Storage) -> None:
 
 async def test_what_fails_after_the_503_is_said_to_nobody_twice(tmp_path: Path) -> None:
     """The application's own late answer is dropped, and its late error is no unretrieved one."""
-    one = Server(watchdog.binary(), tmp_path)
+    one = RedisServer(watchdog.binary(), tmp_path)
     one.start()
 
     async def late(scope: Scope, receive: Receive, send: Send) -> None:

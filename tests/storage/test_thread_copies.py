@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.served import generated, said, served
+from tests.doubles.served import chat_about_ad, generate_ad, served_app
 
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
+    async with served_app(valkey_url) as client:
         yield client
 
 
@@ -20,8 +20,8 @@ async def versions(http: httpx.AsyncClient, ad: str, stream: str) -> list[str]:
 
 
 async def test_the_copy_of_an_ad_goes_on_with_its_own_versions(http: httpx.AsyncClient) -> None:
-    first = await generated(http)
-    await said(http, "Make the music more upbeat")
+    first = await generate_ad(http)
+    await chat_about_ad(http, "Make the music more upbeat")
     reply = await http.post(f"/threads/{first['conversationId']}/copy")
     assert reply.status_code == 200, reply.text
     copied: dict[str, Any] = reply.json()
@@ -36,7 +36,7 @@ async def test_the_copy_of_an_ad_goes_on_with_its_own_versions(http: httpx.Async
     assert changed.json()["drafts"] == {"music": "v3"}
     assert await versions(http, ad, "music") == ["v1", "v2", "v3"]
     assert await versions(http, "ad-1", "music") == ["v1", "v2"], "the original stays"
-    assert (await said(http, "Make the music more upbeat"))["drafts"] == {"music": "v3"}
+    assert (await chat_about_ad(http, "Make the music more upbeat"))["drafts"] == {"music": "v3"}
 
 
 async def test_the_copy_of_a_page_has_its_elements_and_undo(http: httpx.AsyncClient) -> None:

@@ -12,12 +12,12 @@ from callsheet.state.video import live
 from callsheet.state.video.live import Execution
 from callsheet.storage import Storage
 from callsheet.storage.video.executions import Executions
-from tests.doubles.served import served
+from tests.doubles.served import served_app
 from tests.video.test_video_decisions import asked
-from tests.video.video_double import Director, Video, edit, status_is
+from tests.video.video_double import PlanningModel, VideoClient, edit, status_is
 
 
-async def running_step(video: Video) -> tuple[str, str]:
+async def running_step(video: VideoClient) -> tuple[str, str]:
     """Start two edits of a scene, and return the ids of execution and run while the first is carried out."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
@@ -27,7 +27,7 @@ async def running_step(video: Video) -> tuple[str, str]:
     return name, run
 
 
-async def cancel_run(video: Video, run: str, action: str = "interrupt") -> None:
+async def cancel_run(video: VideoClient, run: str, action: str = "interrupt") -> None:
     """Cancel a run by LangGraph's route, and wait for its end."""
     options = {"wait": "true", "action": action}
     await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params=options)
@@ -40,7 +40,7 @@ CHANGES = {"nothing": [], "pause": ["paused"], "cancel": ["cancelled"]}
 @pytest.mark.parametrize("before", CHANGES)
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
 async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(
-    video: Video, action: str, before: str
+    video: VideoClient, action: str, before: str
 ):
     """D-R15: LangGraph's route ends the run, and nobody else would end what the run was at."""
     name, run = await running_step(video)
@@ -58,7 +58,7 @@ async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(
     await video.until(name, status_is("s1", "completed"))
 
 
-async def test_a_run_that_was_rolled_back_leaves_no_step_behind(video: Video):
+async def test_a_run_that_was_rolled_back_leaves_no_step_behind(video: VideoClient):
     """D-R15: also where the next message came before anybody looked."""
     name, run = await running_step(video)
     await cancel_run(video, run, "rollback")
@@ -66,10 +66,10 @@ async def test_a_run_that_was_rolled_back_leaves_no_step_behind(video: Video):
     assert (await video.execution(name))["counts"] == {"cancelled": 2}
 
 
-async def test_a_plan_whose_run_failed_is_cancelled(valkey_url: str, director: Director):
+async def test_a_plan_whose_run_failed_is_cancelled(valkey_url: str, planning_model: PlanningModel):
     """D-R15."""
-    async with served(valkey_url, run_timeout_s=1.0) as http:
-        video = Video(http, director)
+    async with served_app(valkey_url, run_timeout_s=1.0) as http:
+        video = VideoClient(http, planning_model)
         await video.create()
         name, _ = await running_step(video)
         await video.idle()
@@ -78,7 +78,7 @@ async def test_a_plan_whose_run_failed_is_cancelled(valkey_url: str, director: D
 
 
 @pytest.mark.parametrize("looks", [0, 1])
-async def test_a_run_without_input_goes_on_with_a_cancelled_one(video: Video, looks: int):
+async def test_a_run_without_input_goes_on_with_a_cancelled_one(video: VideoClient, looks: int):
     """D-R15: as LangGraph's clients mean it, whether or not somebody has looked meanwhile."""
     name, run = await running_step(video)
     await cancel_run(video, run)
@@ -92,7 +92,7 @@ async def test_a_run_without_input_goes_on_with_a_cancelled_one(video: Video, lo
     assert (await video.revisions())["scene-1"] == 2, "both edits are the same"
 
 
-async def test_a_person_may_cancel_what_a_run_without_input_would_go_on_with(video: Video):
+async def test_a_person_may_cancel_what_a_run_without_input_would_go_on_with(video: VideoClient):
     """D-R15: a no is final."""
     name, run = await running_step(video)
     await cancel_run(video, run)
@@ -105,7 +105,7 @@ async def test_a_person_may_cancel_what_a_run_without_input_would_go_on_with(vid
     assert [one["kind"] for one in shown["changes"]] == ["cancelled"]
 
 
-async def test_a_plan_that_another_run_asks_about_is_its_own(video: Video, storage: Storage):
+async def test_a_plan_that_another_run_asks_about_is_its_own(video: VideoClient, storage: Storage):
     """D-R5: the run that recorded the plan was cancelled before its question; a look cancels nothing."""
     _, run = await running_step(video)
     await cancel_run(video, run)
@@ -127,7 +127,7 @@ async def test_a_plan_that_another_run_asks_about_is_its_own(video: Video, stora
     await video.until("e", status_is("s1", "completed"))
 
 
-async def test_a_cancelled_run_is_shown_where_storage_takes_no_writes(video: Video, valkey_url: str):
+async def test_a_cancelled_run_is_shown_where_storage_takes_no_writes(video: VideoClient, valkey_url: str):
     """X13: reading needs no room."""
     name, run = await running_step(video)
     await cancel_run(video, run)
@@ -141,7 +141,7 @@ async def test_a_cancelled_run_is_shown_where_storage_takes_no_writes(video: Vid
 
 
 @pytest.mark.parametrize("change", ["pause", "resume"])
-async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: Video, change: str):
+async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: VideoClient, change: str):
     """D43: a request that nobody would carry out is refused."""
     name, run = await running_step(video)
     await cancel_run(video, run)
@@ -149,7 +149,7 @@ async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: Video
     assert "is cancelled" in refused["error"]
 
 
-async def test_a_plan_outlives_the_record_of_the_run_that_asked(video: Video):
+async def test_a_plan_outlives_the_record_of_the_run_that_asked(video: VideoClient):
     """D-R5: its question still waits."""
     name = await asked(video, edit("scene-1"))
     [run] = (await video.http.get(f"/threads/{video.thread}/runs")).json()

@@ -13,8 +13,8 @@ import pytest
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.video.executions import Executions
-from tests.doubles.wire_server import serving
-from tests.video.video_double import Director, Video, edit
+from tests.doubles.wire_server import running_server
+from tests.video.video_double import PlanningModel, VideoClient, edit
 
 GATHERING = {"tool": "contextGatherer", "queries": ["bakery"], "sources": ["web", "examples"]}
 
@@ -26,7 +26,7 @@ async def events_of(http: httpx.AsyncClient, name: str) -> list[tuple[str, dict[
     return [(one["event"], json.loads(one["data"])) for one in blocks]
 
 
-async def test_a_plan_has_the_agreed_shape_also_where_the_model_left_fields_out(video: Video) -> None:
+async def test_a_plan_has_the_agreed_shape_also_where_the_model_left_fields_out(video: VideoClient) -> None:
     """D3, D5, D-R3: defaults are filled in, and totals are counted, not believed."""
     like = edit("scene-2", like=["scene-3"])
     name = await video.start("x", GATHERING, edit("scene-1"), {**like, "alone": True})
@@ -51,7 +51,7 @@ async def test_a_plan_has_the_agreed_shape_also_where_the_model_left_fields_out(
     assert alone["reads"] != alone["writes"]
 
 
-async def test_a_client_keeps_its_state_by_the_events_alone(video: Video) -> None:
+async def test_a_client_keeps_its_state_by_the_events_alone(video: VideoClient) -> None:
     """D28, D30, D31, D33, D47: a plan with all steps pending, each change of a step, and the end."""
     await video.call("PUT", "/api/projects/launch/locks/scene-3")
     name = await video.start("x", edit("scene-1", "scene-2"), edit("scene-3"))
@@ -81,7 +81,7 @@ async def test_a_client_keeps_its_state_by_the_events_alone(video: Video) -> Non
     ]
 
 
-async def test_an_execution_is_kept_with_plan_times_and_results(video: Video) -> None:
+async def test_an_execution_is_kept_with_plan_times_and_results(video: VideoClient) -> None:
     """D45, D32: events have a preview, the record has the whole result."""
     name = await video.start("gather", GATHERING)
     await video.ended(name)
@@ -95,7 +95,7 @@ async def test_an_execution_is_kept_with_plan_times_and_results(video: Video) ->
 
 
 async def test_events_go_ten_minutes_after_the_end_and_the_execution_stays(
-    video: Video, storage: Storage
+    video: VideoClient, storage: Storage
 ) -> None:
     """D46: a later reader gets the plan and the end."""
     name = await video.start("x", edit("scene-1"))
@@ -111,7 +111,7 @@ async def test_events_go_ten_minutes_after_the_end_and_the_execution_stays(
     assert await video.execution(name) == done
 
 
-async def test_events_of_a_paused_execution_do_not_expire(video: Video, storage: Storage) -> None:
+async def test_events_of_a_paused_execution_do_not_expire(video: VideoClient, storage: Storage) -> None:
     """D46: what waits for a person is kept."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
@@ -131,25 +131,25 @@ async def step_starts(http: httpx.AsyncClient, name: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.slow
-async def test_progress_comes_twice_a_second_at_most(valkey_url: str, director: Director) -> None:
+async def test_progress_comes_twice_a_second_at_most(valkey_url: str, planning_model: PlanningModel) -> None:
     """D39: each of five steps may end only once its reader has seen it start."""
     prompts = ["one", "two", "three", "four", "five"]
-    director.hold(*prompts)
+    planning_model.hold(*prompts)
     seen_s: list[float] = []
-    with serving(valkey_url, None) as url:
+    with running_server(valkey_url, None) as url:
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            video = Video(http, director)
+            video = VideoClient(http, planning_model)
             await video.create()
             name = await video.start("x", *(edit("scene-1", prompt=one) for one in prompts))
             async for _ in step_starts(http, name):
-                director.release(prompts[len(seen_s)])
+                planning_model.release(prompts[len(seen_s)])
                 seen_s.append(time.monotonic())
     assert len(seen_s) == 5
     assert seen_s[-1] - seen_s[0] > 1.5, "four collections of half a second"
 
 
 @pytest.mark.parametrize("key", ["web:https://example.com/a?b=c", "style:scene-1", "search:latte art"])
-async def test_context_is_stored_and_searched_by_its_key(video: Video, key: str) -> None:
+async def test_context_is_stored_and_searched_by_its_key(video: VideoClient, key: str) -> None:
     """D15, D16, D19: one value for a project and a key, kept until it is deleted."""
     path = f"/api/projects/launch/context/{quote(key, safe='')}"
     for value in ({"n": 1}, {"n": 2}):
@@ -158,12 +158,12 @@ async def test_context_is_stored_and_searched_by_its_key(video: Video, key: str)
     assert (await video.call("GET", f"/api/projects/launch/context?contains={part}"))["entries"] == {
         key: {"n": 2}
     }
-    other = Video(video.http, video.director, "other")
+    other = VideoClient(video.http, video.director, "other")
     await other.create()
     assert (await video.call("GET", "/api/projects/other/context"))["entries"] == {}
 
 
-async def test_gathered_context_reaches_the_steps_that_name_it(video: Video) -> None:
+async def test_gathered_context_reaches_the_steps_that_name_it(video: VideoClient) -> None:
     """D20, D21, D25."""
     name = await video.start("x", GATHERING, edit("scene-1", prompt="use it"))
     steps = (await video.ended(name))["plan"]["steps"]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.doubles.chat_double import Fail
-from tests.video.video_double import Video, edit, status_is
+from tests.video.video_double import VideoClient, edit, status_is
 
 CHANGE_OF = {"retry": "retried", "rerun": "repeated"}
 UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
 DELETION = {"tool": "deleteScene", "scenes": ["scene-1", "scene-2"]}
 
 
-async def require_cancelled(video: Video, name: str, revisions: dict[str, int]) -> None:
+async def require_cancelled(video: VideoClient, name: str, revisions: dict[str, int]) -> None:
     """The execution stays cancelled and changed no more, and the next message is carried out."""
     await video.idle()
     assert (await video.execution(name))["status"] == "cancelled"
@@ -25,14 +25,14 @@ async def require_cancelled(video: Video, name: str, revisions: dict[str, int]) 
     assert await video.revisions() == {**revisions, "scene-4": revisions["scene-4"] + 1}
 
 
-async def asked(video: Video, *steps: dict[str, Any]) -> str:
+async def asked(video: VideoClient, *steps: dict[str, Any]) -> str:
     """Start a plan that waits for approval, and return its id."""
     name = await video.start("x", *steps, approve=True)
     await video.idle()
     return name
 
 
-async def paused(video: Video) -> str:
+async def paused(video: VideoClient) -> str:
     """Start two edits, and pause between them."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
@@ -44,14 +44,14 @@ async def paused(video: Video) -> str:
     return name
 
 
-async def question(video: Video) -> dict[str, Any]:
+async def question(video: VideoClient) -> dict[str, Any]:
     """The value of the question that waits."""
     thread = (await video.http.get(f"/threads/{video.thread}")).json()
     [[one]] = thread["interrupts"].values()
     return dict(one["value"])
 
 
-async def answer(video: Video, value: Any) -> None:
+async def answer(video: VideoClient, value: Any) -> None:
     """Answer the question as a LangGraph client does."""
     body = {"assistant_id": "scene_edit", "command": {"resume": value}}
     reply = await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
@@ -59,7 +59,7 @@ async def answer(video: Video, value: Any) -> None:
     await video.idle()
 
 
-async def test_a_plan_cancelled_before_its_approval_is_not_carried_out(video: Video):
+async def test_a_plan_cancelled_before_its_approval_is_not_carried_out(video: VideoClient):
     """D-R15."""
     name = await asked(video, DELETION)
     shown = await video.call("POST", f"/api/executions/{name}/cancel")
@@ -72,7 +72,7 @@ async def test_a_plan_cancelled_before_its_approval_is_not_carried_out(video: Vi
     assert '"cancelled"' in results[0]
 
 
-async def test_a_paused_plan_that_is_cancelled_does_no_more(video: Video):
+async def test_a_paused_plan_that_is_cancelled_does_no_more(video: VideoClient):
     """D-R15: what was done before is kept."""
     name = await paused(video)
     await video.call("POST", f"/api/executions/{name}/cancel")
@@ -81,7 +81,7 @@ async def test_a_paused_plan_that_is_cancelled_does_no_more(video: Video):
 
 
 @pytest.mark.slow
-async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: Video):
+async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: VideoClient):
     """D-R15: a step that has begun ends, and nothing else begins."""
     for number in range(6):
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"), edit("scene-1"))
@@ -94,7 +94,7 @@ async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: Vid
     assert (await video.revisions())["scene-1"] <= 7
 
 
-async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video: Video):
+async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video: VideoClient):
     """D-R15: it does not fail because the run that asks, or the one that approves, has not ended."""
     for number in range(4):
         name = await video.start(f"x{number}", DELETION, approve=True)
@@ -112,7 +112,7 @@ async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video
     assert following["success"]
 
 
-async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: Video):
+async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: VideoClient):
     """D-R15: an execution's cancellation answers no question about another one."""
     first = await asked(video, edit("scene-1"))
     await video.call("POST", f"/api/executions/{first}/cancel")
@@ -127,7 +127,7 @@ async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: Video
     assert (await video.ended(second))["success"]
 
 
-async def test_steps_of_a_cancelled_plan_are_retried(video: Video):
+async def test_steps_of_a_cancelled_plan_are_retried(video: VideoClient):
     """D50: a retry starts a cancelled execution again, also across a pause."""
     video.director.patch = lambda prompt: {"name": prompt}
     name = await asked(video, edit("scene-1", prompt="first"), edit("scene-2", prompt="second"))
@@ -152,7 +152,7 @@ async def test_steps_of_a_cancelled_plan_are_retried(video: Video):
 
 
 @pytest.mark.slow
-async def test_an_execution_is_paused_before_its_first_step(video: Video):
+async def test_an_execution_is_paused_before_its_first_step(video: VideoClient):
     """D-R5: the start's reply is early enough; a plan that waits for approval has nothing to pause."""
     for number in range(6):
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"))
@@ -191,7 +191,7 @@ EDIT = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1", "prompt
         ),
     ],
 )
-async def test_a_decision_that_is_none_approves_nothing(video: Video, body: dict[str, Any], words: str):
+async def test_a_decision_that_is_none_approves_nothing(video: VideoClient, body: dict[str, Any], words: str):
     """D-R15: it is refused with what is wrong, and the question still waits."""
     name = await asked(video, edit("scene-1"), edit("scene-2"))
     before = await question(video)
@@ -209,7 +209,7 @@ async def test_a_decision_that_is_none_approves_nothing(video: Video, body: dict
 @pytest.mark.parametrize(
     "value", [{"decisions": [{"type": "foo"}]}, {"decisions": [{"type": "edit"}]}, {"decision": "approve"}, 7]
 )
-async def test_an_invalid_answer_of_a_langgraph_client_is_asked_again(video: Video, value: Any):
+async def test_an_invalid_answer_of_a_langgraph_client_is_asked_again(video: VideoClient, value: Any):
     """D-R15: LangGraph keeps the first answer of a node that fails, and the plan could never be decided."""
     name = await asked(video, edit("scene-1"), edit("scene-2"))
     before = await question(video)
@@ -224,7 +224,7 @@ async def test_an_invalid_answer_of_a_langgraph_client_is_asked_again(video: Vid
     assert (await video.ended(name))["success"]
 
 
-async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: Video):
+async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: VideoClient):
     """D-R8: anything else is refused, and the question asked again with the reason."""
     name = await paused(video)
     assert (await question(video))["problem"] == ""
@@ -246,7 +246,7 @@ async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: Video):
     assert (await video.ended(name))["success"]
 
 
-async def test_a_locked_scene_stays_in_the_project(video: Video):
+async def test_a_locked_scene_stays_in_the_project(video: VideoClient):
     """D-R15: it is neither deleted nor restored, by a plan or by undoing one; the order is not the scene."""
     lock = "/api/projects/launch/locks"
     await video.call("PUT", f"{lock}/scene-1")
@@ -271,7 +271,7 @@ async def test_a_locked_scene_stays_in_the_project(video: Video):
     ]
 
 
-async def test_undo_needs_no_body(video: Video):
+async def test_undo_needs_no_body(video: VideoClient):
     """D50: as redo."""
     await video.ended(await video.start("x", edit("scene-1")))
     undone = await video.call("POST", "/api/projects/launch/undo")
@@ -279,7 +279,7 @@ async def test_undo_needs_no_body(video: Video):
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
-async def require_refused_beside_a_question(video: Video, before: str) -> None:
+async def require_refused_beside_a_question(video: VideoClient, before: str) -> None:
     """Nothing that would end a question is begun while it waits."""
     for path in (
         "/api/projects/launch/undo",
@@ -291,7 +291,7 @@ async def require_refused_beside_a_question(video: Video, before: str) -> None:
         assert "waits" in refused["error"] or "to redo" in refused["error"], path
 
 
-async def test_a_plan_that_waits_is_not_discarded_by_an_undo_a_restore_or_a_repetition(video: Video):
+async def test_a_plan_that_waits_is_not_discarded_by_an_undo_a_restore_or_a_repetition(video: VideoClient):
     """D50, D-R5: the question stays, and its answer counts."""
     before = await video.start("before", edit("scene-1"))
     await video.ended(before)
@@ -305,7 +305,7 @@ async def test_a_plan_that_waits_is_not_discarded_by_an_undo_a_restore_or_a_repe
     assert (await video.ended(paused_name))["success"]
 
 
-async def test_a_plan_that_runs_is_not_undone_by_half(video: Video):
+async def test_a_plan_that_runs_is_not_undone_by_half(video: VideoClient):
     """D50: its finished steps are undone by name, or all of it once it has ended."""
     video.director.hold("second")
     name = await video.start("x", edit("scene-1"), edit("scene-2", prompt="second"))
@@ -319,7 +319,7 @@ async def test_a_plan_that_runs_is_not_undone_by_half(video: Video):
 
 
 @pytest.mark.slow
-async def test_an_approval_may_follow_the_start_at_once(video: Video):
+async def test_an_approval_may_follow_the_start_at_once(video: VideoClient):
     """D-R5: the reply that shows the plan comes when the question can be answered."""
     for number in range(8):
         name = await video.start(f"x{number}", edit("scene-1"), approve=True)
@@ -329,7 +329,7 @@ async def test_an_approval_may_follow_the_start_at_once(video: Video):
 
 
 @pytest.mark.parametrize("verb", ["retry", "rerun"])
-async def test_a_step_that_two_people_want_again_is_done_again_once(video: Video, verb: str):
+async def test_a_step_that_two_people_want_again_is_done_again_once(video: VideoClient, verb: str):
     """D50: their runs wait for another one meanwhile."""
     if verb == "retry":
         video.director.patch = lambda _: Fail(400, "no")
@@ -350,7 +350,7 @@ async def test_a_step_that_two_people_want_again_is_done_again_once(video: Video
     assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "idle"
 
 
-async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(video: Video):
+async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(video: VideoClient):
     """D-R5."""
     name = await asked(video, edit("scene-1"))
     decision = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1"}}}
@@ -362,7 +362,7 @@ async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(vi
     assert (await video.ended(name))["success"]
 
 
-async def test_an_edit_that_does_not_fit_the_tool_is_asked_about_again(video: Video):
+async def test_an_edit_that_does_not_fit_the_tool_is_asked_about_again(video: VideoClient):
     """D-R5: the reason is in the question, and nothing is carried out."""
     name = await asked(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
     [shown] = (await question(video))["action_requests"]
@@ -378,7 +378,7 @@ async def test_an_edit_that_does_not_fit_the_tool_is_asked_about_again(video: Vi
     assert (await video.scenes())[0]["durationInFrames"] == 30
 
 
-async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_once(video: Video):
+async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_once(video: VideoClient):
     """X13."""
     video.director.patch = lambda prompt: {"name": prompt}
     names = []
@@ -397,7 +397,7 @@ async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_on
     await video.call("POST", "/api/projects/launch/undo", 409, headers={"Idempotency-Key": "u"}, json=body)
 
 
-async def test_an_edit_that_changes_nothing_is_nothing_to_undo(video: Video):
+async def test_an_edit_that_changes_nothing_is_nothing_to_undo(video: VideoClient):
     """D50: the execution before it is undone; by its id, it is refused."""
     first, same = [await edited(video, number) for number in range(2)]
     await video.call("POST", "/api/projects/launch/undo", 409, json={"executionId": same})
@@ -407,7 +407,7 @@ async def test_an_edit_that_changes_nothing_is_nothing_to_undo(video: Video):
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
-async def edited(video: Video, number: int) -> str:
+async def edited(video: VideoClient, number: int) -> str:
     name = await video.start(f"x{number}", edit("scene-1"))
     await video.ended(name)
     return name
@@ -417,7 +417,7 @@ def repeated(times: int) -> Callable[[dict[str, Any]], bool]:
     return lambda one: len(one["changes"]) == times
 
 
-async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video: Video):
+async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video: VideoClient):
     """D50: also where the repetition failed."""
     names = iter(["second", "third"])
     video.director.patch = lambda _: {"name": name} if (name := next(names, "")) else Fail(400, "no")
@@ -433,7 +433,7 @@ async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video
         assert (await video.contents())["scene-1"]["name"] == name
 
 
-async def test_a_change_between_a_step_and_its_repetition_stays(video: Video):
+async def test_a_change_between_a_step_and_its_repetition_stays(video: VideoClient):
     """D50: undo takes back the repetition alone."""
     names = iter(["first", "between", "again"])
     video.director.patch = lambda _: {"name": next(names)}
@@ -446,7 +446,7 @@ async def test_a_change_between_a_step_and_its_repetition_stays(video: Video):
     assert (await video.contents())["scene-1"]["name"] == "between"
 
 
-async def test_a_repeated_order_is_undone_to_the_first(video: Video):
+async def test_a_repeated_order_is_undone_to_the_first(video: VideoClient):
     """D50."""
     before = [*await video.contents()]
     execution = await video.start("x", {"tool": "reorderScenes", "order": before[::-1]})
@@ -459,7 +459,7 @@ async def test_a_repeated_order_is_undone_to_the_first(video: Video):
     assert [*await video.contents()] == before
 
 
-async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: Video):
+async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: VideoClient):
     """D50: the execution stays as it is, and can be undone."""
     for step in ({"tool": "deleteScene", "scenes": ["scene-1"]}, {"tool": "addScene", "prompt": "prices"}):
         name = await video.start("x", step)

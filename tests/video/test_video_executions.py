@@ -9,16 +9,16 @@ import pytest
 
 from callsheet.state.video.scene import Scene
 from tests.doubles.chat_double import Fail
-from tests.doubles.wire_server import serving
-from tests.video.video_double import SCENES, Director, Video, edit, status_is
+from tests.doubles.wire_server import running_server
+from tests.video.video_double import SCENES, PlanningModel, VideoClient, edit, status_is
 
 
 @pytest.fixture
-async def watched(valkey_url: str, director: Director) -> AsyncIterator[Video]:
+async def watched(valkey_url: str, planning_model: PlanningModel) -> AsyncIterator[VideoClient]:
     """The same project on a server of its own port, whose streams arrive as they are sent."""
-    with serving(valkey_url, None) as url:
+    with running_server(valkey_url, None) as url:
         async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-            one = Video(client, director)
+            one = VideoClient(client, planning_model)
             await one.create()
             yield one
 
@@ -30,7 +30,7 @@ def events(text: str) -> list[tuple[str, dict[str, Any], str]]:
     return [(one["event"], json.loads(one["data"]), one.get("id", "")) for one in fields]
 
 
-async def test_all_scenes_are_edited_at_once(video: Video):
+async def test_all_scenes_are_edited_at_once(video: VideoClient):
     """D4, D7, D11, D52: one message; a step for each scene, none waits; a title is for people."""
     before = await video.contents()
     started = await video.started("make all faster", edit("scene-1", "scene-2", "scene-3", "scene-4"))
@@ -46,7 +46,7 @@ async def test_all_scenes_are_edited_at_once(video: Video):
         assert scene == {**before[name], "background": {**before[name]["background"], "color": "#abcdef"}}
 
 
-async def test_three_steps_run_at_once_and_the_next_starts_with_the_first_end(video: Video):
+async def test_three_steps_run_at_once_and_the_next_starts_with_the_first_end(video: VideoClient):
     """D26, D29, D49: a limit on what runs at once."""
     video.director.hold("a", "b", "c", "d")
     name = await video.start(
@@ -71,7 +71,7 @@ async def test_three_steps_run_at_once_and_the_next_starts_with_the_first_end(vi
     assert (await video.ended(name))["success"]
 
 
-async def test_a_reference_is_read_and_never_written(video: Video):
+async def test_a_reference_is_read_and_never_written(video: VideoClient):
     """D9, D12, D20, D49, D-R12: analyse 3, then edit 1, 2 and 4; scene 3 is byte-identical."""
     before = await video.contents()
     name = await video.start(
@@ -95,7 +95,7 @@ async def test_a_reference_is_read_and_never_written(video: Video):
     assert sent["context"]["style:scene-3"]["palette"][0]["color"] == "#333333"
 
 
-async def test_a_chain_reads_the_new_version(video: Video):
+async def test_a_chain_reads_the_new_version(video: VideoClient):
     """D27, D-R14: "make 1 blue, then 2 match 1"."""
     name = await video.start(
         "x", edit("scene-1", prompt="blue"), edit("scene-2", prompt="match", like=["scene-1"])
@@ -111,7 +111,7 @@ async def test_a_chain_reads_the_new_version(video: Video):
     assert json.loads(sent.messages[1]["content"])["examples"]["scene-1"]["background"]["color"] == "#abcdef"
 
 
-async def test_positions_are_ids_before_the_first_deletion(video: Video):
+async def test_positions_are_ids_before_the_first_deletion(video: VideoClient):
     """D-R13: "delete scenes 3 and 4", named by position."""
     name = await video.start("x", {"tool": "deleteScene", "scenes": ["3", "scene 4"]})
     await video.ended(name)
@@ -123,7 +123,7 @@ async def test_positions_are_ids_before_the_first_deletion(video: Video):
     assert [one["id"] for one in await video.scenes()] == ["scene-1", "scene-2", "scene-4"]
 
 
-async def test_new_scenes_stand_in_the_plans_order_though_made_at_once(video: Video):
+async def test_new_scenes_stand_in_the_plans_order_though_made_at_once(video: VideoClient):
     """D10, D13, D14: ids are new, positions are the plan's; a search comes first."""
     video.director.hold("first")
     name = await video.start(
@@ -157,7 +157,7 @@ async def test_new_scenes_stand_in_the_plans_order_though_made_at_once(video: Vi
     assert [one["revision"] for one in await video.scenes()][1:3] == [1, 2]
 
 
-async def test_a_failed_step_blocks_its_dependants_alone_and_is_retried_with_them(video: Video):
+async def test_a_failed_step_blocks_its_dependants_alone_and_is_retried_with_them(video: VideoClient):
     """D49, D50, D-R5, D-R16: scenes that are done are not touched again."""
     broken = True
     video.director.patch = lambda prompt: (
@@ -185,7 +185,7 @@ async def test_a_failed_step_blocks_its_dependants_alone_and_is_retried_with_the
     assert "Retry" in state["messages"][-2]["content"], "the conversation knows"
 
 
-async def test_a_completed_step_is_repeated_and_what_used_it_is_stale(video: Video):
+async def test_a_completed_step_is_repeated_and_what_used_it_is_stale(video: VideoClient):
     """D50."""
     name = await video.start("x", edit("scene-1"), edit("scene-2", like=["scene-1"]))
     await video.ended(name)
@@ -199,7 +199,7 @@ async def test_a_completed_step_is_repeated_and_what_used_it_is_stale(video: Vid
     assert await video.revisions() == {"scene-1": 3, "scene-2": 2, "scene-3": 1, "scene-4": 1}
 
 
-async def test_pending_steps_are_edited_and_skipped_and_others_are_not(video: Video):
+async def test_pending_steps_are_edited_and_skipped_and_others_are_not(video: VideoClient):
     """D41, D42, D43, D-R16: 409 once a step has started, and after it has ended."""
     video.director.hold("first")
     name = await video.start(
@@ -240,7 +240,7 @@ async def test_pending_steps_are_edited_and_skipped_and_others_are_not(video: Vi
     assert (await video.call("GET", "/api/preferences"))["preferences"] == []
 
 
-async def test_a_step_is_inserted_while_the_others_run(video: Video):
+async def test_a_step_is_inserted_while_the_others_run(video: VideoClient):
     video.director.patch = lambda prompt: {"name": prompt}
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"))
@@ -258,7 +258,7 @@ async def test_a_step_is_inserted_while_the_others_run(video: Video):
     await video.call("POST", path, 409, json={"step": edit("scene-1")})
 
 
-async def test_a_paused_execution_waits_without_a_run_and_is_resumed(video: Video):
+async def test_a_paused_execution_waits_without_a_run_and_is_resumed(video: VideoClient):
     """D-R8, D-R16: what waits for a person is kept."""
     video.director.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
@@ -278,7 +278,7 @@ async def test_a_paused_execution_waits_without_a_run_and_is_resumed(video: Vide
     await video.call("POST", f"/api/executions/{name}/resume", 409)
 
 
-async def test_a_cancelled_execution_keeps_what_is_done(video: Video):
+async def test_a_cancelled_execution_keeps_what_is_done(video: VideoClient):
     """D-R15, D-R16."""
     video.director.hold("second")
     name = await video.start(
@@ -298,7 +298,7 @@ async def test_a_cancelled_execution_keeps_what_is_done(video: Video):
     assert (await video.execution(name))["success"] is False
 
 
-async def test_an_approved_plan_is_what_runs(video: Video):
+async def test_an_approved_plan_is_what_runs(video: VideoClient):
     """Nothing is written before; a rejected plan changes nothing and tells the model why."""
     started = await video.started("x", edit("scene-1"), edit("scene-2"), approve=True)
     name = started["executionId"]
@@ -321,7 +321,7 @@ async def test_an_approved_plan_is_what_runs(video: Video):
     assert "keep 3" in video.director.requests[-1].messages[-1]["content"]
 
 
-async def test_a_bad_plan_goes_back_once_and_is_then_explained(video: Video):
+async def test_a_bad_plan_goes_back_once_and_is_then_explained(video: VideoClient):
     """D-R11: every fault is named."""
     audio = {"tool": "addAudio", "scenes": ["scene-1"]}
     bad = {"steps": [edit("scene-9", id="a"), edit("scene-1", id="a", after=["b"]), audio]}
@@ -345,7 +345,7 @@ async def test_a_bad_plan_goes_back_once_and_is_then_explained(video: Video):
     assert set((await video.revisions()).values()) == {1, 2}
 
 
-async def test_scenes_that_are_attached_are_the_only_ones_edited(video: Video):
+async def test_scenes_that_are_attached_are_the_only_ones_edited(video: VideoClient):
     """Attached ids beat words."""
     video.director.plans += [{"steps": [edit("scene-1")]}, {"steps": [edit("scene-2", like=["scene-1"])]}]
     name = await video.start("make this like the first", sceneIds=["scene-2"])
@@ -354,7 +354,7 @@ async def test_scenes_that_are_attached_are_the_only_ones_edited(video: Video):
     assert "Attached by the person, meant by their words: scene-2" in video.director.outlines[0]
 
 
-async def test_the_model_sees_the_project_and_the_last_plan(video: Video):
+async def test_the_model_sees_the_project_and_the_last_plan(video: VideoClient):
     await video.ended(await video.start("x", edit("scene-2")))
     started = await video.started("what is there?")
     assert (started["executionId"], started["message"]) == (None, "There is nothing to do.")
@@ -367,7 +367,7 @@ async def test_the_model_sees_the_project_and_the_last_plan(video: Video):
     assert all("<project>" not in one["content"] for one in stored), "the outline is not stored"
 
 
-async def test_a_locked_scene_is_left_alone(video: Video):
+async def test_a_locked_scene_is_left_alone(video: VideoClient):
     await video.call("PUT", "/api/projects/launch/locks/scene-1")
     name = await video.start("x", edit("scene-1", "scene-2"))
     done = await video.ended(name)
@@ -380,7 +380,7 @@ async def test_a_locked_scene_is_left_alone(video: Video):
     assert (await video.revisions())["scene-1"] == 2
 
 
-async def lines_until(video: Video, path: str, wanted: str) -> list[str]:
+async def lines_until(video: VideoClient, path: str, wanted: str) -> list[str]:
     """The lines of a stream until a step that is completed."""
     lines: list[str] = []
     async with video.http.stream("GET", path) as reply:
@@ -395,7 +395,7 @@ async def lines_until(video: Video, path: str, wanted: str) -> list[str]:
 UI_FIELDS = {"id", "name", "status", "detail", "progress", "canEdit", "canCancel"}
 
 
-async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watched: Video):
+async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watched: VideoClient):
     """D34, D35, D36, D37, D38, D40, D44, D-R7."""
     video = watched
     video.director.patch = lambda prompt: {"name": prompt}
@@ -427,7 +427,7 @@ async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watche
     assert {one[2] for one in whole} <= {one[2] for one in [*seen, *rest]}
 
 
-async def test_only_a_known_execution_is_followed_from_a_known_place(video: Video):
+async def test_only_a_known_execution_is_followed_from_a_known_place(video: VideoClient):
     name = await video.start("x", edit("scene-1"))
     await video.ended(name)
     wrong = await video.http.get(f"/api/execution-progress/{name}", headers={"Last-Event-ID": "x"})
@@ -435,7 +435,7 @@ async def test_only_a_known_execution_is_followed_from_a_known_place(video: Vide
     assert (await video.http.get("/api/execution-progress/none")).status_code == 404
 
 
-async def test_steps_batches_and_versions_are_undone_and_redone(video: Video):
+async def test_steps_batches_and_versions_are_undone_and_redone(video: VideoClient):
     """D50: "keep 1 and 2, put 3 back"."""
     before = await video.contents()
     name = await video.start(
@@ -472,7 +472,7 @@ async def test_steps_batches_and_versions_are_undone_and_redone(video: Video):
     assert [one["parent"] for one in versions] == [None, "v1", "v1", "v2"]
 
 
-async def test_a_scene_that_changed_again_is_not_undone_behind_a_persons_back(video: Video):
+async def test_a_scene_that_changed_again_is_not_undone_behind_a_persons_back(video: VideoClient):
     first = await video.start("x", edit("scene-1", prompt="one"))
     await video.ended(first)
     video.director.patch = lambda _: {"name": "Other"}
@@ -487,7 +487,7 @@ async def test_a_scene_that_changed_again_is_not_undone_behind_a_persons_back(vi
     await video.call("POST", "/api/projects/launch/undo", 409, json={})
 
 
-async def test_a_saved_message_is_run_by_name(video: Video):
+async def test_a_saved_message_is_run_by_name(video: VideoClient):
     """D50: presets."""
     await video.call("PUT", "/api/presets/faster", json={"message": "make all scenes faster"})
     started = await video.started("", edit("scene-1"), preset="faster")
@@ -499,7 +499,7 @@ async def test_a_saved_message_is_run_by_name(video: Video):
     await video.call("DELETE", "/api/presets/faster", 404)
 
 
-async def test_estimates_come_from_earlier_runs(video: Video):
+async def test_estimates_come_from_earlier_runs(video: VideoClient):
     """D50, D1."""
     await video.ended(await video.start("x", edit("scene-1")))
     started = await video.started("y", edit("scene-1", "scene-2", "scene-3"))
@@ -507,7 +507,7 @@ async def test_estimates_come_from_earlier_runs(video: Video):
     await video.ended(started["executionId"])
 
 
-async def test_what_does_not_fit_is_refused_by_name(video: Video):
+async def test_what_does_not_fit_is_refused_by_name(video: VideoClient):
     """X13."""
     path = "/api/projects/launch/executions"
     for body, words in (

@@ -10,34 +10,36 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.command import Serving, begin, end
-from tests.doubles.killing import Kill, Warm, sampled
+from tests.doubles.command import RunningServer, start_server, stop_server
+from tests.doubles.killing import Kill, WarmParent, sample_points
 from tests.doubles.waiting import eventually
-from tests.video.video_double import SCENES, Director, Video, edit
+from tests.video.video_double import SCENES, PlanningModel, VideoClient, edit
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
-def director() -> Iterator[Director]:
-    with Director() as one:
+def planning_model() -> Iterator[PlanningModel]:
+    with PlanningModel() as one:
         yield one
         one.release()
 
 
-def started(warm: Warm, folder: Path, director: Director) -> Serving:
+def started(warm_parent: WarmParent, folder: Path, planning_model: PlanningModel) -> RunningServer:
     folder.mkdir(exist_ok=True)
-    return begin(folder, folder.parent / "data", warm, CALLSHEET_LEASE_S="1", **director.environ)
+    return start_server(
+        folder, folder.parent / "data", warm_parent, CALLSHEET_LEASE_S="1", **planning_model.environ
+    )
 
 
 async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
-    warm: Warm, tmp_path: Path, director: Director
+    warm_parent: WarmParent, tmp_path: Path, planning_model: PlanningModel
 ):
     """D27, D29, D33: two steps done, one running; then each of four scenes is exactly one version further."""
-    director.hold("third")
-    first = started(warm, tmp_path / "one", director)
+    planning_model.hold("third")
+    first = started(warm_parent, tmp_path / "one", planning_model)
     async with httpx.AsyncClient(base_url=first.url, timeout=30) as http:
-        video = Video(http, director)
+        video = VideoClient(http, planning_model)
         await video.create()
         name = await video.start(
             "x",
@@ -49,10 +51,10 @@ async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
         await video.until(name, lambda one: one["counts"] == {"completed": 2, "in-progress": 1, "pending": 1})
         seen = await video.execution(name)
     first.process.send_signal(signal.SIGKILL)
-    second = started(warm, tmp_path / "two", director)
-    director.release()
+    second = started(warm_parent, tmp_path / "two", planning_model)
+    planning_model.release()
     async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
-        video = Video(http, director)
+        video = VideoClient(http, planning_model)
         done = await video.ended(name)
         assert done["counts"] == {"completed": 4}
         assert await video.revisions() == dict.fromkeys(seen_scenes(seen), 2)
@@ -60,7 +62,7 @@ async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
     data = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
     completed = [one["stepId"] for one in data if one.get("status") == "completed" and "stepId" in one]
     assert sorted(completed) == ["s1", "s2", "s3", "s4"], "each is told once"
-    end(second)
+    stop_server(second)
 
 
 def seen_scenes(execution: dict[str, Any]) -> list[str]:
@@ -83,14 +85,14 @@ async def edited(base: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_an_execution_killed_anywhere_changes_each_scene_once(shop, when, request):
+async def test_an_execution_killed_anywhere_changes_each_scene_once(killable_server, when, request):
     """Every effect once, wherever the process dies."""
-    count = await shop.messages_of(lambda base, turn: edited(base, f"dry-{turn}"))
+    count = await killable_server.messages_of(lambda base, turn: edited(base, f"dry-{turn}"))
     assert count > 10, "the walk must have somewhere to go"
-    for at in sampled(count, 3, seed=5, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 3, seed=5, whole=request.config.getoption("--long")):
         name = f"video-{when}-{at}"
-        await shop.killed_at(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
-        async with shop.opened() as base:
+        await killable_server.killed_at(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
+        async with killable_server.opened() as base:
             await asyncio.wait_for(edited(base, name), 60)
             async with httpx.AsyncClient(base_url=base, timeout=30) as http:
                 scenes = (await http.get(f"/api/projects/{name}/scenes")).json()["scenes"]

@@ -14,18 +14,18 @@ from callsheet.storage.video import context
 from callsheet.storage.video.context import MAX_BYTES, ContextStore, fit
 from callsheet.tools import REGISTRY
 from tests.doubles.chat_double import Fail
-from tests.doubles.command import Finished, in_process
-from tests.video.video_double import SCENES, Video, edit
+from tests.doubles.command import Finished, command_in_process
+from tests.video.video_double import SCENES, VideoClient, edit
 
 
 @pytest.fixture
 def callsheet(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
-async def test_every_step_of_a_project_does_what_it_says(video: Video):
+async def test_every_step_of_a_project_does_what_it_says(video: VideoClient):
     """D48."""
     video.director.patch = lambda prompt: {"name": prompt}
     name = await video.start(
@@ -51,18 +51,18 @@ async def test_every_step_of_a_project_does_what_it_says(video: Video):
     assert (await video.contents())["scene-1"]["durationInFrames"] == 60
 
 
-async def test_a_shorter_scene_keeps_its_elements_and_their_movement(video: Video):
+async def test_a_shorter_scene_keeps_its_elements_and_their_movement(video: VideoClient):
     moves = [{"kind": "fade", "start": 30, "duration": 60}]
-    await Video(video.http, video.director, "late").create(
+    await VideoClient(video.http, video.director, "late").create(
         [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": moves}]}]
     )
-    late = Video(video.http, video.director, "late")
+    late = VideoClient(video.http, video.director, "late")
     await late.ended(await late.start("x", {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1}))
     [element] = (await late.contents())["scene-1"]["elements"]
     assert element["animations"] == [{"kind": "fade", "start": 10, "duration": 20, "easing": "ease-out"}]
 
 
-async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_reason(video: Video):
+async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_reason(video: VideoClient):
     answers = iter(
         [{"change": [{"id": "none", "text": "x"}]}, {"change": [{"id": "title", "text": "Better"}]}]
     )
@@ -78,7 +78,7 @@ async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_r
     assert (await video.revisions())["scene-1"] == 2
 
 
-async def test_context_is_gathered_for_later_steps(video: Video):
+async def test_context_is_gathered_for_later_steps(video: VideoClient):
     """D21, D22, D25, D-R4: without a search service it says what it could not search."""
     name = await video.start("x", {"tool": "contextGatherer", "queries": ["bakery", "qwertz"]})
     result = (await video.ended(name))["plan"]["steps"][0]["result"]
@@ -98,7 +98,7 @@ async def test_context_is_gathered_for_later_steps(video: Video):
 
 
 async def test_the_web_is_searched_over_http_once_an_hour(
-    video: Video, search: "Searched", monkeypatch: pytest.MonkeyPatch
+    video: VideoClient, search: "Searched", monkeypatch: pytest.MonkeyPatch
 ):
     """D18, D23, D24: the first three results, from the cache the second time."""
     monkeypatch.setenv("CALLSHEET_SEARCH_URL", f"{search.url}?safe=1")
@@ -208,7 +208,7 @@ async def test_context_is_kept_by_project_within_its_bounds(
         await store.set("one more", 1)
 
 
-async def test_context_is_written_over_rest_whole_or_not_at_all(video: Video):
+async def test_context_is_written_over_rest_whole_or_not_at_all(video: VideoClient):
     """D-R9: 413."""
     path = "/api/projects/launch/context/brand"
     written = await video.call("PUT", path, json={"value": {"font": "Inter"}})
@@ -219,7 +219,7 @@ async def test_context_is_written_over_rest_whole_or_not_at_all(video: Video):
     await video.call("DELETE", path, 404)
 
 
-async def test_projects_are_listed_shown_exported_and_previewed(video: Video):
+async def test_projects_are_listed_shown_exported_and_previewed(video: VideoClient):
     made = await video.call("POST", "/api/projects", 201, json={"starter": "event-invitation"})
     assert (made["name"], made["sceneCount"]) == ("Event invitation", 4)
     listed = await video.call("GET", "/api/projects")
@@ -246,7 +246,7 @@ async def test_projects_are_listed_shown_exported_and_previewed(video: Video):
     assert too_many.status_code == 400
 
 
-async def test_a_failing_model_fails_its_step_alone(video: Video):
+async def test_a_failing_model_fails_its_step_alone(video: VideoClient):
     video.director.patch = lambda _: Fail(400, "no such thing")
     done = await video.ended(await video.start("x", edit("scene-1")))
     assert (done["success"], done["counts"]) == (False, {"error": 1})

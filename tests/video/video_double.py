@@ -26,7 +26,7 @@ SCENES = [
 """Scenes that differ in length, colour and text."""
 
 
-class Director(ChatDouble):
+class PlanningModel(ChatDouble):
     """A model endpoint that submits scripted plans, and fills in forms by a rule.
 
     A step whose prompt contains a name in `held` waits until the test releases it.
@@ -90,12 +90,12 @@ def edit(*scenes: str, prompt: str = "change it", **more: Any) -> dict[str, Any]
     return {"tool": "editScene", "scenes": [*scenes], "prompt": prompt, **more}
 
 
-class Video:
+class VideoClient:
     """A project over REST."""
 
-    def __init__(self, http: httpx.AsyncClient, director: Director, name: str = "launch") -> None:
+    def __init__(self, http: httpx.AsyncClient, planning_model: PlanningModel, name: str = "launch") -> None:
         self.http = http
-        self.director = director
+        self.director = planning_model
         self.name = name
 
     async def create(self, scenes: Sequence[Mapping[str, Any]] = SCENES) -> None:

@@ -27,7 +27,7 @@ def packages() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "callsheet-tests"
     folder = cache / f"js-{wanted}"
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / "lock"):
+    with file_lock(cache / "lock"):
         return folder if folder.exists() else _installed(npm, folder)
 
 
@@ -43,14 +43,14 @@ def _installed(npm: Path, folder: Path) -> Path:
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def file_lock(file: Path) -> Iterator[None]:
     """One process at a time."""
     with file.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-async def told(script: str, *given: str, beside: Path, patience_s: float = 30) -> Any:
+async def run_script(script: str, *given: str, beside: Path, patience_s: float = 30) -> Any:
     """What a script prints, as JSON; a copy of it is put into the new folder `beside`, with its packages."""
     node = need("node")
     shutil.copytree(SCRIPTS, beside)

@@ -19,7 +19,7 @@ Event = dict[str, Any]
 Until = Callable[[list[Event]], bool]
 
 
-class Wire:
+class ProtocolThread:
     """One thread of a server."""
 
     def __init__(self, http: httpx.AsyncClient, thread: str = "") -> None:
@@ -50,13 +50,13 @@ class Wire:
         return str(told["result"]["run_id"])
 
     @asynccontextmanager
-    async def stream(self, channels: Any = ALL, **more: Any) -> AsyncIterator["Stream"]:
+    async def stream(self, channels: Any = ALL, **more: Any) -> AsyncIterator["ProtocolStream"]:
         """An open stream."""
         asked = {"channels": channels, **more}
         place = f"/threads/{self.thread}/stream/events"
         async with self.http.stream("POST", place, json=asked) as reply:
             assert reply.status_code == 200, await reply.aread()
-            yield Stream(reply)
+            yield ProtocolStream(reply)
 
     async def seen(self, until: Until, channels: Any = ALL, **more: Any) -> list[Event]:
         """The events of a stream that is opened now, until a condition holds."""
@@ -68,7 +68,7 @@ class Wire:
         return (await self.http.get(f"/threads/{self.thread}/state")).json()
 
 
-class Stream:
+class ProtocolStream:
     """An open stream, and all that it has told."""
 
     def __init__(self, reply: httpx.Response) -> None:
@@ -95,18 +95,18 @@ class Stream:
         raise EOFError("the stream has ended")
 
 
-def ended(run: str = "", *, how: str = "") -> Until:
+def run_has_ended(run: str = "", *, how: str = "") -> Until:
     """Whether a run, any unless chosen, has ended, in some way or in this one."""
     hows = {how} if how else {"completed", "failed", "interrupted"}
-    return lambda told: any(what in hows and run in event_id for what, event_id in lives(told))
+    return lambda told: any(what in hows and run in event_id for what, event_id in run_lifecycles(told))
 
 
-def ends(count: int) -> Until:
+def runs_have_ended(count: int) -> Until:
     """Whether so many runs have ended."""
-    return lambda told: sum(what not in {"running", "started"} for what, _ in lives(told)) >= count
+    return lambda told: sum(what not in {"running", "started"} for what, _ in run_lifecycles(told)) >= count
 
 
-def lives(told: list[Event]) -> list[tuple[str, str]]:
+def run_lifecycles(told: list[Event]) -> list[tuple[str, str]]:
     """What became of whole runs: what happened, and the event's id."""
     return [
         (event["params"]["data"]["event"], event["event_id"])
@@ -129,7 +129,7 @@ def values(told: list[Event]) -> list[Any]:
     ]
 
 
-def spoken(told: list[Event]) -> str:
+def streamed_text(told: list[Event]) -> str:
     """What was said, put together from its parts."""
     parts = [event["params"]["data"] for event in told if event["method"] == "messages"]
     return "".join(part["delta"]["text"] for part in parts if part["event"] == "content-block-delta")

@@ -8,7 +8,7 @@ SAMPLES: Final = Path(__file__).parent / "samples"
 ID: Final = r"(lc_run--)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}"
 
 
-def plain(
+def normalized(
     value: Any, hidden: Callable[[str], str], kept: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Any:
     """What is to be the same of a recorded value and of ours; of each object, what `kept` returns of it.
@@ -18,7 +18,7 @@ def plain(
     if isinstance(value, str):
         return hidden(value)
     if isinstance(value, list):
-        return [plain(each, hidden, kept) for each in value]
+        return [normalized(each, hidden, kept) for each in value]
     if isinstance(value, dict):
-        return {hidden(name): plain(each, hidden, kept) for name, each in kept(value).items()}
+        return {hidden(name): normalized(each, hidden, kept) for name, each in kept(value).items()}
     return value

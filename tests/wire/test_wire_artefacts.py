@@ -11,10 +11,10 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.storage.redis.connection import connect
-from tests.doubles.auth_cases import bearer, key
+from tests.doubles.auth_cases import bearer, create_key
 from tests.doubles.served import BRIEF
-from tests.doubles.wire_served import anew, threaded
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_served import create_thread, new_id
+from tests.doubles.wire_server import running_server
 from tests.lessons.lesson_material import material
 
 OFFLINE: Any = {"provider": "offline"}
@@ -32,7 +32,7 @@ LESSON = "My student is 10.\n\n" + material("photosynthesis").text
 
 @pytest.fixture(scope="module")
 def url(redis: str) -> Iterator[str]:
-    with serving(redis, None, auth=("keys",)) as found:
+    with running_server(redis, None, auth=("keys",)) as found:
         yield found
 
 
@@ -40,7 +40,7 @@ def url(redis: str) -> Iterator[str]:
 def keys(redis: str) -> Mapping[str, str]:
     async def made() -> dict[str, str]:
         async with connect(redis) as storage:
-            return {who: await key(storage, who) for who in ("alice", "bob")}
+            return {who: await create_key(storage, who) for who in ("alice", "bob")}
 
     return asyncio.run(made())
 
@@ -74,7 +74,7 @@ async def kept(http: httpx.AsyncClient, who: str, thread: str) -> set[str]:
 
 
 async def waited(client: LangGraphClient, graph: str) -> str:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await client.runs.wait(thread, graph, input=SAID[graph], context=OFFLINE)
     return thread
 
@@ -86,21 +86,21 @@ async def on_a_thread_of_its_own(client: LangGraphClient, graph: str) -> str:
 
 
 async def by_the_second_wire(client: LangGraphClient, graph: str) -> str:
-    async with client.threads.stream(anew(), assistant_id=graph) as thread:
+    async with client.threads.stream(new_id(), assistant_id=graph) as thread:
         await thread.run.start(input=SAID[graph])
         await thread.output
         return str(thread.thread_id)
 
 
 @pytest.mark.parametrize("graph", list(SAID))
-@pytest.mark.parametrize("door", [waited, on_a_thread_of_its_own, by_the_second_wire])
+@pytest.mark.parametrize("start_run", [waited, on_a_thread_of_its_own, by_the_second_wire])
 async def test_what_a_run_makes_is_on_its_owners_list_and_in_the_file(
-    client: LangGraphClient, http: httpx.AsyncClient, keys: Mapping[str, str], graph: str, door: Any
+    client: LangGraphClient, http: httpx.AsyncClient, keys: Mapping[str, str], graph: str, start_run: Any
 ) -> None:
     """A29, A50, X7: whichever door the run came through."""
     path = f"/api/{PATHS[graph]}"
     before = await listed(http, keys["bob"], path)
-    thread = await door(client, graph)
+    thread = await start_run(client, graph)
     assert (await listed(http, keys["alice"], path))[0] == thread
     assert await kept(http, keys["alice"], thread) == MADE[graph]
     assert await listed(http, keys["bob"], path) == before
@@ -112,8 +112,8 @@ async def test_an_ad_of_its_own_name_is_listed_by_it(
     client: LangGraphClient, http: httpx.AsyncClient, keys: Mapping[str, str]
 ) -> None:
     """A50: two owners may call an ad the same, and each finds their own."""
-    name = f"ad-{anew()}"
-    thread = await threaded(client)
+    name = f"ad-{new_id()}"
+    thread = await create_thread(client)
     given: Any = {"brief": BRIEF, "ad_id": name}
     await client.runs.wait(thread, "ad_creation", input=given, context=OFFLINE)
     assert (await listed(http, keys["alice"], "/api/ads"))[0] == name
@@ -127,7 +127,7 @@ async def test_a_lesson_is_among_the_sessions_and_goes_with_its_file(
     client: LangGraphClient, http: httpx.AsyncClient, keys: Mapping[str, str], url: str
 ) -> None:
     """B38, X7: and comes back whole, as a copy that is listed, too."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     given: Any = {"messages": [{"role": "user", "content": LESSON}]}
     await client.runs.wait(thread, "fact_narration", input=given, context=OFFLINE)
     sessions = "/api/agent-create/sessions"
@@ -136,7 +136,7 @@ async def test_a_lesson_is_among_the_sessions_and_goes_with_its_file(
     assert "facts" in await kept(http, keys["alice"], thread)
     alice = bearer(keys["alice"])
     file = (await http.get(f"/api/threads/{thread}/export", headers=alice)).content
-    copy = anew()
+    copy = new_id()
     reply = await http.post(f"/api/threads/import?as={copy}", content=file, headers=alice)
     assert reply.status_code == 201, reply.text
     assert copy in await listed(http, keys["alice"], sessions)
@@ -146,7 +146,7 @@ async def test_a_lesson_is_among_the_sessions_and_goes_with_its_file(
 async def test_a_thread_on_which_nothing_was_made_is_about_nothing(
     client: LangGraphClient, http: httpx.AsyncClient, keys: Mapping[str, str]
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     given: Any = {"messages": [{"role": "user", "content": "Which elements are there?"}]}
     await client.runs.wait(thread, "page_builder", input=given, context=OFFLINE)
     assert thread not in await listed(http, keys["alice"], "/api/pages")

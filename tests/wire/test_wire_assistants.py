@@ -15,7 +15,7 @@ from callsheet.storage import Storage
 from callsheet.storage.threads import threads
 from tests.doubles.served import OURS
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import ran, serving
+from tests.doubles.wire_server import run_on_new_thread, running_server
 
 AGENT = "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 """LangGraph's own id for the default assistant of a graph called agent."""
@@ -23,7 +23,7 @@ AGENT = "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 
@@ -137,8 +137,8 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     client: LangGraphClient, storage: Storage
 ) -> None:
     mine: Any = (await client.assistants.create("counter"))["assistant_id"]
-    theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
-    other = await ran(client, storage, "counter", {"x": 1})
+    theirs = await run_on_new_thread(client, storage, "counter", {"x": 1}, assistant_id=mine)
+    other = await run_on_new_thread(client, storage, "counter", {"x": 1})
     async with threads.hold(storage, theirs, "local"):
         with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.assistants.delete(mine, delete_threads=True)
@@ -234,7 +234,7 @@ async def test_wrong_requests_are_named(client: LangGraphClient) -> None:
 
 @pytest.mark.slow
 async def test_the_workflows_of_this_project_have_schemas_too(valkey_url: str) -> None:
-    with serving(valkey_url, None) as ours:
+    with running_server(valkey_url, None) as ours:
         async with get_client(url=ours) as client:
             found = {one["graph_id"] for one in await client.assistants.search()}
             assert found == set(OURS.graphs)

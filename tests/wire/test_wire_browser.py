@@ -16,8 +16,8 @@ from callsheet.server.http import api_keys
 from callsheet.storage import connect
 from tests.doubles.needs import need
 from tests.doubles.wire_graphs import GRAPHS, QUESTION
-from tests.doubles.wire_served import APPROVED, ground
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_served import APPROVED, running_redis_for_file
+from tests.doubles.wire_server import running_server
 from tests.wire import javascript
 
 TALE: Final = "Once upon a time a server was asked twice, and told it once."
@@ -41,9 +41,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     browser = need("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     beside = tmp_path_factory.mktemp("browser") / "js"
     graphs = {**GRAPHS, "ad_creation": ad_creation.graph}
-    with ground() as redis, serving(redis, graphs) as url, serving(redis, graphs, auth=("keys",)) as guarded:
+    with (
+        running_redis_for_file() as redis,
+        running_server(redis, graphs) as url,
+        running_server(redis, graphs, auth=("keys",)) as guarded,
+    ):
         given = (str(browser), url, guarded, asyncio.run(_key(redis)))
-        told = javascript.told("browser.mjs", *given, beside=beside, patience_s=200)
+        told = javascript.run_script("browser.mjs", *given, beside=beside, patience_s=200)
         seen: dict[str, dict[str, Any]] = asyncio.run(told)
 
     def found(name: str, hook: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.doubles.wire_served import APPROVED, HELLO, home
+from tests.doubles.wire_served import APPROVED, HELLO, running_server_on_own_redis
 from tests.wire import recorded
 
 ALL: Final = ["values", "updates", "custom", "messages-tuple", "events", "debug", "tasks", "checkpoints"]
@@ -34,7 +34,7 @@ Told = list[tuple[str, Any, str | None]]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
@@ -63,7 +63,7 @@ def kept(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    return recorded.plain(value, lambda text: CHANGING.sub("<some>", text), kept)
+    return recorded.normalized(value, lambda text: CHANGING.sub("<some>", text), kept)
 
 
 def alike(ours: Told, theirs: Told) -> None:

@@ -9,7 +9,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.storage import Storage
-from tests.doubles.wire_server import ran, serving
+from tests.doubles.wire_server import run_on_new_thread, running_server
 
 UPDATES = 24
 MAX_BYTES = 30_000
@@ -18,7 +18,9 @@ MAX_BYTES = 30_000
 @pytest.fixture
 async def thread(client: LangGraphClient, storage: Storage) -> str:
     """A thread of many states, each larger than the one before."""
-    thread_id = await ran(client, storage, "agent", {"messages": [{"role": "user", "content": "hello"}]})
+    thread_id = await run_on_new_thread(
+        client, storage, "agent", {"messages": [{"role": "user", "content": "hello"}]}
+    )
     for number in range(UPDATES):
         said = {"messages": [{"role": "user", "content": f"{number} " + "ü" * 400}]}
         await client.threads.update_state(thread_id, said, as_node="finish")
@@ -28,7 +30,7 @@ async def thread(client: LangGraphClient, storage: Storage) -> str:
 @pytest.fixture
 async def narrow(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A server that sends few bytes of a history at once."""
-    with serving(valkey_url, max_history_bytes=MAX_BYTES) as url:
+    with running_server(valkey_url, max_history_bytes=MAX_BYTES) as url:
         async with httpx.AsyncClient(base_url=url) as http:
             yield http
 
@@ -63,7 +65,7 @@ async def test_a_state_larger_than_a_reply_may_be_comes_alone(
     valkey_url: str, client: LangGraphClient, thread: str
 ) -> None:
     expected = await client.threads.get_history(thread, limit=1000)
-    with serving(valkey_url, max_history_bytes=1_000) as url:
+    with running_server(valkey_url, max_history_bytes=1_000) as url:
         async with httpx.AsyncClient(base_url=url) as http:
             found = await pages(http, f"/threads/{thread}/history", limit=1000)
     assert found == [[state] for state in expected]
@@ -94,5 +96,5 @@ async def test_a_history_that_cannot_be_read_to_its_end_is_an_error_and_no_array
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Any:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from callsheet.storage import Storage
-from tests.doubles.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.doubles.wire_server import serving
+from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
+from tests.doubles.wire_server import running_server
 
 RUN = {"assistant_id": "counter", "input": {"x": 1}}
 RUNS = ["/runs", "/runs/wait", "/runs/stream"]
@@ -18,13 +18,13 @@ DONE = {"x": 4, "log": ["a", "b", "c"]}
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url, auth=("keys",)) as found:
+    with running_server(valkey_url, auth=("keys",)) as found:
         yield found
 
 
 @pytest.fixture
 async def http(url: str, storage: Storage) -> AsyncIterator[httpx.AsyncClient]:
-    headers = bearer(await key(storage, "alice"))
+    headers = bearer(await create_key(storage, "alice"))
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=20) as client:
         yield client
 
@@ -86,7 +86,7 @@ async def test_a_key_belongs_to_its_body_path_and_owner(
     assert "idempotency key 'k' is already used" in refused.json()["detail"]
     await post(http, f"/threads/{threads[1]}/runs/wait", {**RUN, "input": {"x": 2}})
     await post(http, "/runs/wait", RUN, "x" * 256, status=422)
-    async with httpx.AsyncClient(base_url=url, headers=bearer(await key(storage, "bob"))) as bob:
+    async with httpx.AsyncClient(base_url=url, headers=bearer(await create_key(storage, "bob"))) as bob:
         first, other = [await post(one, "/runs", RUN) for one in (http, bob)]
         assert first.json()["run_id"] != other.json()["run_id"]
 

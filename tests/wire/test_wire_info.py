@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 

@@ -11,8 +11,8 @@ from langgraph_sdk.client import LangGraphClient
 from pydantic import BaseModel
 
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
-from tests.wire.protocol_reader import Wire
+from tests.doubles.wire_server import running_server
+from tests.wire.protocol_reader import ProtocolThread
 
 HELLO = {"role": "user", "content": "hello"}
 BAD = [
@@ -50,7 +50,7 @@ def _graphs() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url, _graphs()) as found:
+    with running_server(valkey_url, _graphs()) as found:
         yield found
 
 
@@ -74,7 +74,7 @@ async def test_messages_that_no_graph_takes_make_no_run(
     command = {"assistant_id": "agent", "command": {"update": {"messages": messages}}}
     await refused(http, f"/threads/{thread}/runs", command)
     await refused(http, "/runs", command | {"command": {"update": [["messages", messages]]}})
-    reply = await Wire(http, thread).command("run.start", **body)
+    reply = await ProtocolThread(http, thread).command("run.start", **body)
     assert (reply["type"], reply["error"]) == ("error", "invalid_argument")
     assert await client.runs.list(thread) == []
     assert (await client.threads.get(thread))["values"] is None
@@ -158,7 +158,7 @@ async def test_every_view_of_a_thread_whose_state_cannot_be_built_says_so(
         await http.post("/threads/count", json={"values": {"messages": []}, "metadata": {"x": 1}})
     ).json() == 0
     assert (await http.get(f"/api{path}/export")).status_code == 200
-    wire = Wire(http, thread)
+    wire = ProtocolThread(http, thread)
     assert (await wire.command("agent.getTree"))["result"]["tree"]["status"] == "failed"
     assert (await wire.command("run.start", assistant_id="garbled"))["type"] == "success"
     answer = {"assistant_id": "garbled", "command": {"resume": 1}}

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.doubles.wire_served import APPROVED, home
+from tests.doubles.wire_served import APPROVED, running_server_on_own_redis
 from tests.wire import javascript
 
 pytestmark = pytest.mark.slow
@@ -17,12 +17,12 @@ LIVES: Final = ["running", "interrupted", "running", "completed"]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
 async def test_a_conversation_goes_on_over_every_wire(url: str, tmp_path: Path) -> None:
-    told = await javascript.told("conversation.mjs", url, beside=tmp_path / "js")
+    told = await javascript.run_script("conversation.mjs", url, beside=tmp_path / "js")
     assert told["runs"] == {
         "events": ["metadata", "values", "updates", "values", "updates", "values"],
         "paused": "interrupted",

@@ -10,39 +10,58 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import APPROVED, HELLO, anew, collected, home, said, status, threaded
-from tests.wire.protocol_reader import Event, Until, Wire, ended, ends, lives, questions, spoken, values
+from tests.doubles.wire_served import (
+    APPROVED,
+    HELLO,
+    collect,
+    create_thread,
+    graph_input,
+    new_id,
+    running_server_on_own_redis,
+    thread_status,
+)
+from tests.wire.protocol_reader import (
+    Event,
+    ProtocolThread,
+    Until,
+    questions,
+    run_has_ended,
+    run_lifecycles,
+    runs_have_ended,
+    streamed_text,
+    values,
+)
 
 _INPUT = ("input.requested", "input.answered")
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
 @pytest.fixture
-async def wire(http: httpx.AsyncClient) -> Wire:
-    return Wire(http)
+async def wire(http: httpx.AsyncClient) -> ProtocolThread:
+    return ProtocolThread(http)
 
 
-async def whole(wire: Wire) -> list[Event]:
+async def whole(wire: ProtocolThread) -> list[Event]:
     """All that a thread tells of a run, its question, and the run that went on with the answer."""
     await wire.start()
-    [question] = questions(await wire.seen(ended(how="interrupted")))
+    [question] = questions(await wire.seen(run_has_ended(how="interrupted")))
     await wire.respond(question, APPROVED)
-    return await wire.seen(ended(how="completed"))
+    return await wire.seen(run_has_ended(how="completed"))
 
 
-async def test_a_stream_stays_open_from_run_to_run(wire: Wire) -> None:
+async def test_a_stream_stays_open_from_run_to_run(wire: ProtocolThread) -> None:
     first = await wire.start()
     async with wire.stream() as stream:
-        [question] = questions(await stream.seen(ended(first)))
+        [question] = questions(await stream.seen(run_has_ended(first)))
         second = await wire.respond(question, APPROVED)
-        told = await stream.seen(ended(second))
-    assert [what for what, _ in lives(told)] == ["running", "interrupted", "running", "completed"]
-    assert spoken(told) == "I plan to do XDone deal"
+        told = await stream.seen(run_has_ended(second))
+    assert [what for what, _ in run_lifecycles(told)] == ["running", "interrupted", "running", "completed"]
+    assert streamed_text(told) == "I plan to do XDone deal"
     assert values(told)[-1] == values(told)[-1] | {
         "decision": APPROVED,
         "steps": ["plan", "review", "finish"],
@@ -51,44 +70,47 @@ async def test_a_stream_stays_open_from_run_to_run(wire: Wire) -> None:
     assert answered["params"]["data"] == {"interrupt_ids": [question]}
 
 
-async def test_every_stream_tells_all_of_the_history_under_the_same_ids(wire: Wire) -> None:
+async def test_every_stream_tells_all_of_the_history_under_the_same_ids(wire: ProtocolThread) -> None:
     await wire.start()
     async with wire.stream() as early, wire.stream(["lifecycle", "input"]) as narrow:
-        [question] = questions(await early.seen(ended()))
+        [question] = questions(await early.seen(run_has_ended()))
         await wire.respond(question, APPROVED)
-        told, few = await asyncio.gather(early.seen(ends(2)), narrow.seen(ends(2)))
-    late = await wire.seen(ends(2))
+        told, few = await asyncio.gather(early.seen(runs_have_ended(2)), narrow.seen(runs_have_ended(2)))
+    late = await wire.seen(runs_have_ended(2))
     assert late == told
     assert few == [event for event in told if event["method"] in {"lifecycle", *_INPUT}]
     assert len({event["event_id"] for event in told}) == len(told)
 
 
-async def test_going_on_after_any_event_misses_none_and_repeats_none(wire: Wire) -> None:
+async def test_going_on_after_any_event_misses_none_and_repeats_none(wire: ProtocolThread) -> None:
     told = await whole(wire)
     for number in range(0, len(told) - 1, 3):
-        rest = await wire.seen(ended(how="completed"), since=told[number]["seq"])
+        rest = await wire.seen(run_has_ended(how="completed"), since=told[number]["seq"])
         assert rest == told[number + 1 :], number
 
 
-async def test_a_number_means_the_same_on_streams_of_other_channels(wire: Wire) -> None:
+async def test_a_number_means_the_same_on_streams_of_other_channels(wire: ProtocolThread) -> None:
     told = await whole(wire)
     spot = next(event["seq"] for event in told if event["method"] == "input.requested")
-    rest = await wire.seen(ended(how="completed"), ["lifecycle"], since=spot)
-    assert [what for what, _ in lives(rest)] == ["interrupted", "running", "completed"]
+    rest = await wire.seen(run_has_ended(how="completed"), ["lifecycle"], since=spot)
+    assert [what for what, _ in run_lifecycles(rest)] == ["interrupted", "running", "completed"]
 
 
-async def test_a_command_says_where_its_events_begin(wire: Wire) -> None:
+async def test_a_command_says_where_its_events_begin(wire: ProtocolThread) -> None:
     await whole(wire)
     told = await wire.command("run.start", assistant_id="agent", input=HELLO)
     run = told["result"]["run_id"]
     since = told["meta"]["applied_through_seq"]
     assert since > 0
-    assert lives(await wire.seen(ended(run), since=since))[0] == ("running", f"synth:{run}:lc||running")
+    assert run_lifecycles(await wire.seen(run_has_ended(run), since=since))[0] == (
+        "running",
+        f"synth:{run}:lc||running",
+    )
 
 
-async def test_only_wanted_places_are_told(wire: Wire) -> None:
+async def test_only_wanted_places_are_told(wire: ProtocolThread) -> None:
     await wire.start("parent")
-    told = await wire.seen(ended())
+    told = await wire.seen(run_has_ended())
     [child] = {tuple(event["params"]["namespace"]) for event in told} - {()}
     for namespaces, depth, places in (
         ([[]], 0, {()}),
@@ -106,9 +128,9 @@ def _many(count: int) -> Until:
     return lambda told: len(told) == count
 
 
-async def test_a_subgraph_has_a_life_of_its_own(wire: Wire) -> None:
+async def test_a_subgraph_has_a_life_of_its_own(wire: ProtocolThread) -> None:
     await wire.start("parent")
-    told = await wire.seen(ended())
+    told = await wire.seen(run_has_ended())
     [asked] = [event for event in told if event["method"] == "input.requested"]
     place = asked["params"]["namespace"]
     assert place[0].startswith("child:")
@@ -119,17 +141,17 @@ async def test_a_subgraph_has_a_life_of_its_own(wire: Wire) -> None:
     ]
     assert life == [("started", "child"), ("interrupted", "child")]
     run = await wire.respond(asked["params"]["data"]["interrupt_id"], APPROVED)
-    told = await wire.seen(ended(run))
+    told = await wire.seen(run_has_ended(run))
     assert values(told)[-1]["decision"] == APPROVED
 
 
-async def test_an_unknown_channel_has_no_events_and_is_no_error(wire: Wire) -> None:
+async def test_an_unknown_channel_has_no_events_and_is_no_error(wire: ProtocolThread) -> None:
     await wire.start()
-    told = await wire.seen(ended(), ["lifecycle", "debug", "custom:none", "whatever"])
+    told = await wire.seen(run_has_ended(), ["lifecycle", "debug", "custom:none", "whatever"])
     assert {event["method"] for event in told} == {"lifecycle"}
 
 
-async def test_checkpoints_say_where_the_values_after_them_can_be_gone_back_to(wire: Wire) -> None:
+async def test_checkpoints_say_where_the_values_after_them_can_be_gone_back_to(wire: ProtocolThread) -> None:
     told = await whole(wire)
     steps = [
         (one["params"]["data"], after["params"]["data"])
@@ -142,16 +164,16 @@ async def test_checkpoints_say_where_the_values_after_them_can_be_gone_back_to(w
     assert [known[checkpoint["id"]] for checkpoint, _ in steps] == [state["steps"] for _, state in steps]
 
 
-async def test_what_a_node_writes_and_changes_is_told(wire: Wire) -> None:
+async def test_what_a_node_writes_and_changes_is_told(wire: ProtocolThread) -> None:
     told = await whole(wire)
     data = [event["params"]["data"] for event in told if event["method"] in {"custom", "updates"}]
     assert {"progress": "planning", "pct": 10} in data
     assert {"review": {"decision": APPROVED, "steps": ["review"]}} in data
 
 
-async def test_a_run_that_fails_says_how(wire: Wire) -> None:
-    await wire.start("boom", said(x=1, log=[]))
-    told = await wire.seen(ended())
+async def test_a_run_that_fails_says_how(wire: ProtocolThread) -> None:
+    await wire.start("boom", graph_input(x=1, log=[]))
+    told = await wire.seen(run_has_ended())
     assert told[-1]["params"]["data"] == {
         "event": "failed",
         "graph_name": "boom",
@@ -159,27 +181,29 @@ async def test_a_run_that_fails_says_how(wire: Wire) -> None:
     }
 
 
-async def test_a_run_that_is_cancelled_while_it_waits_for_its_turn_ends_on_the_stream(wire: Wire) -> None:
-    first = await wire.start("slow", said(x=200, log=[]))
-    second = await wire.start("slow", said(x=1, log=[]))
+async def test_a_run_that_is_cancelled_while_it_waits_for_its_turn_ends_on_the_stream(
+    wire: ProtocolThread,
+) -> None:
+    first = await wire.start("slow", graph_input(x=200, log=[]))
+    second = await wire.start("slow", graph_input(x=1, log=[]))
     async with wire.stream(["lifecycle"]) as stream:
         for run in (second, first):
             await wire.http.post(f"/threads/{wire.thread}/runs/{run}/cancel?wait=0")
-            told = await stream.seen(ended(run))
-            assert lives(told)[-1] == ("interrupted", f"synth:{run}:lc||interrupted")
-    assert [what for what, _ in lives(told)] == ["running", "interrupted", "interrupted"]
+            told = await stream.seen(run_has_ended(run))
+            assert run_lifecycles(told)[-1] == ("interrupted", f"synth:{run}:lc||interrupted")
+    assert [what for what, _ in run_lifecycles(told)] == ["running", "interrupted", "interrupted"]
 
 
-async def test_another_run_may_take_the_place_of_one_under_way(wire: Wire) -> None:
-    first = await wire.start("slow", said(x=200, log=[]))
-    await wire.seen(lambda told: bool(lives(told)))
-    second = await wire.start("slow", said(x=1, log=[]), multitaskStrategy="interrupt")
-    told = await wire.seen(ended(second))
-    assert [one for one in lives(told) if first in one[1]][-1][0] == "interrupted"
-    assert lives(told)[-1][0] == "completed"
+async def test_another_run_may_take_the_place_of_one_under_way(wire: ProtocolThread) -> None:
+    first = await wire.start("slow", graph_input(x=200, log=[]))
+    await wire.seen(lambda told: bool(run_lifecycles(told)))
+    second = await wire.start("slow", graph_input(x=1, log=[]), multitaskStrategy="interrupt")
+    told = await wire.seen(run_has_ended(second))
+    assert [one for one in run_lifecycles(told) if first in one[1]][-1][0] == "interrupted"
+    assert run_lifecycles(told)[-1][0] == "completed"
 
 
-def _is(wire: Wire, wanted: str) -> Any:
+def _is(wire: ProtocolThread, wanted: str) -> Any:
     async def holds() -> bool:
         thread = (await wire.http.get(f"/threads/{wire.thread}")).json()
         return bool(thread["status"] == wanted)
@@ -187,36 +211,40 @@ def _is(wire: Wire, wanted: str) -> Any:
     return holds
 
 
-async def test_runs_of_the_first_wire_are_seen_on_the_second(client: LangGraphClient, wire: Wire) -> None:
-    wire.thread = await threaded(client)
+async def test_runs_of_the_first_wire_are_seen_on_the_second(
+    client: LangGraphClient, wire: ProtocolThread
+) -> None:
+    wire.thread = await create_thread(client)
     await client.runs.wait(wire.thread, "agent", input=HELLO)
-    told = await wire.seen(ended())
-    assert [what for what, _ in lives(told)] == ["running", "interrupted"]
+    told = await wire.seen(run_has_ended())
+    assert [what for what, _ in run_lifecycles(told)] == ["running", "interrupted"]
     assert len(questions(told)) == 1
     assert "__interrupt__" not in values(told)[-1]
     run = await wire.respond(questions(told)[0], APPROVED)
-    assert lives(await wire.seen(ended(run)))[-1][0] == "completed"
+    assert run_lifecycles(await wire.seen(run_has_ended(run)))[-1][0] == "completed"
 
 
-async def test_runs_of_the_second_wire_are_seen_on_the_first(client: LangGraphClient, wire: Wire) -> None:
+async def test_runs_of_the_second_wire_are_seen_on_the_first(
+    client: LangGraphClient, wire: ProtocolThread
+) -> None:
     run = await wire.start()
-    await wire.seen(ended())
+    await wire.seen(run_has_ended())
     await eventually(_is(wire, "interrupted"), "the run to end")
-    told = await collected(client.runs.join_stream(wire.thread, run, last_event_id="-1"))
+    told = await collect(client.runs.join_stream(wire.thread, run, last_event_id="-1"))
     assert {part.event for part in told} == {"metadata", "values"}
     [question] = told[-1].data["__interrupt__"]
     found: Any = await client.runs.join(wire.thread, run)
     assert found["__interrupt__"] == [question]
     done: Any = await client.runs.wait(wire.thread, "agent", command={"resume": APPROVED})
     assert done["steps"] == ["plan", "review", "finish"]
-    assert await status(client, wire.thread) == "idle"
+    assert await thread_status(client, wire.thread) == "idle"
 
 
 @pytest.mark.slow
-async def test_a_stream_ends_with_its_thread(client: LangGraphClient, wire: Wire) -> None:
-    await wire.start("counter", said(x=1, log=[]))
+async def test_a_stream_ends_with_its_thread(client: LangGraphClient, wire: ProtocolThread) -> None:
+    await wire.start("counter", graph_input(x=1, log=[]))
     async with wire.stream() as stream:
-        await stream.seen(ended())
+        await stream.seen(run_has_ended())
         await eventually(_is(wire, "idle"), "the run to end")
         await client.threads.delete(wire.thread)
         with pytest.raises(EOFError):
@@ -224,16 +252,16 @@ async def test_a_stream_ends_with_its_thread(client: LangGraphClient, wire: Wire
 
 
 async def test_a_thread_nobody_has_has_no_stream(http: httpx.AsyncClient) -> None:
-    place = f"/threads/{anew()}/stream/events"
+    place = f"/threads/{new_id()}/stream/events"
     assert (await http.post(place, json={"channels": []})).status_code == 404
     for wrong in ({}, {"channels": "values"}, {"channels": [], "since": -1}, {"channels": [], "depth": "x"}):
         assert (await http.post(place, json=wrong)).status_code == 422
 
 
-async def test_a_message_without_words_that_no_model_streamed_is_not_told(wire: Wire) -> None:
+async def test_a_message_without_words_that_no_model_streamed_is_not_told(wire: ProtocolThread) -> None:
     """A node's call of a tool; LangGraph's own server leaves it out too."""
     await wire.start("tools", {"messages": [{"role": "user", "content": "3"}]})
-    told = await wire.seen(ended(how="completed"))
+    told = await wire.seen(run_has_ended(how="completed"))
     starts = [event for event in told if event["method"] == "messages"]
     assert all(event["params"]["node"] != "call" for event in starts)
     assert values(told)[-1]["messages"][1]["tool_calls"]

@@ -10,7 +10,7 @@ from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.doubles.waiting import PATIENCE_S, eventually, until
-from tests.doubles.wire_served import APPROVED, HELLO, anew, home, said
+from tests.doubles.wire_served import APPROVED, HELLO, graph_input, new_id, running_server_on_own_redis
 
 Transport = Literal["sse", "websocket"]
 BOTH = pytest.mark.parametrize("transport", ["sse", "websocket"])
@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("transport", ["sse", "websocket"])
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
@@ -67,7 +67,7 @@ async def test_messages_are_told_word_by_word(client: LangGraphClient, transport
 
 async def test_a_run_of_several_steps_tells_every_state(client: LangGraphClient) -> None:
     async with streamed(client, assistant_id="counter") as thread:
-        await thread.run.start(input=said(x=0, log=[]))
+        await thread.run.start(input=graph_input(x=0, log=[]))
         seen = [value["x"] async for value in thread.values if "x" in value]
         assert (await thread.output)["x"] == 3
     assert seen[-3:] == [1, 2, 3]
@@ -75,13 +75,13 @@ async def test_a_run_of_several_steps_tells_every_state(client: LangGraphClient)
 
 async def test_a_run_that_fails_is_raised_where_its_result_is_awaited(client: LangGraphClient) -> None:
     async with streamed(client, assistant_id="boom") as thread:
-        await thread.run.start(input=said(x=0, log=[]))
+        await thread.run.start(input=graph_input(x=0, log=[]))
         with pytest.raises(RuntimeError, match="boom from node"):
             await thread.output
 
 
 async def test_a_reader_that_comes_back_finds_the_question(client: LangGraphClient) -> None:
-    name = anew()
+    name = new_id()
     async with streamed(client, name, assistant_id="agent") as thread:
         await thread.run.start(input=HELLO)
         await asked(thread)
@@ -102,7 +102,7 @@ async def test_subgraphs_are_found_and_followed(client: LangGraphClient) -> None
 
 
 async def test_two_readers_each_get_everything(client: LangGraphClient) -> None:
-    name = anew()
+    name = new_id()
     told: list[list[str]] = [[], []]
 
     async def read(number: int) -> None:
@@ -128,9 +128,9 @@ async def test_a_reader_that_left_in_the_middle_is_told_the_rest(
     client: LangGraphClient, transport: Transport
 ) -> None:
     """X10: whoever opens the stream anew is told all of it once, from any client."""
-    name = anew()
+    name = new_id()
     async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
-        await thread.run.start(input=said(x=40, log=[]))
+        await thread.run.start(input=graph_input(x=40, log=[]))
         early = [event["event_id"] async for event in upto(thread, "custom")]
     async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
         told = [event async for event in upto(thread, "completed")]
@@ -153,7 +153,7 @@ async def upto(thread: Any, what: str) -> AsyncIterator[Any]:
 @BOTH
 async def test_a_run_is_cancelled(client: LangGraphClient, transport: Transport) -> None:
     async with streamed(client, assistant_id="slow", transport=transport) as thread:
-        run = (await thread.run.start(input=said(x=400, log=[])))["run_id"]
+        run = (await thread.run.start(input=graph_input(x=400, log=[])))["run_id"]
         _ = [event async for event in upto(thread, "custom")]
         await client.runs.cancel(thread.thread_id, run)
         _ = [event async for event in upto(thread, "interrupted")]
@@ -166,7 +166,7 @@ async def test_a_thread_is_gone_on_with_from_an_earlier_place(
     client: LangGraphClient, transport: Transport
 ) -> None:
     async with streamed(client, assistant_id="counter", transport=transport) as thread:
-        await thread.run.start(input=said(x=0, log=[]))
+        await thread.run.start(input=graph_input(x=0, log=[]))
         assert (await thread.output)["x"] == 3
         history: Any = await client.threads.get_history(thread.thread_id)
         [place] = [one["checkpoint"] for one in history if one["values"].get("x") == 1]
@@ -182,10 +182,10 @@ async def test_a_thread_is_gone_on_with_from_an_earlier_place(
 @BOTH
 async def test_a_state_is_changed_between_two_runs(client: LangGraphClient, transport: Transport) -> None:
     async with streamed(client, assistant_id="counter", transport=transport) as thread:
-        await thread.run.start(input=said(x=0, log=[]))
+        await thread.run.start(input=graph_input(x=0, log=[]))
         await thread.output
         await client.threads.update_state(thread.thread_id, {"x": 10})
-        run = (await thread.run.start(input=said(log=["said"])))["run_id"]
+        run = (await thread.run.start(input=graph_input(log=["said"])))["run_id"]
         await client.runs.join(thread.thread_id, run)
         state = await client.threads.get_state(thread.thread_id)
     assert state["values"] == {"x": 13, "log": ["a", "b", "c", "said", "a", "b", "c"]}

@@ -8,9 +8,9 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.doubles.wire_served import HELLO, home
+from tests.doubles.wire_served import HELLO, running_server_on_own_redis
 from tests.wire import recorded
-from tests.wire.protocol_reader import SEEN, Event, Wire
+from tests.wire.protocol_reader import SEEN, Event, ProtocolThread
 
 STORED: Final = re.compile(r"\d{13}-\d+(\.\d+)?")
 """The id of an event that is stored; theirs have parts, where several came at once."""
@@ -20,12 +20,12 @@ OURS: Final = frozenset({"node", "run_id"})
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
 def plain(value: Any) -> Any:
-    return recorded.plain(value, hidden, kept)
+    return recorded.normalized(value, hidden, kept)
 
 
 def hidden(text: str) -> str:
@@ -47,7 +47,7 @@ def sample() -> list[Event]:
 
 
 async def test_a_run_up_to_its_question_is_told_as_recorded(http: httpx.AsyncClient) -> None:
-    theirs, wire = sample(), Wire(http)
+    theirs, wire = sample(), ProtocolThread(http)
     await wire.start(given=HELLO)
     ours = await wire.seen(lambda told: len(told) == len(theirs), SEEN)
     assert [alike(event) for event in ours] == [alike(event) for event in theirs]
@@ -60,5 +60,5 @@ async def test_a_command_is_answered_as_recorded(http: httpx.AsyncClient) -> Non
     text = (recorded.SAMPLES / "json_v2_run_start_response.txt").read_text()
     theirs = json.loads(text.rsplit("\n", 1)[-1])
     asked = {"assistant_id": "agent", "input": HELLO}
-    ours = await Wire(http).command("run.start", **asked)
+    ours = await ProtocolThread(http).command("run.start", **asked)
     assert plain(ours) == plain(theirs)

@@ -15,7 +15,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph_sdk.client import LangGraphClient
 
 from tests.doubles.waiting import PATIENCE_S
-from tests.doubles.wire_served import HELLO, home
+from tests.doubles.wire_served import HELLO, running_server_on_own_redis
 
 VOICES = ("alto", "bass")
 
@@ -72,7 +72,7 @@ OWN = {
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(OWN) as found:
+    with running_server_on_own_redis(OWN) as found:
         yield found
 
 

@@ -12,24 +12,24 @@ from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
 from callsheet.storage.threads.threads import NewThread, create
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import APPROVED, HELLO, said
-from tests.doubles.wire_server import serving
-from tests.wire.protocol_reader import Wire, ended, lives, questions, values
+from tests.doubles.wire_served import APPROVED, HELLO, graph_input
+from tests.doubles.wire_server import running_server
+from tests.wire.protocol_reader import ProtocolThread, questions, run_has_ended, run_lifecycles, values
 
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 
 @pytest.fixture
-async def wire(url: str) -> AsyncIterator[Wire]:
+async def wire(url: str) -> AsyncIterator[ProtocolThread]:
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
-        yield Wire(http)
+        yield ProtocolThread(http)
 
 
-async def forgotten(storage: Storage, wire: Wire, *, but: int = 0) -> None:
+async def forgotten(storage: Storage, wire: ProtocolThread, *, but: int = 0) -> None:
     """Let the events be trimmed, all but the newest of them."""
 
     async def over() -> bool:
@@ -43,43 +43,47 @@ async def forgotten(storage: Storage, wire: Wire, *, but: int = 0) -> None:
         await storage.redis.delete(stream)
 
 
-async def test_the_newest_state_stands_for_a_history_that_is_gone(wire: Wire, storage: Storage) -> None:
-    await wire.start("counter", said(x=1, log=[]))
-    await wire.seen(ended())
+async def test_the_newest_state_stands_for_a_history_that_is_gone(
+    wire: ProtocolThread, storage: Storage
+) -> None:
+    await wire.start("counter", graph_input(x=1, log=[]))
+    await wire.seen(run_has_ended())
     await forgotten(storage, wire)
     [state] = await wire.seen(bool)
     assert (state["method"], state["seq"]) == ("values", 0)
     assert state["params"]["data"] == {"x": 4, "log": ["a", "b", "c"]}
 
 
-async def test_a_question_is_found_long_after_its_events(wire: Wire, storage: Storage) -> None:
+async def test_a_question_is_found_long_after_its_events(wire: ProtocolThread, storage: Storage) -> None:
     run = await wire.start()
-    told = await wire.seen(ended())
+    told = await wire.seen(run_has_ended())
     await forgotten(storage, wire)
-    found = await wire.seen(ended())
+    found = await wire.seen(run_has_ended())
     assert questions(found) == questions(told)
-    assert lives(found) == [("interrupted", f"synth:{run}:lc||interrupted")]
+    assert run_lifecycles(found) == [("interrupted", f"synth:{run}:lc||interrupted")]
     assert values(found) == values(told)[-1:]
     last = await wire.respond(questions(found)[0], APPROVED)
-    assert values(await wire.seen(ended(last)))[-1]["decision"] == APPROVED
+    assert values(await wire.seen(run_has_ended(last)))[-1]["decision"] == APPROVED
 
 
-async def test_a_history_without_its_beginning_begins_with_a_state(wire: Wire, storage: Storage) -> None:
-    await wire.start("counter", said(x=1, log=[]))
-    told = await wire.seen(ended())
+async def test_a_history_without_its_beginning_begins_with_a_state(
+    wire: ProtocolThread, storage: Storage
+) -> None:
+    await wire.start("counter", graph_input(x=1, log=[]))
+    told = await wire.seen(run_has_ended())
     await forgotten(storage, wire, but=3)
-    found = await wire.seen(ended())
+    found = await wire.seen(run_has_ended())
     assert (found[0]["seq"], found[0]["params"]["data"]["x"]) == (0, 4)
     assert found[1:] == told[-len(found) + 1 :]
-    after = await wire.seen(ended(), since=found[1]["seq"])
+    after = await wire.seen(run_has_ended(), since=found[1]["seq"])
     assert after == found[2:], "whoever has what is kept is told nothing twice"
 
 
 async def test_a_run_that_begins_while_one_looks_is_not_taken_for_one_that_waits(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    wire: ProtocolThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X10: the reader finds no events, and then a state that a run is at."""
-    run = await wire.start("slow", said(x=20, log=[]))
+    run = await wire.start("slow", graph_input(x=20, log=[]))
 
     async def begun() -> bool:
         return bool((await wire.state())["next"])
@@ -93,15 +97,17 @@ async def test_a_run_that_begins_while_one_looks_is_not_taken_for_one_that_waits
         return [] if looked == 1 else await after(*place, **more)
 
     monkeypatch.setattr(events, "read_after", early)
-    told = await wire.seen(ended(run))
-    assert [what for what, _ in lives(told)] == ["running", "completed"]
+    told = await wire.seen(run_has_ended(run))
+    assert [what for what, _ in run_lifecycles(told)] == ["running", "completed"]
     assert looked > 1
 
 
-async def test_whoever_gets_the_id_of_a_deleted_thread_is_not_overheard(wire: Wire, storage: Storage) -> None:
-    await wire.start("counter", said(x=1, log=[]))
+async def test_whoever_gets_the_id_of_a_deleted_thread_is_not_overheard(
+    wire: ProtocolThread, storage: Storage
+) -> None:
+    await wire.start("counter", graph_input(x=1, log=[]))
     async with wire.stream() as stream:
-        told = list(await stream.seen(ended()))
+        told = list(await stream.seen(run_has_ended()))
         await forgotten(storage, wire, but=1)
         await wire.http.delete(f"/threads/{wire.thread}")
         await create(storage, NewThread(wire.thread, "bob"))
@@ -125,6 +131,6 @@ def test_a_number_is_as_good_as_the_id_it_stands_for() -> None:
     assert (seq_of("0-0"), id_of(0)) == (0, "0-0")
 
 
-async def test_small_numbers_of_another_server_are_before_everything(wire: Wire) -> None:
+async def test_small_numbers_of_another_server_are_before_everything(wire: ProtocolThread) -> None:
     await wire.start(given=HELLO)
-    assert await wire.seen(ended(), since=19) == await wire.seen(ended())
+    assert await wire.seen(run_has_ended(), since=19) == await wire.seen(run_has_ended())

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import home
+from tests.doubles.wire_served import running_server_on_own_redis
 from tests.wire import recorded
 
 THREAD: Final = re.compile(r"/threads/([0-9a-f-]{36})")
@@ -27,7 +27,7 @@ Call = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 

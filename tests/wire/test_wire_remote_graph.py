@@ -9,18 +9,18 @@ from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 from langgraph_sdk.client import LangGraphClient
 
-from tests.doubles.wire_graphs import QUESTION, Talk
-from tests.doubles.wire_served import APPROVED, HELLO, home, said, threaded
+from tests.doubles.wire_graphs import QUESTION, ChatState
+from tests.doubles.wire_served import APPROVED, HELLO, create_thread, graph_input, running_server_on_own_redis
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
 async def on_a_thread(client: LangGraphClient) -> Any:
-    return {"configurable": {"thread_id": await threaded(client)}}
+    return {"configurable": {"thread_id": await create_thread(client)}}
 
 
 async def test_a_graph_elsewhere_is_run_asked_answered_and_read(client: LangGraphClient) -> None:
@@ -37,13 +37,13 @@ async def test_a_graph_elsewhere_is_run_asked_answered_and_read(client: LangGrap
 
 
 async def test_a_graph_elsewhere_needs_no_thread(client: LangGraphClient) -> None:
-    values = await RemoteGraph("counter", client=client).ainvoke(said(x=1, log=[]))
+    values = await RemoteGraph("counter", client=client).ainvoke(graph_input(x=1, log=[]))
     assert values == {"x": 4, "log": ["a", "b", "c"]}
 
 
 async def test_a_graph_elsewhere_is_a_node_of_one_here(client: LangGraphClient) -> None:
     """Its question is that of the graph here, which stops for it."""
-    builder = StateGraph(Talk)
+    builder = StateGraph(ChatState)
     builder.add_node("far", RemoteGraph("agent", client=client))
     builder.add_edge(START, "far")
     builder.add_edge("far", END)
@@ -53,5 +53,5 @@ async def test_a_graph_elsewhere_is_a_node_of_one_here(client: LangGraphClient) 
 
 async def test_what_a_graph_elsewhere_tells_is_streamed(client: LangGraphClient) -> None:
     graph = RemoteGraph("counter", client=client)
-    told = [one async for one in graph.astream(said(x=1, log=[]), stream_mode="updates")]
+    told = [one async for one in graph.astream(graph_input(x=1, log=[]), stream_mode="updates")]
     assert [list(one) for one in told] == [["a"], ["b"], ["c"]]

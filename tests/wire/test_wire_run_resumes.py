@@ -12,27 +12,34 @@ from langgraph.types import Send, interrupt
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError
 
-from tests.doubles.wire_graphs import GRAPHS, Count
-from tests.doubles.wire_served import APPROVED, HELLO, collected, home, status, threaded
+from tests.doubles.wire_graphs import GRAPHS, CountState
+from tests.doubles.wire_served import (
+    APPROVED,
+    HELLO,
+    collect,
+    create_thread,
+    running_server_on_own_redis,
+    thread_status,
+)
 
 
-async def twice(state: Count) -> dict[str, Any]:
+async def twice(state: CountState) -> dict[str, Any]:
     """Asks two questions."""
     return {"log": [interrupt("first"), interrupt("second")]}
 
 
-async def one(state: Count) -> dict[str, Any]:
+async def one(state: CountState) -> dict[str, Any]:
     return {"log": [interrupt(state["x"])]}
 
 
-async def slowly(state: Count) -> dict[str, Any]:
+async def slowly(state: CountState) -> dict[str, Any]:
     answer = interrupt("how many?")
     await asyncio.sleep(0.4)
     return {"log": [answer, interrupt("really?")]}
 
 
 def _single(name: str, node: Any) -> Any:
-    builder = StateGraph(Count)
+    builder = StateGraph(CountState)
     builder.add_node(name, node)
     builder.add_edge(START, name)
     builder.add_edge(name, END)
@@ -40,7 +47,7 @@ def _single(name: str, node: Any) -> Any:
 
 
 def _several() -> Any:
-    builder = StateGraph(Count)
+    builder = StateGraph(CountState)
     builder.add_node("one", one)
     builder.add_conditional_edges(START, lambda _: [Send("one", {"x": n, "log": []}) for n in (1, 2)])
     builder.add_edge("one", END)
@@ -57,7 +64,7 @@ OWN = {
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(OWN) as found:
+    with running_server_on_own_redis(OWN) as found:
         yield found
 
 
@@ -67,14 +74,14 @@ def resume(answer: Any) -> Any:
 
 async def asked(client: LangGraphClient, graph: str = "agent", said: Any = None) -> tuple[str, list[str]]:
     """A thread that waits for an answer, and the ids of its questions."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     found: Any = await client.runs.wait(thread, graph, input=said or HELLO)
     return thread, [question["id"] for question in found["__interrupt__"]]
 
 
 async def test_a_question_ends_the_run_and_an_answer_goes_on(client: LangGraphClient) -> None:
-    thread = await threaded(client)
-    told = await collected(client.runs.stream(thread, "agent", input=HELLO))
+    thread = await create_thread(client)
+    told = await collect(client.runs.stream(thread, "agent", input=HELLO))
     [question] = told[-1].data["__interrupt__"]
     assert set(question) == {"value", "id", "response_schema"}
     assert (await client.runs.get(thread, told[0].data["run_id"]))["status"] == "success"
@@ -88,7 +95,7 @@ async def test_a_question_ends_the_run_and_an_answer_goes_on(client: LangGraphCl
 
 
 async def test_a_question_that_is_told_to_nobody_stands_all_the_same(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     # LangGraph streams nothing of what has this tag.
     await client.runs.wait(thread, "agent", input=HELLO, config={"tags": [TAG_HIDDEN]})
     found: Any = await client.threads.get(thread)
@@ -119,11 +126,11 @@ async def test_an_answer_to_an_answered_question_is_refused(client: LangGraphCli
     for answer in (APPROVED, {question: APPROVED}):
         with pytest.raises(ConflictError):
             await client.runs.create(thread, "agent", command=resume(answer))
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_an_answer_to_nothing_is_refused(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     with pytest.raises(ConflictError, match="has no pending interrupt"):
         await client.runs.create(thread, "agent", command=resume(APPROVED))
     with pytest.raises(BadRequestError):
@@ -135,7 +142,7 @@ async def test_an_answer_to_another_question_is_refused(client: LangGraphClient)
     thread, [question] = await asked(client)
     with pytest.raises(ConflictError, match=question):
         await client.runs.create(thread, "agent", command=resume({"0" * 32: "yes"}))
-    assert await status(client, thread) == "interrupted"
+    assert await thread_status(client, thread) == "interrupted"
 
 
 async def test_two_questions_of_one_node_are_answered_one_after_the_other(client: LangGraphClient) -> None:
@@ -160,7 +167,7 @@ async def test_of_several_questions_an_answer_says_which(client: LangGraphClient
 
 async def test_an_answer_may_come_before_the_run_that_asked_has_ended(client: LangGraphClient) -> None:
     """The question is on the stream a moment before the run is done."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     async for event in client.runs.stream(thread, "agent", input=HELLO, stream_mode="updates"):
         if event.event == "updates" and "__interrupt__" in event.data:
             answered = await client.runs.create(thread, "agent", command=resume(APPROVED))
@@ -173,7 +180,7 @@ async def test_a_question_can_be_set_aside(client: LangGraphClient) -> None:
     thread, _ = await asked(client)
     command: Any = {"goto": "__end__"}
     await client.runs.wait(thread, "agent", command=command)
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
     assert (await client.threads.get_state(thread))["next"] == []
 
 

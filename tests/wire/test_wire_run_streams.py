@@ -18,19 +18,19 @@ from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.settings import Settings
 from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_served import HELLO, collected, home, threaded
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_served import HELLO, collect, create_thread, running_server_on_own_redis
+from tests.doubles.wire_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
 async def ticking(client: LangGraphClient, ticks: int, **more: Any) -> tuple[str, str]:
     """A run under way that tells so many ticks."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked: Any = {"stream_mode": ["values", "custom"], "stream_resumable": True, **more}
     run = await client.runs.create(thread, "slow", input={"x": ticks}, **asked)
     return thread, run["run_id"]
@@ -47,7 +47,7 @@ async def test_a_stream_goes_on_after_the_last_event_without_gap_or_repetition(
     told: list[Any] = []
     for most in (3, 2, 4, 0):
         last = told[-1].id if told else "-1"
-        told += await collected(client.runs.join_stream(thread, run, last_event_id=last), most)
+        told += await collect(client.runs.join_stream(thread, run, last_event_id=last), most)
     assert ticks(told) == list(range(12))
     assert [event.event for event in told[:2]] == ["metadata", "values"]
     assert told[-1].data["log"] == ["slow"]
@@ -58,9 +58,9 @@ async def test_a_stream_goes_on_after_the_last_event_without_gap_or_repetition(
 async def test_an_ended_run_is_told_again_from_the_beginning_or_the_middle(client: LangGraphClient) -> None:
     thread, run = await ticking(client, 3)
     await client.runs.join(thread, run)
-    whole = await collected(client.runs.join_stream(thread, run, last_event_id="-1"))
+    whole = await collect(client.runs.join_stream(thread, run, last_event_id="-1"))
     assert [event.event for event in whole] == ["metadata", "values", *["custom"] * 3, "values"]
-    rest = await collected(client.runs.join_stream(thread, run, last_event_id=whole[2].id))
+    rest = await collect(client.runs.join_stream(thread, run, last_event_id=whole[2].id))
     assert rest == whole[3:]
 
 
@@ -76,21 +76,21 @@ async def test_an_ended_run_without_a_last_event_tells_nothing(
 
 async def test_a_run_under_way_is_told_from_now_on(client: LangGraphClient) -> None:
     thread, run = await ticking(client, 10)
-    seen = await collected(client.runs.join_stream(thread, run, last_event_id="-1"), 5)
-    rest = await collected(client.runs.join_stream(thread, run))
+    seen = await collect(client.runs.join_stream(thread, run, last_event_id="-1"), 5)
+    rest = await collect(client.runs.join_stream(thread, run))
     assert rest[-1].event == "values"
     assert ticks(rest) == list(range(ticks(rest)[0], 10))
     assert ticks(rest)[0] > ticks(seen)[0]
 
 
 async def test_a_filter_keeps_what_subgraphs_told_in_its_modes(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked: Any = ["values", "updates", "custom"]
     run = await client.runs.create(
         thread, "parent", input=HELLO, stream_mode=asked, stream_subgraphs=True, stream_resumable=True
     )
     await client.runs.join(thread, run["run_id"])
-    told = await collected(
+    told = await collect(
         client.runs.join_stream(thread, run["run_id"], stream_mode="custom", last_event_id="-1")
     )
     kinds = [event.event.partition(":")[0] for event in told]
@@ -128,7 +128,7 @@ async def test_stream_modes_may_be_one_json_array(client: LangGraphClient, http:
 async def test_the_lines_are_as_langgraphs_server_sends_them(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked = {"assistant_id": "counter", "input": {"x": 1}, "stream_resumable": True}
     reply = await http.post(f"/threads/{thread}/runs/stream", json=asked)
     blocks = reply.text.split("\r\n\r\n")
@@ -146,7 +146,7 @@ async def test_silence_is_filled_so_that_nobody_gives_the_connection_up(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     """Every 5 s: a comment in a stream, white space before JSON."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=8)
     place = f"/threads/{thread}/runs/{run['run_id']}"
     streamed, joined = await asyncio.gather(http.get(f"{place}/stream"), http.get(f"{place}/join"))
@@ -156,8 +156,8 @@ async def test_silence_is_filled_so_that_nobody_gives_the_connection_up(
 
 
 async def test_a_threads_stream_tells_all_its_runs_and_stays_open(client: LangGraphClient) -> None:
-    thread = await threaded(client)
-    seen = asyncio.create_task(collected(await client.threads.join_stream(thread, last_event_id="-1"), 12))
+    thread = await create_thread(client)
+    seen = asyncio.create_task(collect(await client.threads.join_stream(thread, last_event_id="-1"), 12))
     runs = []
     for _ in range(2):
         run = await client.runs.create(thread, "counter", input={"x": 1})
@@ -168,7 +168,7 @@ async def test_a_threads_stream_tells_all_its_runs_and_stays_open(client: LangGr
     done = [event.data for event in told if event.data.get("status")]
     assert done == [{"status": "run_done", "run_id": run} for run in runs]
     for beginning in ("-1", "-"):
-        lifecycle = await collected(
+        lifecycle = await collect(
             await client.threads.join_stream(thread, last_event_id=beginning, stream_mode="lifecycle"), 4
         )
         assert [event.data.get("status") for event in lifecycle] == [None, "run_done"] * 2
@@ -183,7 +183,7 @@ async def test_a_state_that_is_changed_by_hand_is_told_to_who_asks_for_it(
     await client.runs.wait(thread, "counter", input={"x": 1})
     changed: Any = await client.threads.update_state(thread, {"x": 9}, as_node="c")
     modes: Any = ["state_update"]
-    told = await collected(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 2)
+    told = await collect(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 2)
     assert [event.event for event in told] == ["state_update"] * 2
     assert [event.data["state"]["checkpoint_id"] for event in told] == [
         first["checkpoint_id"],
@@ -191,9 +191,9 @@ async def test_a_state_that_is_changed_by_hand_is_told_to_who_asks_for_it(
     ]
     assert told[1].data == {"state": dict(await client.threads.get_state(thread)), "thread_id": thread}
     modes = ["state_update", "lifecycle"]
-    both = await collected(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 4)
+    both = await collect(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 4)
     assert [event.event for event in both] == ["state_update", "metadata", "metadata", "state_update"]
-    usual = await collected(await client.threads.join_stream(thread, last_event_id="-1"), 6)
+    usual = await collect(await client.threads.join_stream(thread, last_event_id="-1"), 6)
     assert [event.event for event in usual] == ["metadata", *["values"] * 4, "metadata"]
     place = f"/threads/{thread}/stream?stream_modes=state_update"
     async with http.stream("GET", place, headers={"Last-Event-ID": told[0].id}) as reply:
@@ -204,18 +204,18 @@ async def test_a_state_that_is_changed_by_hand_is_told_to_who_asks_for_it(
 @pytest.mark.slow
 async def test_any_number_of_readers_get_everything(client: LangGraphClient) -> None:
     thread, run = await ticking(client, 10)
-    readers = [collected(client.runs.join_stream(thread, run, last_event_id="-1")) for _ in range(20)]
+    readers = [collect(client.runs.join_stream(thread, run, last_event_id="-1")) for _ in range(20)]
     found = await asyncio.gather(*readers)
     assert [ticks(told) for told in found] == [list(range(10))] * 20
     assert all(told == found[0] for told in found)
 
 
 async def test_any_server_tells_the_run_of_any_other(valkey_url: str) -> None:
-    with serving(valkey_url) as one, serving(valkey_url) as other:
+    with running_server(valkey_url) as one, running_server(valkey_url) as other:
         async with get_client(url=one) as here, get_client(url=other) as there:
             thread, run = await ticking(here, 8)
-            told = await collected(there.runs.join_stream(thread, run, last_event_id="-1"), 4)
-            told += await collected(here.runs.join_stream(thread, run, last_event_id=told[-1].id))
+            told = await collect(there.runs.join_stream(thread, run, last_event_id="-1"), 4)
+            told += await collect(here.runs.join_stream(thread, run, last_event_id=told[-1].id))
             assert ticks(told) == list(range(8))
             assert await there.runs.join(thread, run) == {"x": 8, "log": ["slow"]}
             later = await here.runs.create(thread, "slow", input={"x": 400})
@@ -224,9 +224,9 @@ async def test_any_server_tells_the_run_of_any_other(valkey_url: str) -> None:
 
 
 async def test_calls_of_tools_are_told_in_the_words_of_the_react_hook(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     modes: Any = ["tools", "custom"]
-    told = await collected(client.runs.stream(thread, "tools", input=HELLO, stream_mode=modes))
+    told = await collect(client.runs.stream(thread, "tools", input=HELLO, stream_mode=modes))
     began, lately, ended = [event.data for event in told if event.event == "tools"]
     call = {"toolCallId": "call-1", "name": "double"}
     assert began == {"event": "on_tool_start", **call, "input": {"number": 4}}
@@ -237,10 +237,10 @@ async def test_calls_of_tools_are_told_in_the_words_of_the_react_hook(client: La
 
 
 async def test_a_tool_that_fails_is_told_of_too(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     wrong: Any = {"messages": [{"role": "user", "content": "0"}]}
     modes: Any = ["tools"]
-    told = await collected(client.runs.stream(thread, "tools", input=wrong, stream_mode=modes))
+    told = await collect(client.runs.stream(thread, "tools", input=wrong, stream_mode=modes))
     last = [event.data for event in told if event.event == "tools"][-1]
     call = {"toolCallId": "call-1", "name": "double"}
     assert last == {"event": "on_tool_error", **call, "error": "zero stays zero"}

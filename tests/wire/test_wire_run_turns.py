@@ -11,12 +11,19 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import HELLO, collected, home, said, status, threaded
+from tests.doubles.wire_served import (
+    HELLO,
+    collect,
+    create_thread,
+    graph_input,
+    running_server_on_own_redis,
+    thread_status,
+)
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
@@ -24,7 +31,7 @@ async def begun(client: LangGraphClient, thread: str, ticks: int = 400) -> str:
     """A run that is under way."""
     run = await client.runs.create(thread, "slow", input={"x": ticks}, stream_mode="custom")
     found = client.runs.join_stream(thread, run["run_id"], last_event_id="-1")
-    await collected(found, 2)
+    await collect(found, 2)
     return str(run["run_id"])
 
 
@@ -43,23 +50,23 @@ async def is_gone(client: LangGraphClient, thread: str, run: str) -> None:
 
 
 async def test_runs_wait_for_each_other_in_the_order_they_came(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread, 10)
     later = [
-        (await client.runs.create(thread, "slow", input=said(x=0, log=[str(number)])))["run_id"]
+        (await client.runs.create(thread, "slow", input=graph_input(x=0, log=[str(number)])))["run_id"]
         for number in range(6)
     ]
     assert {(await client.runs.get(thread, run))["status"] for run in later} == {"pending"}
-    assert await status(client, thread) == "busy"
+    assert await thread_status(client, thread) == "busy"
     found: Any = await client.runs.join(thread, later[-1])
     order = [word for word in found["log"] if word != "slow"]
     assert order == [str(number) for number in range(6)]
     assert (await client.runs.get(thread, first))["status"] == "success"
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_a_run_that_will_not_wait_is_refused(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread)
     with pytest.raises(ConflictError, match="busy"):
         await client.runs.create(thread, "slow", input={"x": 1}, multitask_strategy="reject")
@@ -68,21 +75,21 @@ async def test_a_run_that_will_not_wait_is_refused(client: LangGraphClient) -> N
 
 
 async def test_a_run_may_end_the_one_before_it(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread)
     waiting = await client.runs.create(thread, "slow", input={"x": 400})
     await client.runs.wait(thread, "slow", input={"x": 1}, multitask_strategy="interrupt")
     for run in (first, waiting["run_id"]):
         await is_status(client, thread, run, "interrupted")
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_a_run_may_take_back_the_one_before_it(client: LangGraphClient) -> None:
-    thread = await threaded(client)
-    await client.runs.wait(thread, "slow", input=said(x=0, log=["kept"]))
+    thread = await create_thread(client)
+    await client.runs.wait(thread, "slow", input=graph_input(x=0, log=["kept"]))
     first = await begun(client, thread)
     found: Any = await client.runs.wait(
-        thread, "slow", input=said(x=0, log=["new"]), multitask_strategy="rollback"
+        thread, "slow", input=graph_input(x=0, log=["new"]), multitask_strategy="rollback"
     )
     assert found["log"] == ["kept", "slow", "new", "slow"]
     with pytest.raises(NotFoundError):
@@ -92,20 +99,20 @@ async def test_a_run_may_take_back_the_one_before_it(client: LangGraphClient) ->
 
 
 async def test_a_cancelled_run_is_interrupted_and_its_streams_end(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = await begun(client, thread)
-    reader = asyncio.create_task(collected(client.runs.join_stream(thread, run, last_event_id="-1")))
+    reader = asyncio.create_task(collect(client.runs.join_stream(thread, run, last_event_id="-1")))
     await client.runs.cancel(thread, run, wait=True)
     told = await reader
     assert {event.event for event in told} == {"metadata", "custom"}
     assert (await client.runs.get(thread, run))["status"] == "interrupted"
-    assert await status(client, thread) == "interrupted"
+    assert await thread_status(client, thread) == "interrupted"
     waited: Any = await client.runs.join(thread, run)
     assert waited["__error__"]["error"] == "UserInterrupt"
 
 
 async def test_cancelling_returns_at_once_unless_told_to_wait(client: LangGraphClient, url: str) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = await begun(client, thread)
     async with httpx.AsyncClient(base_url=url) as http:
         place = f"/threads/{thread}/runs/{run}/cancel"
@@ -118,19 +125,19 @@ async def test_cancelling_returns_at_once_unless_told_to_wait(client: LangGraphC
 
 
 async def test_a_run_that_is_taken_back_leaves_no_trace(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = await begun(client, thread)
     await client.runs.cancel(thread, run, wait=True, action="rollback")
     with pytest.raises(NotFoundError):
         await client.runs.get(thread, run)
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
     assert not (await client.threads.get_state(thread))["values"]
     assert await client.threads.get_history(thread) == []
 
 
 async def test_what_a_run_did_that_has_ended_is_not_taken_back(client: LangGraphClient) -> None:
     """It may end just before it is cancelled; and of several, those that have ended are left out."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     run = (await client.runs.create(thread, "agent", input=HELLO))["run_id"]
     await client.runs.join(thread, run)
     before: Any = await client.threads.get_state(thread)
@@ -144,7 +151,7 @@ async def test_what_a_run_did_that_has_ended_is_not_taken_back(client: LangGraph
 async def test_a_run_cancelled_before_it_began_closes_its_streams(
     client: LangGraphClient, url: str, action: Any
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread)
     waiting = (await client.runs.create(thread, "slow", input={"x": 1}))["run_id"]
     place = f"/threads/{thread}/runs/{waiting}"
@@ -165,7 +172,7 @@ async def test_a_run_cancelled_before_it_began_closes_its_streams(
 
 
 async def test_the_next_run_begins_when_the_one_before_it_is_cancelled(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread)
     second = await client.runs.create(thread, "slow", input={"x": 0})
     await client.runs.cancel(thread, first)
@@ -174,7 +181,7 @@ async def test_the_next_run_begins_when_the_one_before_it_is_cancelled(client: L
 
 
 async def test_several_runs_are_cancelled_at_once(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await begun(client, thread)
     others = [(await client.runs.create(thread, "slow", input={"x": 1}))["run_id"] for _ in range(3)]
     await client.runs.cancel_many(thread_id=thread, run_ids=others[:1])
@@ -189,7 +196,7 @@ async def test_several_runs_are_cancelled_at_once(client: LangGraphClient) -> No
 
 
 async def test_a_run_whose_time_has_not_come_can_be_cancelled(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     later = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=3600)
     await client.runs.cancel(thread, later["run_id"], wait=True)
     assert (await client.runs.get(thread, later["run_id"]))["status"] == "interrupted"

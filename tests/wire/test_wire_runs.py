@@ -15,12 +15,18 @@ from langgraph_sdk.errors import (
 )
 
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import anew, collected, home, status, threaded
+from tests.doubles.wire_served import (
+    collect,
+    create_thread,
+    new_id,
+    running_server_on_own_redis,
+    thread_status,
+)
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with running_server_on_own_redis() as found:
         yield found
 
 
@@ -28,7 +34,7 @@ COUNTED = {"x": 4, "log": ["a", "b", "c"]}
 
 
 async def test_waiting_returns_the_final_values_and_leaves_an_idle_thread(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     assert await client.runs.wait(thread, "counter", input={"x": 1}) == COUNTED
     found: Any = await client.threads.get(thread)
     assert (found["status"], found["values"]) == ("idle", COUNTED)
@@ -36,8 +42,8 @@ async def test_waiting_returns_the_final_values_and_leaves_an_idle_thread(client
 
 
 async def test_a_stream_tells_the_input_then_every_step(client: LangGraphClient) -> None:
-    thread = await threaded(client)
-    told = await collected(
+    thread = await create_thread(client)
+    told = await collect(
         client.runs.stream(thread, "counter", input={"x": 1}, stream_mode=["values", "updates"])
     )
     assert [event.event for event in told] == ["metadata", "values", *["updates", "values"] * 3]
@@ -49,7 +55,7 @@ async def test_a_stream_tells_the_input_then_every_step(client: LangGraphClient)
 
 
 async def test_a_reply_says_where_its_run_is(client: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked = {"assistant_id": "counter", "input": {"x": 1}}
     for ending, suffix in (("stream", "stream"), ("wait", "join")):
         reply = await http.post(f"/threads/{thread}/runs/{ending}", json=asked)
@@ -61,7 +67,7 @@ async def test_a_reply_says_where_its_run_is(client: LangGraphClient, http: http
 
 
 async def test_a_background_run_is_joined_and_listed(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first: Any = await client.runs.create(thread, "counter", input={"x": 1}, metadata={"why": "test"})
     assert first["status"] == "pending"
     assert first["metadata"]["why"] == "test"
@@ -81,7 +87,7 @@ async def test_a_background_run_is_joined_and_listed(client: LangGraphClient) ->
 
 
 async def test_a_joined_run_returns_its_own_values_and_not_a_later_runs(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     first = await client.runs.create(thread, "counter", input={"x": 1}, stream_mode="updates")
     second = await client.runs.create(thread, "counter", input={"x": 10})
     await client.runs.join(thread, second["run_id"])
@@ -92,39 +98,39 @@ async def test_a_joined_run_returns_its_own_values_and_not_a_later_runs(client: 
 async def test_a_run_can_be_deleted_and_an_open_one_is_cancelled_first(
     client: LangGraphClient, *, ends: bool
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     slow = await client.runs.create(thread, "slow", input={"x": 200})
     if ends:
         await client.runs.cancel(thread, slow["run_id"], wait=True)
     await client.runs.delete(thread, slow["run_id"])
-    assert await status(client, thread) != "busy"
+    assert await thread_status(client, thread) != "busy"
     with pytest.raises(NotFoundError):
         await client.runs.get(thread, slow["run_id"])
 
 
 async def test_a_failing_node_is_an_error_event_and_an_error_status(client: LangGraphClient) -> None:
     """The HTTP status stays 200, as the run had begun."""
-    thread = await threaded(client)
-    told = await collected(client.runs.stream(thread, "boom", input={"x": 1}))
+    thread = await create_thread(client)
+    told = await collect(client.runs.stream(thread, "boom", input={"x": 1}))
     assert told[-1].event == "error"
     assert told[-1].data == {"error": "ValueError", "message": "boom from node"}
     assert (await client.runs.get(thread, told[0].data["run_id"]))["status"] == "error"
-    assert await status(client, thread) == "error"
+    assert await thread_status(client, thread) == "error"
     waited: Any = await client.runs.wait(thread, "boom", input={"x": 1}, raise_error=False)
     assert waited == {"__error__": {"error": "ValueError", "message": "boom from node"}}
 
 
 async def test_a_thread_is_made_where_wanted_and_missing_otherwise(client: LangGraphClient) -> None:
-    thread = anew()
+    thread = new_id()
     with pytest.raises(httpx.HTTPStatusError, match="404"):
         await client.runs.wait(thread, "counter", input={"x": 1})
     found = await client.runs.wait(thread, "counter", input={"x": 1}, if_not_exists="create")
     assert found == COUNTED
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_the_thread_that_ran_last_is_the_first_of_the_list(client: LangGraphClient) -> None:
-    first, second = await threaded(client), await threaded(client)
+    first, second = await create_thread(client), await create_thread(client)
     for thread in (first, second, first):
         await client.runs.wait(thread, "counter", input={"x": 1})
     found = await client.threads.search(limit=2)
@@ -132,7 +138,7 @@ async def test_the_thread_that_ran_last_is_the_first_of_the_list(client: LangGra
 
 
 async def test_a_thread_stays_with_its_graph(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await client.runs.wait(thread, "counter", input={"x": 1})
     with pytest.raises(ConflictError, match="runs 'counter', not 'bench'"):
         await client.runs.create(thread, "bench", input={"x": 1})
@@ -151,7 +157,7 @@ async def test_a_thread_stays_with_its_graph(client: LangGraphClient) -> None:
 async def test_a_request_that_cannot_be_is_refused(
     client: LangGraphClient, changed: dict[str, Any], error: type[Exception]
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked: Any = {"assistant_id": "counter", "input": {"x": 1}, **changed}
     with pytest.raises(error):
         await client.runs.create(thread, **asked)
@@ -160,7 +166,7 @@ async def test_a_request_that_cannot_be_is_refused(
 
 async def test_runs_without_a_thread_leave_none(client: LangGraphClient, http: httpx.AsyncClient) -> None:
     assert await client.runs.wait(None, "counter", input={"x": 1}) == COUNTED
-    told = await collected(client.runs.stream(None, "counter", input={"x": 1}, stream_mode="updates"))
+    told = await collect(client.runs.stream(None, "counter", input={"x": 1}, stream_mode="updates"))
     assert [event.event for event in told] == ["metadata", "updates", "updates", "updates"]
     run = told[0].data["run_id"]
     assert (await http.get(f"/runs/{run}")).json()["status"] == "success"
@@ -173,7 +179,7 @@ async def test_a_run_without_a_thread_is_found_by_the_one_it_names_too(client: L
     assert await client.runs.join(made["thread_id"], made["run_id"]) == COUNTED
     assert (await client.runs.get(made["thread_id"], made["run_id"]))["status"] == "success"
     with pytest.raises(NotFoundError):
-        await client.runs.get(made["run_id"], anew())
+        await client.runs.get(made["run_id"], new_id())
 
 
 async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(
@@ -186,18 +192,18 @@ async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(
 
 
 async def test_a_run_can_wait_for_its_time(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     loop = asyncio.get_running_loop()
     began = loop.time()
     later = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=1)
     assert later["status"] == "pending"
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
     await client.runs.join(thread, later["run_id"])
     assert loop.time() - began >= 0.9
 
 
 async def test_every_durability_is_taken_and_every_step_kept(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     for chosen in ("sync", "async", "exit"):
         wish: Any = chosen
         run: Any = await client.runs.create(thread, "counter", input={"x": 1}, durability=wish)
@@ -207,19 +213,19 @@ async def test_every_durability_is_taken_and_every_step_kept(client: LangGraphCl
 
 
 async def test_a_run_stops_before_a_node_where_wanted(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     found: Any = await client.runs.wait(thread, "counter", input={"x": 1}, interrupt_before=["c"])
     assert found["log"] == ["a", "b"]
-    assert await status(client, thread) == "interrupted"
+    assert await thread_status(client, thread) == "interrupted"
     assert (await client.runs.wait(thread, "counter", input=None)) == COUNTED
 
 
 async def test_a_run_goes_on_from_an_earlier_checkpoint(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await client.runs.wait(thread, "counter", input={"x": 1})
     after_a: Any = (await client.threads.get_history(thread))[2]
     assert after_a["values"]["log"] == ["a"]
-    told = await collected(
+    told = await collect(
         client.runs.stream(thread, "counter", checkpoint=after_a["checkpoint"], stream_mode="updates")
     )
     assert [next(iter(event.data)) for event in told[1:]] == ["b", "c"]
@@ -227,7 +233,7 @@ async def test_a_run_goes_on_from_an_earlier_checkpoint(client: LangGraphClient)
 
 
 async def test_nothing_a_caller_says_reaches_the_servers_own_names(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     said: Any = {"configurable": {"__callsheet_owner": "bob", "langgraph_auth_user": "bob", "tone": "dry"}}
     run: Any = await client.runs.create(thread, "counter", input={"x": 1}, config=said)
     kept = run["kwargs"]["config"]["configurable"]
@@ -239,7 +245,7 @@ async def test_nothing_a_caller_says_reaches_the_servers_own_names(client: LangG
 async def test_nothing_that_is_said_beside_the_config_names_the_run_or_its_owner(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     ours: Any = {"run_id": "another", "thread_id": "another", "__pregel_resuming": True, "mine": "kept"}
     config: Any = {"metadata": ours}
     made = await client.assistants.create("counter", metadata=ours, config=config)
@@ -259,14 +265,14 @@ async def test_a_config_that_no_run_could_have_is_refused_wherever_it_is_sent(
     http: httpx.AsyncClient, config: Any
 ) -> None:
     for path, more in (("/assistants", {}), ("/runs", {}), ("/runs/crons", {"schedule": "* * * * *"})):
-        named = anew() if path == "/assistants" else "counter"
+        named = new_id() if path == "/assistants" else "counter"
         body = {"graph_id": "counter", "assistant_id": named, "config": config, **more}
         reply = await http.post(path, json=body)
         assert (reply.status_code, "is not an object" in reply.text) == (422, True), (path, reply.text)
 
 
 async def test_a_run_that_ended_is_deleted_with_its_thread(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await client.runs.wait(thread, "counter", input={"x": 1})
     await client.threads.delete(thread)
     with pytest.raises(NotFoundError):
@@ -274,18 +280,18 @@ async def test_a_run_that_ended_is_deleted_with_its_thread(client: LangGraphClie
 
 
 async def test_an_unknown_run_is_missing_everywhere(client: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread = await threaded(client)
-    for place in (f"/threads/{thread}/runs/{anew()}", f"/runs/{anew()}"):
+    thread = await create_thread(client)
+    for place in (f"/threads/{thread}/runs/{new_id()}", f"/runs/{new_id()}"):
         for rest in ("", "/join", "/stream"):
             assert (await http.get(place + rest)).status_code == 404, place + rest
-    assert (await http.post(f"/threads/{thread}/runs/{anew()}/cancel")).status_code == 404
+    assert (await http.post(f"/threads/{thread}/runs/{new_id()}/cancel")).status_code == 404
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [("cancel", "interrupted"), ("continue", "success")])
 async def test_a_reader_that_goes_ends_the_run_only_where_wanted(
     client: LangGraphClient, http: httpx.AsyncClient, chosen: str, expected: str
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     asked = {"assistant_id": "slow", "input": {"x": 20}, "stream_mode": "custom", "on_disconnect": chosen}
     async with http.stream("POST", f"/threads/{thread}/runs/stream", json=asked) as reply:
         place = reply.headers["content-location"]

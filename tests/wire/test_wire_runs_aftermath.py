@@ -15,7 +15,7 @@ from callsheet.server.settings import Settings
 from callsheet.storage.redis import keys
 from callsheet.storage.runs.records import Outcome, Run, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
-from tests.doubles.served import calling
+from tests.doubles.served import app_client
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
 
@@ -32,7 +32,7 @@ async def here(valkey_url: str) -> AsyncIterator[AppContext]:
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[tuple[httpx.AsyncClient, AppContext]]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
-    async with app.router.lifespan_context(app), calling(app) as client:
+    async with app.router.lifespan_context(app), app_client(app) as client:
         yield client, app.state.context
 
 

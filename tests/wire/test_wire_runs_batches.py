@@ -8,19 +8,26 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
-from tests.doubles.wire_served import APPROVED, HELLO, anew, home, status, threaded
+from tests.doubles.wire_served import (
+    APPROVED,
+    HELLO,
+    create_thread,
+    new_id,
+    running_server_on_own_redis,
+    thread_status,
+)
 
 COUNTED = {"x": 4, "log": ["a", "b", "c"]}
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(max_batch_runs=3) as found:
+    with running_server_on_own_redis(max_batch_runs=3) as found:
         yield found
 
 
 async def test_a_batch_starts_every_run(client: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     payloads: Any = [
         {"assistant_id": "counter", "input": {"x": 1}},
         {"assistant_id": "counter", "input": {"x": 5}, "thread_id": thread},
@@ -35,7 +42,7 @@ async def test_a_batch_over_the_limit_is_refused_whole(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     """X13: the limit is 3 here, 100 by default."""
-    thread = await threaded(client)
+    thread = await create_thread(client)
     one = {"assistant_id": "counter", "input": {"x": 1}, "thread_id": thread}
     reply = await http.post("/runs/batch", json=[one] * 4)
     assert reply.status_code == 413
@@ -47,11 +54,11 @@ async def test_a_batch_over_the_limit_is_refused_whole(
 
 def _no_such_thread(thread: str) -> Any:
     del thread
-    return {"thread_id": anew()}, "there is no thread"
+    return {"thread_id": new_id()}, "there is no thread"
 
 
 def _no_such_assistant(thread: str) -> Any:
-    return {"thread_id": thread, "assistant_id": anew()}, "there is no assistant"
+    return {"thread_id": thread, "assistant_id": new_id()}, "there is no assistant"
 
 
 def _answer_to_nothing(thread: str) -> Any:
@@ -86,7 +93,7 @@ def _two_contexts(thread: str) -> Any:
 async def test_a_batch_with_one_that_cannot_run_starts_none(
     client: LangGraphClient, http: httpx.AsyncClient, wrong: Any
 ) -> None:
-    thread, made = await threaded(client), anew()
+    thread, made = await create_thread(client), new_id()
     one = {"assistant_id": "counter", "input": {"x": 1}}
     changed, reason = wrong(thread)
     first = {**one, "thread_id": thread}
@@ -103,20 +110,20 @@ async def test_a_batch_with_one_that_cannot_run_starts_none(
 async def test_a_batch_that_answers_one_question_twice_starts_none(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     await client.runs.wait(thread, "agent", input=HELLO)
     answer = {"assistant_id": "agent", "thread_id": thread, "command": {"resume": APPROVED}}
     reply = await http.post("/runs/batch", json=[answer, answer])
     assert reply.status_code == 422
     assert "run 2 of 2: an earlier run answers the same interrupt" in reply.json()["detail"]
-    assert await status(client, thread) == "interrupted"
+    assert await thread_status(client, thread) == "interrupted"
     [run] = (await http.post("/runs/batch", json=[answer])).json()
     await client.runs.join(thread, run["run_id"])
-    assert await status(client, thread) == "idle"
+    assert await thread_status(client, thread) == "idle"
 
 
 async def test_a_batch_makes_the_threads_it_names(client: LangGraphClient, http: httpx.AsyncClient) -> None:
-    made = anew()
+    made = new_id()
     one = {"assistant_id": "counter", "input": {"x": 1}, "thread_id": made, "if_not_exists": "create"}
     runs = (await http.post("/runs/batch", json=[one, one])).json()
     assert [run["thread_id"] for run in runs] == [made, made]

@@ -22,8 +22,8 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_served import anew, home, threaded
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_served import create_thread, new_id, running_server_on_own_redis
+from tests.doubles.wire_server import running_server
 
 HOURLY = "0 * * * *"
 HOUR_MS = 3_600_000
@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(cron_interval_s=300) as found:
+    with running_server_on_own_redis(cron_interval_s=300) as found:
         yield found
 
 
@@ -46,7 +46,7 @@ async def scheduled(here: AppContext, thread: str | None = None, **chosen: Any) 
     """A schedule that is due on the hour, and was never fired."""
     now_ms = int(time.time() * 1000)
     said: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
-    cron = Cron(anew(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **said)
+    cron = Cron(new_id(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **said)
     await crons.create(here.storage, cron, next_due_ms(cron.schedule, None, now_ms))
     return cron
 
@@ -58,7 +58,7 @@ async def due_ms(here: AppContext, cron: Cron) -> int:
 
 
 async def new_thread(here: AppContext) -> str:
-    thread = anew()
+    thread = new_id()
     await threads.create(here.storage, NewThread(thread, "local"))
     return thread
 
@@ -92,7 +92,7 @@ async def test_a_schedule_is_made_shown_found_changed_and_taken_away(client: Lan
 
 
 async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
-    mark = anew()
+    mark = new_id()
     for _ in range(3):
         await client.crons.create("counter", schedule=HOURLY, input={"x": 1}, metadata={"mark": mark})
     first = await client.crons.search(metadata={"mark": mark}, limit=2, sort_by="cron_id", sort_order="asc")
@@ -125,7 +125,7 @@ async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any
 
 
 async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: str) -> None:
-    with serving(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
+    with running_server(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
         async with get_client(url=url) as client:
             with pytest.raises(UnprocessableEntityError, match=r"shortest is 600; choose a longer"):
                 await client.crons.create("counter", schedule="0,1 9 * * 1")
@@ -141,12 +141,12 @@ async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: 
 
 
 async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     made: Any = await client.crons.create_for_thread(thread, "counter", schedule=HOURLY, input={"x": 1})
     assert made["thread_id"] == thread
     assert await client.crons.count(thread_id=thread) == 1
     with pytest.raises(NotFoundError):
-        await client.crons.create_for_thread(anew(), "counter", schedule=HOURLY)
+        await client.crons.create_for_thread(new_id(), "counter", schedule=HOURLY)
 
 
 async def test_a_due_time_starts_one_run_whoever_looks(here: AppContext) -> None:
@@ -228,7 +228,7 @@ async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here
 async def test_a_schedule_that_can_start_nothing_waits_for_its_next_time(
     here: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cron = await scheduled(here, anew())
+    cron = await scheduled(here, new_id())
     now_ms = await due_ms(here, cron)
     assert await fire_due(here, now_ms) == 1
     assert f"cron {cron.id} created no run" in caplog.text

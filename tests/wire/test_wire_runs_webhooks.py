@@ -15,7 +15,7 @@ from callsheet.server.langgraph.webhooks import SIGNATURE_HEADER, WebhookCaller,
 from callsheet.storage.runs.records import Run, request_fields
 from callsheet.tools.web.public_network import is_public
 from tests.doubles.waiting import eventually
-from tests.doubles.wire_served import home, threaded
+from tests.doubles.wire_served import create_thread, running_server_on_own_redis
 
 SECRET = "a secret between two"
 
@@ -49,7 +49,7 @@ async def receiving(*answers: str) -> AsyncIterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(webhook_private=True, webhook_secret=SECRET) as found:
+    with running_server_on_own_redis(webhook_private=True, webhook_secret=SECRET) as found:
         yield found
 
 
@@ -80,7 +80,7 @@ QUICK = WebhookCaller(allow_private=True, retry_delays_s=(0, 0, 0))
 async def test_a_run_that_ends_is_told_and_signed(client: LangGraphClient) -> None:
     for graph, expected in (("counter", "success"), ("boom", "error")):
         async with receiving() as receiver:
-            thread = await threaded(client)
+            thread = await create_thread(client)
             run = await client.runs.create(thread, graph, input={"x": 1}, webhook=receiver.url)
 
             async def told(receiver: Receiver = receiver) -> bool:
@@ -98,7 +98,7 @@ async def test_a_run_that_ends_is_told_and_signed(client: LangGraphClient) -> No
 async def test_a_run_without_a_thread_and_a_cancelled_one_are_told_too(client: LangGraphClient) -> None:
     async with receiving() as receiver:
         await client.runs.wait(None, "counter", input={"x": 1}, webhook=receiver.url)
-        thread = await threaded(client)
+        thread = await create_thread(client)
         run = await client.runs.create(
             thread, "counter", input={"x": 1}, webhook=receiver.url, after_seconds=3600
         )
@@ -112,7 +112,7 @@ async def test_a_run_without_a_thread_and_a_cancelled_one_are_told_too(client: L
 
 
 async def test_an_address_that_can_be_none_is_refused_at_once(client: LangGraphClient) -> None:
-    thread = await threaded(client)
+    thread = await create_thread(client)
     for webhook in ("file:///etc/passwd", "gopher://a/b", "http://", "http://u:p@a.example/", "a.example"):
         with pytest.raises(UnprocessableEntityError, match="is not a URL that can be called"):
             await client.runs.create(thread, "counter", input={"x": 1}, webhook=webhook)

@@ -11,8 +11,8 @@ from langgraph_sdk.errors import NotFoundError
 from callsheet.storage import connect
 from callsheet.storage.embedded import watchdog
 from tests.doubles.needs import need
-from tests.doubles.redis_server import cluster, running
-from tests.doubles.wire_server import ran, serving
+from tests.doubles.redis_server import one_node_cluster, running_redis
+from tests.doubles.wire_server import run_on_new_thread, running_server
 
 SERVERS = (pytest.param("cluster", marks=pytest.mark.slow), "redis-server")
 
@@ -20,17 +20,17 @@ SERVERS = (pytest.param("cluster", marks=pytest.mark.slow), "redis-server")
 @pytest.fixture(params=SERVERS)
 def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "cluster":
-        with cluster(watchdog.binary(), tmp_path) as server:
+        with one_node_cluster(watchdog.binary(), tmp_path) as server:
             yield server.url.replace("redis://", "redis+cluster://")
     else:
-        with running(need("redis-server"), tmp_path) as server:
+        with running_redis(need("redis-server"), tmp_path) as server:
             yield server.url
 
 
 async def test_threads_states_assistants_and_items_are_kept_on_any_server(redis_url: str) -> None:
-    with serving(redis_url) as url:
+    with running_server(redis_url) as url:
         async with get_client(url=url) as client, connect(redis_url) as storage:
-            ids = [await ran(client, storage, "counter", {"x": n}) for n in range(3)]
+            ids = [await run_on_new_thread(client, storage, "counter", {"x": n}) for n in range(3)]
             found: Any = await client.threads.search(metadata={"graph_id": "counter"})
             assert [one["thread_id"] for one in found] == ids[::-1]
             assert [one["values"]["x"] for one in found] == [5, 4, 3]

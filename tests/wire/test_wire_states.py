@@ -22,7 +22,7 @@ from callsheet.server.langgraph.shapes import MessageEncoder
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads as thread_records
 from tests.doubles.wire_graphs import QUESTION
-from tests.doubles.wire_server import ran, run, serving
+from tests.doubles.wire_server import run_on_new_thread, run_on_thread, running_server
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 SAMPLES = Path(__file__).parent / "samples"
@@ -52,7 +52,7 @@ class Spot:
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 
@@ -78,7 +78,7 @@ async def test_an_interrupted_state_is_shown_as_langgraphs_server_does(
     client: LangGraphClient, storage: Storage
 ) -> None:
     expected = sample("json_thread_state_interrupted.json")
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     shown: Any = await client.threads.get_state(thread_id)
     assert shape(shown) == shape(expected)
     assert keys_in_order(shown) == keys_in_order(expected)
@@ -94,7 +94,7 @@ async def test_a_history_is_shown_as_langgraphs_server_does(
     client: LangGraphClient, storage: Storage
 ) -> None:
     expected = sample("json_history.json")
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     shown: Any = await client.threads.get_history(thread_id)
     assert shape(shown) == shape(expected)
     assert keys_in_order(shown) == keys_in_order(expected)
@@ -120,7 +120,7 @@ async def test_a_thread_without_a_state_is_shown_as_nulls(client: LangGraphClien
 async def test_a_state_is_found_by_its_checkpoint_in_every_way_of_asking(
     client: LangGraphClient, storage: Storage, url: str
 ) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     history: Any = await client.threads.get_history(thread_id)
     old = history[2]
     assert await client.threads.get_state(thread_id, checkpoint_id=old["checkpoint_id"]) == old
@@ -136,8 +136,8 @@ async def test_a_state_is_found_by_its_checkpoint_in_every_way_of_asking(
 
 
 async def test_a_checkpoint_that_is_not_there_is_not_found(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
-    other: Any = await client.threads.get_state(await ran(client, storage, "counter", {"x": 1}))
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
+    other: Any = await client.threads.get_state(await run_on_new_thread(client, storage, "counter", {"x": 1}))
     with pytest.raises(NotFoundError, match="no checkpoint"):
         await client.threads.get_state(thread_id, checkpoint_id=other["checkpoint_id"])
     with pytest.raises(NotFoundError, match="no checkpoint"):
@@ -164,7 +164,7 @@ async def test_a_checkpoint_that_is_not_there_is_not_found(client: LangGraphClie
 async def test_what_cannot_name_a_checkpoint_is_refused(
     client: LangGraphClient, storage: Storage, url: str, path: str, body: Any
 ) -> None:
-    thread = await ran(client, storage, "counter", {"x": 1})
+    thread = await run_on_new_thread(client, storage, "counter", {"x": 1})
     async with httpx.AsyncClient(base_url=url) as http:
         reply = await http.post(f"/threads/{thread}/{path}", json=body)
     assert reply.status_code == 422, reply.text
@@ -172,7 +172,7 @@ async def test_what_cannot_name_a_checkpoint_is_refused(
 
 
 async def test_a_history_is_cut_where_it_is_asked_to_be(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     every: Any = await client.threads.get_history(thread_id)
     assert [one["values"].get("x") for one in every] == [4, 3, 2, 1, None]
     threads: Any = client.threads
@@ -188,7 +188,7 @@ async def test_a_history_is_cut_where_it_is_asked_to_be(client: LangGraphClient,
 
 
 async def test_of_a_state_only_what_is_selected_is_shown(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     select: Any = ["next", "values.x", "nothing", "values.nothing"]
     threads: Any = client.threads
     assert await threads.get_state(thread_id, select=select) == {"next": [], "values": {"x": 4}}
@@ -199,7 +199,7 @@ async def test_of_a_state_only_what_is_selected_is_shown(client: LangGraphClient
 async def test_a_subgraphs_state_is_in_its_task_when_that_is_asked(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    thread_id = await ran(client, storage, "parent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "parent", HELLO)
     plain: Any = await client.threads.get_state(thread_id)
     [task] = plain["tasks"]
     assert (task["name"], task["state"]) == ("child", None)
@@ -221,7 +221,7 @@ async def test_a_subgraphs_state_is_in_its_task_when_that_is_asked(
 
 
 async def test_a_state_is_changed_as_a_node_would(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     before: Any = await client.threads.get(thread_id)
     changed: Any = await client.threads.update_state(thread_id, {"steps": ["by hand"]}, as_node="review")
     assert list(changed) == ["checkpoint", "configurable", "checkpoint_id"]
@@ -249,7 +249,7 @@ async def test_messages_may_be_sent_as_clients_write_them(client: LangGraphClien
 async def test_a_state_is_changed_at_an_earlier_checkpoint_and_both_ways_are_kept(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     history: Any = await client.threads.get_history(thread_id)
     fork: Any = await client.threads.update_state(
         thread_id, {"x": 50}, as_node="a", checkpoint=history[2]["checkpoint"]
@@ -264,7 +264,7 @@ async def test_a_state_is_changed_at_an_earlier_checkpoint_and_both_ways_are_kep
 
 async def test_a_state_is_copied_to_go_on_from_it_again(client: LangGraphClient, storage: Storage) -> None:
     """What Studio sends for "re-run from here"."""
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     history: Any = await client.threads.get_history(thread_id)
     old = history[1]["checkpoint_id"]
     copied: Any = await client.threads.update_state(thread_id, None, as_node="__copy__", checkpoint_id=old)
@@ -275,7 +275,7 @@ async def test_a_state_is_copied_to_go_on_from_it_again(client: LangGraphClient,
 
 
 async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     before: Any = await client.threads.get(thread_id)
     with pytest.raises(BadRequestError, match="Node nobody does not exist"):
         await client.threads.update_state(thread_id, {"x": 1}, as_node="nobody")
@@ -290,7 +290,7 @@ async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClie
 
 
 async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     async with thread_records.hold(storage, thread_id, "local"):
         with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.threads.update_state(thread_id, {"x": 9}, as_node="a")
@@ -300,7 +300,7 @@ async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, stora
 
 
 async def test_of_changes_at_once_each_is_whole_or_refused(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "counter", {"x": 1})
+    thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     changes = [client.threads.update_state(thread_id, {"log": [str(n)]}, as_node="c") for n in range(10)]
     done = await asyncio.gather(*changes, return_exceptions=True)
     kept = [n for n, one in enumerate(done) if not isinstance(one, Exception)]
@@ -314,12 +314,12 @@ async def test_of_changes_at_once_each_is_whole_or_refused(client: LangGraphClie
 async def test_a_long_thread_is_listed_with_its_messages_spelt_once_each_time(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     for number in range(20):
         await client.threads.update_state(
             thread_id, {"messages": [{"role": "user", "content": f"{number} " + "ü" * 50}]}, as_node="finish"
         )
-    await run(storage, thread_id, "agent", HELLO)
+    await run_on_thread(storage, thread_id, "agent", HELLO)
     history: Any = await client.threads.get_history(thread_id, limit=100)
     counts = [len(one["values"].get("messages", [])) for one in history]
     assert counts == sorted(counts, reverse=True)

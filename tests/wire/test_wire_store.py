@@ -18,14 +18,14 @@ from callsheet.storage.redis import keys
 from callsheet.storage.store import RedisStore, running_owner
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
-from tests.doubles.wire_server import serving
+from tests.doubles.wire_server import running_server
 
 MINUTE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 

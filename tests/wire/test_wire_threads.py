@@ -20,7 +20,7 @@ from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import keys
 from callsheet.storage.threads import threads as thread_records
-from tests.doubles.wire_server import ran, run, serving
+from tests.doubles.wire_server import run_on_new_thread, run_on_thread, running_server
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 SAMPLES = Path(__file__).parent / "samples"
@@ -28,7 +28,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with serving(valkey_url) as found:
+    with running_server(valkey_url) as found:
         yield found
 
 
@@ -58,7 +58,7 @@ async def test_an_interrupted_thread_is_shown_as_langgraphs_server_does(
     client: LangGraphClient, storage: Storage
 ) -> None:
     sample = json.loads((SAMPLES / "json_thread_interrupted.json").read_text())
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     shown: Any = await client.threads.get(thread_id)
     assert list(shown) == list(sample)
     assert [list(one) for one in shown["values"]["messages"]] == [
@@ -151,7 +151,7 @@ async def test_metadata_that_is_added_at_once_is_all_kept(client: LangGraphClien
 
 
 async def test_a_deleted_thread_leaves_nothing(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     await client.threads.delete(thread_id)
     with pytest.raises(NotFoundError):
         await client.threads.get(thread_id)
@@ -180,7 +180,7 @@ async def test_a_busy_thread_is_deleted_with_its_runs(client: LangGraphClient, s
 
 
 async def test_a_thread_with_a_run_is_not_deleted_under_it(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "agent", HELLO)
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     async with thread_records.hold(storage, thread_id, "local"):
         with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.threads.delete(thread_id)
@@ -192,8 +192,8 @@ async def test_a_search_shows_the_newest_change_first_with_values(
     client: LangGraphClient, storage: Storage
 ) -> None:
     """Agent Chat UI takes its titles from the values."""
-    first = await ran(client, storage, "agent", HELLO)
-    second = await ran(client, storage, "counter", {"x": 1})
+    first = await run_on_new_thread(client, storage, "agent", HELLO)
+    second = await run_on_new_thread(client, storage, "counter", {"x": 1})
     empty = await new(client)
     found: Any = await client.threads.search()
     assert [one["thread_id"] for one in found] == [empty, second, first]
@@ -201,14 +201,14 @@ async def test_a_search_shows_the_newest_change_first_with_values(
     assert found[1]["values"] == {"x": 4, "log": ["a", "b", "c"]}
     assert found[2]["values"]["messages"][0]["content"] == "hello"
     assert found[2] == await client.threads.get(first)
-    await run(storage, second, "counter", {"x": 1})
+    await run_on_thread(storage, second, "counter", {"x": 1})
     again: Any = await client.threads.search(limit=1)
     assert again[0]["thread_id"] == second
 
 
 async def test_a_search_filters_by_all_that_is_known(client: LangGraphClient, storage: Storage) -> None:
-    waits = await ran(client, storage, "agent", HELLO, user={"name": "ana", "tags": ["a", "b"]})
-    done = await ran(client, storage, "counter", {"x": 1})
+    waits = await run_on_new_thread(client, storage, "agent", HELLO, user={"name": "ana", "tags": ["a", "b"]})
+    done = await run_on_new_thread(client, storage, "counter", {"x": 1})
 
     async def found(**wanted: Any) -> list[str]:
         rows: Any = await client.threads.search(**wanted)
@@ -233,7 +233,7 @@ async def test_a_search_sorts_selects_extracts_and_comes_in_pages(
 ) -> None:
     for number in range(5):
         await new(client, thread_id=f"t{number}", metadata={"n": number})
-    await run(storage, "t2", "counter", {"x": 7})
+    await run_on_thread(storage, "t2", "counter", {"x": 7})
     await client.threads.update("t2", metadata={"graph_id": "counter"})
     by_id: Any = await client.threads.search(sort_by="thread_id", sort_order="asc", select=["thread_id"])
     assert by_id == [{"thread_id": f"t{n}"} for n in range(5)]
@@ -266,7 +266,7 @@ async def test_a_list_entry_without_a_thread_is_passed_over(
 
 
 async def test_a_copy_goes_its_own_way(client: LangGraphClient, storage: Storage) -> None:
-    thread_id = await ran(client, storage, "agent", HELLO, topic="tea")
+    thread_id = await run_on_new_thread(client, storage, "agent", HELLO, topic="tea")
     threads: Any = client.threads
     copy, shown = await threads.copy(thread_id), await threads.get(thread_id)
     assert copy["thread_id"] != thread_id
@@ -280,8 +280,8 @@ async def test_a_copy_goes_its_own_way(client: LangGraphClient, storage: Storage
 
 
 async def test_pruning_takes_threads_away_or_their_past(client: LangGraphClient, storage: Storage) -> None:
-    one = await ran(client, storage, "counter", {"x": 1})
-    two = await ran(client, storage, "counter", {"x": 1})
+    one = await run_on_new_thread(client, storage, "counter", {"x": 1})
+    two = await run_on_new_thread(client, storage, "counter", {"x": 1})
     assert await client.threads.prune([one], strategy="keep_latest") == {"pruned_count": 1}
     assert len(await client.threads.get_history(one)) == 1
     kept: Any = await client.threads.get(one)
@@ -320,7 +320,7 @@ async def test_a_thread_whose_past_cannot_be_is_not_made(client: LangGraphClient
 async def test_a_thread_that_was_there_stays_where_its_past_cannot_be(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    thread = await ran(client, storage, "counter", {"x": 1})
+    thread = await run_on_new_thread(client, storage, "counter", {"x": 1})
     steps: Any = [{"updates": [{"values": {"x": 1}, "as_node": "nobody"}]}]
     with pytest.raises(BadRequestError):
         await client.threads.create(thread_id=thread, if_exists="do_nothing", supersteps=steps)
@@ -330,9 +330,9 @@ async def test_a_thread_that_was_there_stays_where_its_past_cannot_be(
 async def test_a_lifetime_is_shown_and_counted_from_the_last_change(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    goes = await ran(client, storage, "counter", {"x": 1})
+    goes = await run_on_new_thread(client, storage, "counter", {"x": 1})
     await client.threads.update(goes, metadata={}, ttl=1)
-    stays = await ran(client, storage, "counter", {"x": 1})
+    stays = await run_on_new_thread(client, storage, "counter", {"x": 1})
     await client.threads.update(stays, metadata={}, ttl={"ttl": 1, "strategy": "keep_latest"})
     forever = await new(client)
     shown: Any = await client.threads.get(goes, include=["ttl"])
@@ -355,7 +355,7 @@ async def test_a_lifetime_is_shown_and_counted_from_the_last_change(
 async def test_a_thread_that_keeps_its_newest_state_is_looked_at_once_in_a_minute_at_most(
     client: LangGraphClient, storage: Storage
 ) -> None:
-    thread = await ran(client, storage, "counter", {"x": 1})
+    thread = await run_on_new_thread(client, storage, "counter", {"x": 1})
     await client.threads.update(thread, metadata={}, ttl={"ttl": 1e-9, "strategy": "keep_latest"})
     here, now_ms = Home(storage, RedisSaver(storage.redis)), int(time.time() * 1000) + 1_000
     async with asyncio.timeout(5):
@@ -367,7 +367,7 @@ async def test_a_thread_that_keeps_its_newest_state_is_looked_at_once_in_a_minut
 async def test_a_thread_says_how_much_it_takes_up(
     client: LangGraphClient, url: str, storage: Storage
 ) -> None:
-    thread = await ran(client, storage, "counter", {"x": 1})
+    thread = await run_on_new_thread(client, storage, "counter", {"x": 1})
     async with httpx.AsyncClient(base_url=url) as http:
         told = (await http.get(f"/threads/{thread}/storage")).json()
         empty = (await http.get(f"/threads/{await new(client)}/storage")).json()
@@ -390,7 +390,7 @@ async def test_a_thread_says_how_much_it_takes_up(
 
 async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> None:
     """X5."""
-    with serving(valkey_url, None) as ours:
+    with running_server(valkey_url, None) as ours:
         async with get_client(url=ours) as client, httpx.AsyncClient(base_url=ours) as http:
             brief = {"adId": "ad-1", "brief": "Miel, a bakery in Lyon, 20 seconds", "provider": "offline"}
             made = await http.post("/api/ai/generate", json=brief)

@@ -12,10 +12,11 @@ from callsheet.server.context import AppContext
 from callsheet.server.http import events
 from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent, StreamingReply
 from callsheet.server.http.json_replies import dumps
-from callsheet.server.langgraph.shapes import state_view
+from callsheet.server.langgraph.shapes import past_state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread
 from callsheet.server.runtime.encoding import MODES
+from callsheet.server.runtime.graph_states import build_history
 from callsheet.state.errors import Invalid
 from callsheet.storage.runs.events import END, PROTOCOL_PREFIX, STATE_UPDATED, Event, id_before, is_event_id
 from callsheet.storage.runs.records import Run
@@ -97,9 +98,11 @@ async def _state_event(ctx: AppContext, record: Thread, event: Event) -> ServerE
     """Return the event of a state update with the state; None if its checkpoint is gone."""
     newest = await threads.get(ctx.storage, record.id, record.owner)
     config: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
-    state = await graph_of_thread(ctx, newest).aget_state(config)
-    data = dumps({"state": state_view(state), "thread_id": record.id})
-    return ServerEvent(STATE_UPDATED, data, event.id) if state.created_at else None
+    async with aclosing(build_history(graph_of_thread(ctx, newest), config, limit=1)) as states:
+        async for state, reason in states:
+            view = past_state_view(state, reason)
+            return ServerEvent(STATE_UPDATED, dumps({"state": view, "thread_id": record.id}), event.id)
+    return None
 
 
 def follow_run(ctx: AppContext, started: StartedRun) -> Source:

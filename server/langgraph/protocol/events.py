@@ -22,6 +22,7 @@ from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
 from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.server.langgraph.thread_search import find_state
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event
@@ -130,10 +131,10 @@ async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFra
     graph = view.ctx.worker.graphs.get(view.graph)
     if graph is None or _is_complete(await _first_run_events(view), since):
         return []
-    state = await graph.aget_state({"configurable": {"thread_id": view.thread}})
+    state = await find_state(graph, view.thread)
     # A run stores its first event before it changes the state, so a run that began meanwhile shows here.
     first = await _first_run_events(view)
-    if _is_complete(first, since) or not state.created_at:
+    if _is_complete(first, since) or state is None or not state.created_at:
         return []
     return _state_frames(view, state, idle=not first)
 

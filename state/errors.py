@@ -7,7 +7,7 @@ CallsheetError
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
-│   ├── Gone             what was asked for is not kept any more (410)
+│   ├── Gone             the thing existed, and is not kept any more (410)
 │   ├── UnbuildableState  a graph's own code cannot build a thread's state from its checkpoint (400)
 │   └── TooLarge         over a stated limit (413)
 │       └── ContextOverflow  a conversation is longer than the model can read
@@ -62,7 +62,7 @@ class Conflict(Refused):
 
 
 class Gone(Refused):
-    """What was asked for is not kept any more."""
+    """The thing existed, and is not kept any more."""
 
 
 class UnbuildableState(Refused):

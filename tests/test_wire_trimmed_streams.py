@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -68,19 +68,20 @@ async def trim(storage: Storage, thread: str, *, first: str = "") -> None:
 
 async def server_events(http: httpx.AsyncClient, path: str, count: int, **options: Any) -> list[Any]:
     """The name, id and data of the first events of a stream that stays open."""
-    found: list[Any] = []
-    fields: dict[str, str] = {}
     async with asyncio.timeout(PATIENCE_S), http.stream("GET", path, **options) as reply:
         assert reply.status_code == 200, await reply.aread()
-        async for line in reply.aiter_lines():
-            name, _, value = line.partition(": ")
-            fields |= {name: value} if name else {}
-            if not line and "event" in fields:
-                found.append((fields["event"], fields.get("id"), json.loads(fields["data"])))
-                fields = {}
-                if len(found) == count:
-                    break
-    return found
+        source = _parsed(reply.aiter_lines())
+        return [await anext(source) for _ in range(count)]
+
+
+async def _parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | None, Any]]:
+    fields: dict[str, str] = {}
+    async for line in lines:
+        name, _, value = line.partition(": ")
+        fields |= {name: value} if name else {}
+        if not line and "event" in fields:
+            yield fields["event"], fields.get("id"), json.loads(fields["data"])
+            fields = {}
 
 
 async def test_resuming_a_run_behind_what_is_kept_is_410_with_the_first_event_that_is(
@@ -92,8 +93,9 @@ async def test_resuming_a_run_behind_what_is_kept_is_410_with_the_first_event_th
     path = f"/threads/{thread}/runs/{run}/stream"
     reply = await http.get(path, headers={"Last-Event-ID": whole[1].id})
     assert reply.status_code == 410
-    assert f"'{whole[1].id}' are not kept any more; the first one stored is '{whole[4].id}'" in reply.text
-    assert "read the thread's state" in reply.json()["detail"]
+    detail = reply.json()["detail"]
+    assert detail.startswith(f"event '{whole[1].id}' is not kept any more")
+    assert f"the first one stored is '{whole[4].id}'; read the thread's state" in detail
     with pytest.raises(APIStatusError) as error:
         await collected(client.runs.join_stream(thread, run, last_event_id=whole[1].id))
     assert error.value.status_code == 410

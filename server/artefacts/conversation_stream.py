@@ -107,9 +107,10 @@ async def position_after(ctx: AppContext, thread: str, last: str | None) -> Stre
 
 async def position_before_turn(ctx: AppContext, turn: "Turn") -> StreamPosition:
     """Return the position before a turn's first event; it has a gap if the turn's beginning is not stored."""
-    first = await events.read_after(ctx.storage, turn.thread, turn.start, limit=1)
-    is_whole = first and (first[0].name == ATTEMPT_STARTED or first[0].run != turn.run)
-    return StreamPosition(turn.start, gap=None if is_whole or not first else first[0].id)
+    first = next(iter(await events.read_after(ctx.storage, turn.thread, turn.start, limit=1)), None)
+    # A turn that has ended had events; an open one may not have begun.
+    is_lost = first.name != ATTEMPT_STARTED if first and first.run == turn.run else not turn.open
+    return StreamPosition(turn.start, gap=(first.id if first else "") if is_lost else None)
 
 
 async def _stored_position(ctx: AppContext, thread: str, position: StreamPosition) -> StreamPosition:

@@ -144,15 +144,14 @@ def _gap_event(event: Event) -> ServerEvent:
 
 async def _from_beginning(source: Source, run: Run) -> Source:
     """Yield the events of a run from its beginning on, and `GAP` first if that is not stored any more."""
-    first: Event | None = None
+    is_first = True
     async with aclosing(source):
         async for event in source:
-            if first is None and event and event.name != GAP:
-                first = event
-                if not begins_run(first):
-                    yield gap_before(first.id)
+            if event and is_first and event.name != GAP and not begins_run(event):
+                yield gap_before(event.id)
+            is_first = is_first and event is None
             yield event
-    if first is None and run.status in _EXECUTED:
+    if is_first and run.status in _EXECUTED:
         yield gap_before("")
 
 
@@ -192,8 +191,6 @@ async def resume_id(ctx: AppContext, header: str | None, record: Run) -> str | N
     beginning = id_before_run(record)
     if header == BEGINNING or order_of(checked_event_id(header)) <= order_of(beginning):
         return beginning
-    if record.status in ENDED and order_of(header)[0] >= record.updated_ms:
-        return header
     return await resumed_position(ctx, record.thread, header)
 
 
@@ -207,7 +204,7 @@ async def resumed_position(ctx: AppContext, thread: str, header: str) -> str:
         return header
     stored = f"the first one stored is {first!r}" if first else "none is stored"
     raise Gone(
-        f"events after {header!r} are not kept any more; {stored}",
+        f"event {header!r} is not kept any more, and later ones may be lost; {stored}",
         remedy="read the thread's state, then stream without Last-Event-ID, "
         f"or with {BEGINNING} for all that is stored",
     )

@@ -457,18 +457,19 @@ async def _join_stream_reply(
     ctx: AppContext, run: Run, last_id: str | None, modes: list[str], *, cancel: bool
 ) -> Response:
     since = await run_streams.resume_id(ctx, last_id, run)
-    whole = run if since == run_streams.id_before_run(run) else None
+    beginning_of = run if since == run_streams.id_before_run(run) else None
     if run.status in ENDED:
         started = _started_run(run, since or events.START_ID)
-        lines = run_streams.replay_run(ctx, started, modes, whole) if since else run_streams.empty_stream()
-        return event_stream_reply(lines, started.path)
+        if since is None:
+            return event_stream_reply(run_streams.empty_stream(), started.path)
+        return event_stream_reply(run_streams.replay_run(ctx, started, modes, beginning_of), started.path)
     if since is None:
         since = await events.newest_id(ctx.storage, run.thread)
         # The run may have ended after it was read; then its end is not after `since`.
         run = await ctx.worker.runs.get(run.thread, run.id)
         if run.status in ENDED:
             return event_stream_reply(run_streams.empty_stream(), _started_run(run, since).path)
-    return _stream_reply(ctx, _started_run(run, since), modes, cancel=cancel, beginning_of=whole)
+    return _stream_reply(ctx, _started_run(run, since), modes, cancel=cancel, beginning_of=beginning_of)
 
 
 def _started_run(run: Run, since: str) -> StartedRun:

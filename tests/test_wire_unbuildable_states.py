@@ -15,6 +15,8 @@ from langgraph_sdk.client import LangGraphClient
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
@@ -188,3 +190,54 @@ async def test_a_thread_is_readable_after_its_nodes_and_channels_are_gone_from_t
     assert (await client.threads.search(ids=[thread["thread_id"]]))[0]["thread_id"] == thread["thread_id"]
     assert (await client.threads.get_state(thread["thread_id"]))["next"] == []
     assert len(await client.threads.get_history(thread["thread_id"])) == 2
+
+
+@pytest.mark.parametrize("stored", [b"\xff", b"Znothing", b"Mmsgpack\0\xc1"])
+async def test_a_stored_value_that_cannot_be_read_breaks_no_other_view(
+    client: LangGraphClient, http: httpx.AsyncClient, storage: Storage, stored: bytes
+) -> None:
+    """As from another serialiser, or damaged. An export is refused: without the value it would lose it."""
+    mark = uuid.uuid4().hex
+    thread = str((await client.threads.create(metadata={"mark": mark}))["thread_id"])
+    await client.runs.wait(thread, "counter", input={"x": 1})
+    async for key in storage.redis.scan_iter(match=f"*{thread}*"):
+        if await storage.redis.type(key) == b"hash":
+            for field in await storage.redis.hkeys(key):
+                if b"\0x\0" in field:
+                    await storage.redis.hset(key, field, stored)
+    (found,) = await client.threads.search(metadata={"mark": mark})
+    assert (found["thread_id"], found["values"]) == (thread, None)
+    assert await client.threads.count(metadata={"mark": mark}, values={"x": 4}) == 0
+    assert (await client.threads.get(thread))["values"] is None
+    for path in ("state", "history"):
+        reply = await http.get(f"/threads/{thread}/{path}")
+        assert (reply.status_code, "cannot be built" in reply.text) == (400, True), reply.text
+    copied = await http.post(f"/threads/{thread}/copy")
+    assert copied.status_code == 200, copied.text
+    exported = await http.get(f"/api/threads/{thread}/export")
+    assert (exported.status_code, "cannot be read" in exported.text) == (400, True), exported.text
+    await client.threads.prune([thread], strategy="keep_latest")
+    for name in (thread, copied.json()["thread_id"]):
+        await client.threads.delete(name)
+
+
+async def test_a_state_that_cannot_be_built_is_repaired_as_its_error_says(client: LangGraphClient) -> None:
+    """By an update, or from an earlier checkpoint of the history."""
+    thread = await broken_thread(client, "clash", "")
+    await client.threads.update_state(thread, {"value": "mine"}, as_node="left")
+    assert (await client.threads.get_state(thread))["values"] == {"value": "mine"}
+    thread = await broken_thread(client, "clash", "")
+    newest = (await client.threads.get_history(thread))[0]["checkpoint"]
+    await client.threads.update_state(thread, None, as_node="__copy__", checkpoint=newest)
+    assert (await client.threads.get_state(thread))["next"] == ["left", "right"]
+
+
+async def test_waiting_for_a_run_whose_state_a_later_version_cannot_build_gives_the_reason(
+    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient, storage: Storage
+) -> None:
+    thread = await broken_thread(earlier, "new_field", "")
+    (run,) = await earlier.runs.list(thread)
+    await storage.redis.delete(keys.run_keys(thread).events)
+    reply = await http.get(f"/threads/{thread}/runs/{run['run_id']}/join")
+    assert reply.status_code == 200
+    assert "cannot be built: size: Field required" in reply.json()["__error__"]["message"]

@@ -281,7 +281,10 @@ async def join_thread_stream(
     stream_mode: _ThreadModes = None,
     stream_modes: _ThreadModes = None,
 ) -> Response:
-    """Stream a thread's events. `stream_mode` and `stream_modes` are the same parameter."""
+    """Stream a thread's events. `stream_mode` and `stream_modes` are the same parameter.
+
+    The event `gap` says that events at this place are not kept any more.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if last_event_id in {run_streams.BEGINNING, "-"}:

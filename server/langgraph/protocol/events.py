@@ -75,7 +75,10 @@ class Subscription(BaseModel):
 @router.post("/threads/{thread_id}/stream/events", responses=_STREAM)
 @with_policy(LANGGRAPH_READ_STREAM)
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
-    """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
+    """Stream a thread's events. Stored ones come first, then new ones, of all runs.
+
+    Where events after `since` are not kept any more, the custom event `gap` and the newest state stand for them.
+    """
     ctx, owner = app_context(request), current_owner(request)
     await threads.get(ctx.storage, thread_id, owner)
     return event_stream_reply(_server_events(ThreadView(ctx, thread_id, owner), body))

@@ -200,11 +200,9 @@ async def test_a_stored_value_that_cannot_be_read_breaks_no_other_view(
     mark = uuid.uuid4().hex
     thread = str((await client.threads.create(metadata={"mark": mark}))["thread_id"])
     await client.runs.wait(thread, "counter", input={"x": 1})
-    async for key in storage.redis.scan_iter(match=f"*{thread}*"):
-        if await storage.redis.type(key) == b"hash":
-            for field in await storage.redis.hkeys(key):
-                if b"\0x\0" in field:
-                    await storage.redis.hset(key, field, stored)
+    async for key in storage.redis.scan_iter(match=f"*{thread}*", _type="hash"):
+        for field in [field for field in await storage.redis.hkeys(key) if b"\0x\0" in field]:
+            await storage.redis.hset(key, field, stored)
     (found,) = await client.threads.search(metadata={"mark": mark})
     assert (found["thread_id"], found["values"]) == (thread, None)
     assert await client.threads.count(metadata={"mark": mark}, values={"x": 4}) == 0

@@ -77,7 +77,7 @@ class Subscription(BaseModel):
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
     """Stream a thread's events. Stored ones come first, then new ones, of all runs.
 
-    Where events after `since` are not kept any more, the custom event `gap` and the newest state stand for them.
+    The custom event `gap` and the newest state stand for events after `since` that are not kept any more.
     """
     ctx, owner = app_context(request), current_owner(request)
     await threads.get(ctx.storage, thread_id, owner)

@@ -181,7 +181,7 @@ async def _events(opened: Storage) -> int:
     steps = _steps(60, "write")
     executing = asyncio.create_task(_executed(opened, "sixty", steps))
     executions = Executions(opened, "sixty", "local")
-    while not await executions.has_events("sixty"):  # noqa: ASYNC110 -- the plan is in Redis
+    while not await executions.first_event("sixty"):  # noqa: ASYNC110 -- the plan is in Redis
         await asyncio.sleep(0.01)
     arrivals: list[float] = []
     text = b""

@@ -7,6 +7,8 @@ CallsheetError
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
+│   ├── Gone             the thing existed, and is not kept any more (410)
+│   ├── UnbuildableState  a graph's own code cannot build a thread's state from its checkpoint (400)
 │   └── TooLarge         over a stated limit (413)
 │       └── ContextOverflow  a conversation is longer than the model can read
 ├── Unavailable        a later retry may succeed (503)
@@ -57,6 +59,14 @@ class Missing(Refused):
 
 class Conflict(Refused):
     """The state has changed since the caller read it."""
+
+
+class Gone(Refused):
+    """The thing existed, and is not kept any more."""
+
+
+class UnbuildableState(Refused):
+    """A graph's own code cannot build a thread's state from its checkpoint."""
 
 
 class TooLarge(Refused):

@@ -62,6 +62,7 @@ async def stream_conversation(
     """Stream the events of a conversation's turns, of any workflow, as long as it exists.
 
     It goes on after `Last-Event-ID`. `0` is the beginning; without an id it begins with the running turn.
+    `gap` says that events at this place are not kept any more: read the conversation.
     A conversation about a page has the events of the web socket, any other one those of its POST requests.
     """
     ctx = app_context(request)
@@ -87,8 +88,14 @@ async def stream_turn(
         since = conversation_stream.parse_position(last)
         turn = await _find_turn(ctx, run_request, since)
     else:
-        turn = await _turn_of(ctx, thread.id, await submit())
-        since = StreamPosition(turn.start)
+        created = await submit()
+        turn = await _turn_of(ctx, thread.id, created)
+        is_new = created.verdict == "start"
+        since = (
+            StreamPosition(turn.start)
+            if is_new
+            else await conversation_stream.position_before_turn(ctx, turn)
+        )
     frames = conversation_stream.follow_turn(ctx, turn, since, _translator(ctx, thread))
     place = f"/api/conversations/{quote(thread.id, safe='')}/events"
     return event_stream_reply(_server_events(frames), headers={"Content-Location": place})
@@ -134,7 +141,8 @@ async def _server_events(frames: Frames) -> Events:
     try:
         async with aclosing(frames):
             async for frame in frames:
-                yield frame and ServerEvent(frame.name, dumps(frame.data), str(frame.position))
+                place = str(frame.position) if frame and frame.name != events.GAP else None
+                yield frame and ServerEvent(frame.name, dumps(frame.data), place)
     except CallsheetError as error:
         status, body = error_body(error)
         _log.warning("an event stream ended: %s", error)

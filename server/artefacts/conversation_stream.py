@@ -10,10 +10,22 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+import orjson
+
 from callsheet.server.context import AppContext
 from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.runs import events
-from callsheet.storage.runs.events import END, PAUSED, START_ID, Event, id_before, is_event_id, order_of
+from callsheet.storage.runs.events import (
+    ATTEMPT_STARTED,
+    END,
+    GAP,
+    PAUSED,
+    START_ID,
+    Event,
+    id_before,
+    is_event_id,
+    order_of,
+)
 from callsheet.storage.runs.records import OPEN_STATUSES
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -31,6 +43,8 @@ class StreamPosition(NamedTuple):
 
     event: str
     frame: int = _ALL_FRAMES
+    gap: str | None = None
+    """Id of the first stored event, empty for none, if events behind the position are not stored any more."""
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -80,13 +94,23 @@ async def position_after(ctx: AppContext, thread: str, last: str | None) -> Stre
     may be missing, too.
     """
     if last == FROM_START:
-        return StreamPosition(START_ID)
+        return StreamPosition(START_ID, gap=await events.first_after_gap(ctx.storage, thread, START_ID))
     if last is not None:
         return await _stored_position(ctx, thread, parse_position(last))
     # Read before the active run, so that a turn that starts in between is included from its beginning.
     newest = await newest_position(ctx, thread)
     active = await ctx.worker.runs.active(thread)
-    return StreamPosition(await start_of_turn(ctx, thread, active) or newest.event) if active else newest
+    if active and (start := await start_of_turn(ctx, thread, active)):
+        return await position_before_turn(ctx, Turn(thread, active, start, open=True))
+    return newest
+
+
+async def position_before_turn(ctx: AppContext, turn: "Turn") -> StreamPosition:
+    """Return the position before a turn's first event; it has a gap if the turn's beginning is not stored."""
+    first = next(iter(await events.read_after(ctx.storage, turn.thread, turn.start, limit=1)), None)
+    # A turn that has ended had events; an open one may not have begun.
+    is_lost = first.name != ATTEMPT_STARTED if first and first.run == turn.run else not turn.open
+    return StreamPosition(turn.start, gap=(first.id if first else "") if is_lost else None)
 
 
 async def _stored_position(ctx: AppContext, thread: str, position: StreamPosition) -> StreamPosition:
@@ -117,6 +141,8 @@ async def start_of_turn(ctx: AppContext, thread: str, run: str, upto: str = "") 
     first = id_before(f"{record.created_ms}-0")
     async with aclosing(ctx.worker.events.stored_events(thread, run, first)) as stored:
         async for event in stored:
+            if event.name == GAP:
+                continue
             if upto and order_of(event.id) > order_of(upto):
                 break
             start = id_before(event.id) if ended else start
@@ -156,7 +182,7 @@ async def follow_conversation(
         return await threads.find(ctx.storage, thread.id, thread.owner) is not None
 
     source = ctx.worker.events.follow(thread.id, start or since.event, is_readable)
-    async with aclosing(_frames(ctx, source, since, translator)) as frames:
+    async with aclosing(_frames(ctx, thread.id, source, since, translator)) as frames:
         async for frame in frames:
             yield frame
 
@@ -182,10 +208,11 @@ async def follow_turn(
     """
     ends: list[Event] = []
     seen = since
-    async with aclosing(_frames(ctx, _to_end(ctx, turn, since, ends.append), since, translator)) as frames:
+    source = _to_end(ctx, turn, since, ends.append)
+    async with aclosing(_frames(ctx, turn.thread, source, since, translator)) as frames:
         async for frame in frames:
             yield frame
-            seen = frame.position if frame else seen
+            seen = frame.position if frame and frame.name != GAP else seen
     if ends and ends[0].data in _SUCCESS and order_of(seen.event) >= order_of(ends[0].id):
         await ctx.worker.runs.mark_answered(turn.thread, turn.run)
 
@@ -222,9 +249,22 @@ async def _to_end(
     yield end
 
 
-def _frames(ctx: AppContext, source: Events, since: StreamPosition, translator: FrameTranslator) -> Frames:
+async def _frames(
+    ctx: AppContext, thread: str, source: Events, since: StreamPosition, translator: FrameTranslator
+) -> Frames:
+    """Yield the frames of the events that are after `since`, and `GAP` where events are lost."""
+
+    def gap_frame(first: str | None) -> Frame:
+        return Frame(since, GAP, {"type": GAP, "conversationId": thread, "first": first})
+
     async def translate(event: Event) -> list[Frame]:
+        if event.name == GAP:
+            return [gap_frame(orjson.loads(event.data)["first"])]
         frames = await translator.translate(event)
         return [frame for frame in frames if frame.position.order > since.order]
 
-    return ctx.worker.events.translate(source, translate)
+    async with aclosing(ctx.worker.events.translate(source, translate)) as frames:
+        if since.gap is not None:
+            yield gap_frame(since.gap or None)
+        async for frame in frames:
+            yield frame

@@ -62,6 +62,7 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
     (errors.Forbidden, 403, "forbidden"),
     (errors.Missing, 404, "missing"),
     (errors.Conflict, 409, "conflict"),
+    (errors.Gone, 410, "gone"),
     (errors.TooLarge, 413, "too_large"),
     (errors.Refused, 400, "refused"),
     (errors.Busy, 409, "busy"),

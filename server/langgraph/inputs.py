@@ -12,13 +12,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from pydantic import BaseModel, ValidationError
 
+from callsheet.server.runtime.graph_states import describe_error
 from callsheet.state.errors import Invalid
 
-STATE_ERRORS: Final = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""Errors of a graph's reducers for values that they cannot merge."""
 _REDUCERS: Final = (add_messages, cast("Any", add_messages)().func)
 """LangGraph's reducer of messages, without and with options."""
-_MAX_REASON: Final = 300
 
 
 def check_input(graph: Pregel[Any, Any], given: Any, before: Mapping[str, Any] | None = None) -> None:
@@ -56,23 +54,14 @@ def check_update(graph: Pregel[Any, Any], update: Any, before: Mapping[str, Any]
         held = _named_messages(value) if before is None else before.get(name) or []
         try:
             channels[name].from_checkpoint(held).update([value])
-        except STATE_ERRORS as error:
-            raise _misfit(graph, repr(name), describe(error)) from error
+        except Exception as error:
+            raise _misfit(graph, repr(name), describe_error(error)) from error
 
 
 def removes_messages(update: Any) -> bool:
     """Return True if `update` may remove a message, which only a state that holds it can take."""
     objects = (one for _, value in _pairs(update) for one in _objects(value))
     return any("remove" in (one.get("role"), one.get("type")) for one in objects)
-
-
-def describe(error: Exception) -> str:
-    """Return what a reducer's error says, in one line."""
-    if isinstance(error, ValidationError):
-        fault = error.errors()[0]
-        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-    text = f"it lacks {error}" if isinstance(error, LookupError) else str(error)
-    return text.partition("\n")[0][:_MAX_REASON]
 
 
 @cache

@@ -12,9 +12,9 @@ from langgraph.pregel import Pregel
 from langgraph.types import Interrupt
 
 from callsheet.server.langgraph.bodies import ResumeValues
-from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
+from callsheet.server.runtime.graph_states import build_state
 from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Conflict, Refused
 
@@ -29,7 +29,8 @@ async def bind_resume(
 ) -> ResumeValues:
     """Return a resume bound to the thread's interrupts at `checkpoint`; an empty one is the newest.
 
-    Raises `Conflict` if no such interrupt is pending, and `Refused` if several are and the resume names none.
+    Raises `Conflict` if no such interrupt is pending, `Refused` if several are and the resume names none, and
+    as `build_state`.
     """
     for _ in range(_TRIES):
         pending = await _pending(worker.graphs[graph], thread, checkpoint)
@@ -60,8 +61,8 @@ def _by_interrupt(resume: Any, pending: Mapping[str, Interrupt]) -> Mapping[str,
 async def _pending(
     graph: Pregel[Any, Any], thread: str, checkpoint: Mapping[str, Any]
 ) -> dict[str, Interrupt]:
-    state = await build_state(graph, thread, checkpoint)
-    return {interrupt.id: interrupt for interrupt in pending_interrupts(state)} if state else {}
+    state = await build_state(graph, {"configurable": {**checkpoint, "thread_id": thread}})
+    return {interrupt.id: interrupt for interrupt in pending_interrupts(state)}
 
 
 def _sorted_names(names: Iterable[str]) -> str:

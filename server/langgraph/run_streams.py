@@ -12,12 +12,26 @@ from callsheet.server.context import AppContext
 from callsheet.server.http import events
 from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent, StreamingReply
 from callsheet.server.http.json_replies import dumps
-from callsheet.server.langgraph.shapes import state_view
+from callsheet.server.langgraph.shapes import past_state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread
 from callsheet.server.runtime.encoding import MODES
-from callsheet.state.errors import Invalid
-from callsheet.storage.runs.events import END, PROTOCOL_PREFIX, STATE_UPDATED, Event, id_before, is_event_id
+from callsheet.server.runtime.graph_states import build_history
+from callsheet.state.errors import Gone, Invalid
+from callsheet.storage.runs.events import (
+    END,
+    GAP,
+    PROTOCOL_PREFIX,
+    START_ID,
+    STATE_UPDATED,
+    Event,
+    begins_run,
+    first_after_gap,
+    gap_before,
+    id_before,
+    is_event_id,
+    order_of,
+)
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -26,6 +40,8 @@ BEGINNING: Final = "-1"
 """Last-Event-ID that asks for all stored events."""
 ENDED: Final = frozenset({"success", "error", "interrupted", "timeout"})
 """Statuses of a run that has ended."""
+_EXECUTED: Final = ENDED - {"interrupted"}
+"""Statuses of a run that has ended and had events; one that was interrupted may not have begun."""
 _ALL_MODES: Final = frozenset({"metadata", "error"})
 """Events that belong to every mode."""
 
@@ -47,10 +63,16 @@ async def stream_run(
     *,
     modes: Collection[str] = (),
     on_disconnect: Callable[[], None] | None = None,
+    beginning_of: Run | None = None,
 ) -> Events:
-    """Yield a run's events after `started.since` until it ends; no modes are all modes."""
+    """Yield a run's events after `started.since` until it ends; no modes are all modes.
+
+    `beginning_of` is the run if its events are read from their beginning; `GAP` says that it is lost.
+    """
+    stored = follow_run(ctx, started)
+    stored = _from_beginning(stored, beginning_of) if beginning_of else stored
     try:
-        async with aclosing(_run_events(ctx, follow_run(ctx, started), started, modes)) as source:
+        async with aclosing(_run_events(ctx, stored, started, modes)) as source:
             async for event in source:
                 yield event
     except BaseException:
@@ -61,6 +83,8 @@ async def stream_run(
 
 def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Collection[str]) -> Events:
     async def translate(event: Event) -> list[ServerEvent]:
+        if event.name == GAP:
+            return [_gap_event(event)]
         if event.name == END or not matches_modes(event.name, modes):
             return []
         return [ServerEvent(event.name, event.data, event.id if started.resumable else None)]
@@ -68,8 +92,11 @@ def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Col
     return ctx.worker.events.translate(source, translate)
 
 
-def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]) -> Events:
-    """Return a thread's events after the id `after`, until the thread is gone or has another owner."""
+async def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection[ThreadMode]) -> Events:
+    """Yield a thread's events after the id `after`, until the thread is gone or has another owner.
+
+    From the beginning, `GAP` comes first if that is not stored any more.
+    """
 
     async def translate(event: Event) -> list[ServerEvent]:
         sent = await _thread_event(ctx, record, event, modes)
@@ -77,13 +104,19 @@ def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Collection
 
     bus = ctx.worker.events
     is_readable = partial(threads.find, ctx.storage, record.id, record.owner)
-    return bus.translate(bus.follow(record.id, after, is_readable), translate)
+    if after == START_ID and (first := await first_after_gap(ctx.storage, record.id, after)) is not None:
+        yield _gap_event(gap_before(first))
+    async with aclosing(bus.translate(bus.follow(record.id, after, is_readable), translate)) as source:
+        async for event in source:
+            yield event
 
 
 async def _thread_event(
     ctx: AppContext, record: Thread, event: Event, modes: Collection[ThreadMode]
 ) -> ServerEvent | None:
     """Return an event of a thread as it is sent; None if the modes exclude it."""
+    if event.name == GAP:
+        return _gap_event(event)
     if event.name == STATE_UPDATED:
         return await _state_event(ctx, record, event) if "state_update" in modes else None
     data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
@@ -97,9 +130,29 @@ async def _state_event(ctx: AppContext, record: Thread, event: Event) -> ServerE
     """Return the event of a state update with the state; None if its checkpoint is gone."""
     newest = await threads.get(ctx.storage, record.id, record.owner)
     config: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
-    state = await graph_of_thread(ctx, newest).aget_state(config)
-    data = dumps({"state": state_view(state), "thread_id": record.id})
-    return ServerEvent(STATE_UPDATED, data, event.id) if state.created_at else None
+    async with aclosing(build_history(graph_of_thread(ctx, newest), config, limit=1)) as states:
+        async for state, reason in states:
+            view = past_state_view(state, reason)
+            return ServerEvent(STATE_UPDATED, dumps({"state": view, "thread_id": record.id}), event.id)
+    return None
+
+
+def _gap_event(event: Event) -> ServerEvent:
+    """Return the event that says what is not stored any more; without an id, because none asks for more."""
+    return ServerEvent(GAP, event.data)
+
+
+async def _from_beginning(source: Source, run: Run) -> Source:
+    """Yield the events of a run from its beginning on, and `GAP` first if that is not stored any more."""
+    is_first = True
+    async with aclosing(source):
+        async for event in source:
+            if event and is_first and event.name != GAP and not begins_run(event):
+                yield gap_before(event.id)
+            is_first = is_first and event is None
+            yield event
+    if is_first and run.status in _EXECUTED:
+        yield gap_before("")
 
 
 def follow_run(ctx: AppContext, started: StartedRun) -> Source:
@@ -112,9 +165,13 @@ def stored_run_events(ctx: AppContext, started: StartedRun) -> AsyncGenerator[Ev
     return ctx.worker.events.stored_events(started.thread, started.run, started.since)
 
 
-def replay_run(ctx: AppContext, started: StartedRun, modes: Collection[str]) -> Events:
+def replay_run(
+    ctx: AppContext, started: StartedRun, modes: Collection[str], beginning_of: Run | None
+) -> Events:
     """Return the stored events of an ended run, as `stream_run` yields them."""
-    return _run_events(ctx, stored_run_events(ctx, started), started, modes)
+    stored: Source = stored_run_events(ctx, started)
+    stored = _from_beginning(stored, beginning_of) if beginning_of else stored
+    return _run_events(ctx, stored, started, modes)
 
 
 async def empty_stream() -> Events:
@@ -124,13 +181,33 @@ async def empty_stream() -> Events:
         yield event
 
 
-def resume_id(header: str | None, record: Run) -> str | None:
-    """Return the event id that a Last-Event-ID names; None without one. Raises `Invalid`."""
+async def resume_id(ctx: AppContext, header: str | None, record: Run) -> str | None:
+    """Return the id after which a Last-Event-ID asks for a run's events; None without one.
+
+    `id_before_run` stands for all ids before the run. Raises `Invalid` and `Gone` as `resumed_position`.
+    """
     if not header:
         return None
-    if header == BEGINNING:
-        return id_before_run(record)
-    return checked_event_id(header)
+    beginning = id_before_run(record)
+    if header == BEGINNING or order_of(checked_event_id(header)) <= order_of(beginning):
+        return beginning
+    return await resumed_position(ctx, record.thread, header)
+
+
+async def resumed_position(ctx: AppContext, thread: str, header: str) -> str:
+    """Return a Last-Event-ID if all later events are stored.
+
+    Raises `Invalid` for a malformed one, and `Gone` if events after it may be lost.
+    """
+    first = await first_after_gap(ctx.storage, thread, checked_event_id(header))
+    if first is None:
+        return header
+    stored = f"the first one stored is {first!r}" if first else "none is stored"
+    raise Gone(
+        f"event {header!r} is not kept any more, and later ones may be lost; {stored}",
+        remedy="read the thread's state, then stream without Last-Event-ID, "
+        f"or with {BEGINNING} for all that is stored",
+    )
 
 
 def checked_event_id(header: str) -> str:

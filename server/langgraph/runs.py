@@ -48,9 +48,14 @@ router = APIRouter(route_class=StrictRoute, tags=["runs"])
 _CREATE: Final = write_responses(JsonObject)
 _CREATE_STREAM: Final = _CREATE | {200: EVENTS}
 _READ: Final = read_responses(JsonObject)
-_READ_STREAM: Final = _READ | {200: EVENTS}
+_READ_STREAM: Final = read_responses(JsonObject, 410) | {200: EVENTS}
 _LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", description="Id to continue after; -1 for all events")
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="Id to continue after (410 if events after it are not kept any more); -1 for all events, "
+        "of which `gap` says that the first are not kept any more",
+    ),
 ]
 _Modes = Annotated[list[str] | None, Query(description="Stream modes; all by default")]
 _ThreadModes = Annotated[
@@ -276,13 +281,16 @@ async def join_thread_stream(
     stream_mode: _ThreadModes = None,
     stream_modes: _ThreadModes = None,
 ) -> Response:
-    """Stream a thread's events. `stream_mode` and `stream_modes` are the same parameter."""
+    """Stream a thread's events. `stream_mode` and `stream_modes` are the same parameter.
+
+    The event `gap` says that events at this place are not kept any more.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
     if last_event_id in {run_streams.BEGINNING, "-"}:
         after = events.START_ID
     elif last_event_id:
-        after = run_streams.checked_event_id(last_event_id)
+        after = await run_streams.resumed_position(ctx, thread_id, last_event_id)
     else:
         after = await events.newest_id(ctx.storage, thread_id)
     modes = {*(stream_mode or ()), *(stream_modes or ())} or {"run_modes"}
@@ -422,10 +430,16 @@ async def _create_and_wait_reply(request: Request, thread_id: str | None, body: 
 
 
 def _stream_reply(
-    ctx: AppContext, started: StartedRun, modes: Collection[str] = (), *, cancel: bool
+    ctx: AppContext,
+    started: StartedRun,
+    modes: Collection[str] = (),
+    *,
+    cancel: bool,
+    beginning_of: Run | None = None,
 ) -> Response:
+    on_disconnect = _canceller(ctx, started) if cancel else None
     lines = run_streams.stream_run(
-        ctx, started, modes=modes, on_disconnect=_canceller(ctx, started) if cancel else None
+        ctx, started, modes=modes, on_disconnect=on_disconnect, beginning_of=beginning_of
     )
     return event_stream_reply(lines, started.path)
 
@@ -445,18 +459,20 @@ def _join_reply(ctx: AppContext, run: Run, *, cancel: bool) -> Response:
 async def _join_stream_reply(
     ctx: AppContext, run: Run, last_id: str | None, modes: list[str], *, cancel: bool
 ) -> Response:
-    since = run_streams.resume_id(last_id, run)
+    since = await run_streams.resume_id(ctx, last_id, run)
+    beginning_of = run if since == run_streams.id_before_run(run) else None
     if run.status in ENDED:
         started = _started_run(run, since or events.START_ID)
-        lines = run_streams.replay_run(ctx, started, modes) if since else run_streams.empty_stream()
-        return event_stream_reply(lines, started.path)
+        if since is None:
+            return event_stream_reply(run_streams.empty_stream(), started.path)
+        return event_stream_reply(run_streams.replay_run(ctx, started, modes, beginning_of), started.path)
     if since is None:
         since = await events.newest_id(ctx.storage, run.thread)
         # The run may have ended after it was read; then its end is not after `since`.
         run = await ctx.worker.runs.get(run.thread, run.id)
         if run.status in ENDED:
             return event_stream_reply(run_streams.empty_stream(), _started_run(run, since).path)
-    return _stream_reply(ctx, _started_run(run, since), modes, cancel=cancel)
+    return _stream_reply(ctx, _started_run(run, since), modes, cancel=cancel, beginning_of=beginning_of)
 
 
 def _started_run(run: Run, since: str) -> StartedRun:

@@ -132,6 +132,14 @@ def state_view(snapshot: StateSnapshot) -> JsonObject:
     }
 
 
+def past_state_view(
+    snapshot: StateSnapshot, reason: str, names: Sequence[str] | None = None
+) -> Mapping[str, Any]:
+    """Return the chosen fields of a state, and `error` with the reason if it cannot be built."""
+    view = select_fields(state_view(snapshot), names)
+    return {**view, "error": reason} if reason else view
+
+
 def interrupt_view(interrupt: Interrupt[Any]) -> JsonObject:
     """Return the JSON view of an interrupt."""
     view = {"id": interrupt.id, "value": interrupt.value}

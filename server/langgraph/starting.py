@@ -13,7 +13,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.langgraph.bodies import ResumeValues, RunContext, RunCreate, checkpoint_of, run_request
 from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
 from callsheet.server.langgraph.resumes import bind_resume
-from callsheet.server.langgraph.thread_search import build_state
+from callsheet.server.langgraph.thread_search import find_state
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage import indexes
 from callsheet.storage.assistants import Assistant, Assistants
@@ -137,7 +137,7 @@ async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: Thread 
         before = None
     elif record:
         # A run that is still active may yet add the message.
-        state = await build_state(graph, record.id, checkpoint_of(body)) if record.status != "busy" else None
+        state = await find_state(graph, record.id, checkpoint_of(body)) if record.status != "busy" else None
         before = state and state.values
     (check_update if command else check_input)(graph, given, before)
 

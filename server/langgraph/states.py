@@ -1,8 +1,8 @@
 """Routes of a thread's states: read the newest or an earlier one, list the history, update the state."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -20,9 +20,9 @@ from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_p
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
-from callsheet.server.langgraph.inputs import STATE_ERRORS, describe
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.state.errors import Conflict, Missing
+from callsheet.server.runtime.graph_states import build_history, build_state
+from callsheet.state.errors import Missing
 from callsheet.storage.threads import threads
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
@@ -31,7 +31,6 @@ _FIRST_BATCH: Final = 11
 _MAX_BATCH: Final = 200
 _BATCH_BYTES: Final = 4_000_000
 """Approximate bytes of states read at a time after them."""
-_REMEDY: Final = "see the tasks of the thread's state for its subgraphs"
 _Select = Annotated[
     list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
 ]
@@ -73,7 +72,10 @@ async def get_state(
     subgraphs: _Subgraphs = False,  # noqa: FBT002
     select: _Select = None,
 ) -> Response:
-    """Get a thread's newest state. Its fields are null or empty if the thread has no state."""
+    """Get a thread's newest state. Its fields are null or empty if the thread has no state.
+
+    400 with the reason if the graph cannot build the state.
+    """
     return await _state_reply(request, thread_id, {}, subgraphs=subgraphs, select=select)
 
 
@@ -123,7 +125,10 @@ async def get_history(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     before: Annotated[str | None, Query(description="Id of a checkpoint")] = None,
 ) -> Response:
-    """List a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page."""
+    """List a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page.
+
+    A state that the graph cannot build has no values, and `error` with the reason.
+    """
     return await _history_reply(request, thread_id, HistoryQuery(limit=limit, before=before))
 
 
@@ -132,7 +137,10 @@ async def get_history(
 async def search_state_history(
     thread_id: str, request: Request, body: HistoryQuery | None = None
 ) -> Response:
-    """Search a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page."""
+    """Search a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page.
+
+    A state that the graph cannot build has no values, and `error` with the reason.
+    """
     return await _history_reply(request, thread_id, body or HistoryQuery())
 
 
@@ -146,8 +154,7 @@ async def _state_reply(
         return JsonReply(shapes.select_fields(shapes.state_view(empty), select))
     graph = updates.graph_of_thread(ctx, record)
     config = _checkpoint_config(thread_id, checkpoint)
-    with _state_errors(config):
-        snapshot = await graph.aget_state(config, subgraphs=subgraphs)
+    snapshot = await build_state(graph, config, subgraphs=subgraphs)
     name = checkpoint.get("checkpoint_id") or checkpoint.get("checkpoint_ns")
     if name and not snapshot.created_at:
         raise Missing(f"thread {thread_id!r} has no checkpoint {name!r}", remedy="see its history")
@@ -160,8 +167,7 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
     if not record.graph:
         return JsonReply([])
     graph = updates.graph_of_thread(ctx, record)
-    with _state_errors(_checkpoint_config(thread_id, query.checkpoint or {})):
-        states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
+    states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
     # The brackets, and the commas between the states.
     headers = {"Content-Length": str(sum(map(len, states)) + max(2, len(states) + 1))}
     if next_before:
@@ -201,13 +207,12 @@ async def _encoded_states(
     while batch:
         encoder = shapes.MessageEncoder()
         read = size = 0
-        async for state in graph.aget_state_history(
-            config, filter=query.metadata, before=position, limit=batch
-        ):
-            view = shapes.select_fields(shapes.state_view(state), query.select)
-            text = dumps(view, encoder)
-            read, size, position = read + 1, size + len(text), state.config
-            yield state.config["configurable"]["checkpoint_id"], text
+        source = build_history(graph, config, metadata=query.metadata, before=position, limit=batch)
+        async with aclosing(source):
+            async for state, reason in source:
+                text = dumps(shapes.past_state_view(state, reason, query.select), encoder)
+                read, size, position = read + 1, size + len(text), state.config
+                yield state.config["configurable"]["checkpoint_id"], text
         left -= read
         batch = min(left, _MAX_BATCH, _BATCH_BYTES * read // size + 1) if read == batch else 0
 
@@ -219,20 +224,6 @@ async def _json_array(items: deque[bytes]) -> AsyncIterator[bytes]:
         yield separator + items.popleft()
         separator = b","
     yield b"]" if separator == b"," else b"[]"
-
-
-@contextmanager
-def _state_errors(config: RunnableConfig) -> Iterator[None]:
-    """Raise `Missing` for an unknown subgraph, and `Conflict` for a state that the graph cannot build."""
-    try:
-        yield
-    except STATE_ERRORS as error:
-        if config["configurable"]["checkpoint_ns"]:
-            raise Missing(str(error), remedy=_REMEDY) from error
-        raise Conflict(
-            f"the state of thread {config['configurable']['thread_id']!r} cannot be built: {describe(error)}",
-            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
-        ) from error
 
 
 def _checkpoint_config(thread_id: str, checkpoint: Any) -> RunnableConfig:

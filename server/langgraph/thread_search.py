@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 from pydantic import Field
@@ -13,9 +14,9 @@ from pydantic import Field
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body, Page, contains
-from callsheet.server.langgraph.inputs import STATE_ERRORS
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.state.errors import Missing
+from callsheet.server.runtime.graph_states import build_state
+from callsheet.state.errors import Missing, UnbuildableState
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -81,20 +82,21 @@ async def newest_values(ctx: AppContext, record: Thread) -> Any:
     graph = ctx.graphs.get(record.graph)
     if graph is None:
         return None
-    snapshot = await build_state(graph, record.id)
+    snapshot = await find_state(graph, record.id)
     return snapshot.values if snapshot and snapshot.created_at else None
 
 
-async def build_state(
+async def find_state(
     graph: Pregel[Any, Any], thread_id: str, checkpoint: Mapping[str, Any] = MappingProxyType({})
 ) -> StateSnapshot | None:
     """Return a thread's state, the newest by default; None if it cannot be built.
 
-    Neither values that the graph's reducers do not take nor evicted data may break the list of all threads.
+    Neither an error of the graph's own code nor evicted data may break the list of all threads.
     """
+    config: RunnableConfig = {"configurable": {**checkpoint, "thread_id": thread_id}}
     try:
-        return await graph.aget_state({"configurable": {**checkpoint, "thread_id": thread_id}})
-    except (*STATE_ERRORS, Missing) as error:
+        return await build_state(graph, config)
+    except (UnbuildableState, Missing) as error:
         _log.warning("cannot build the state of thread %s: %s", thread_id, error)
         return None
 

@@ -14,7 +14,7 @@ from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
 from callsheet.server.langgraph.inputs import check_update
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.langgraph.thread_search import build_state
+from callsheet.server.langgraph.thread_search import find_state
 from callsheet.state.errors import CallsheetError, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.threads import threads
@@ -102,7 +102,7 @@ async def record_state(
     ctx: AppContext, record: Thread, graph: Pregel[Any, Any], *, pending_status: str = "interrupted"
 ) -> None:
     """Store a thread's interrupts and status: `pending_status` if its state has next nodes, else idle."""
-    if snapshot := await build_state(graph, record.id):
+    if snapshot := await find_state(graph, record.id):
         status = pending_status if snapshot.next else "idle"
         interrupts = shapes.to_json_value(shapes.interrupts_view(snapshot))
     else:

@@ -13,8 +13,10 @@ from callsheet.server.http.events import StreamingReply
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.run_streams import stored_run_events
 from callsheet.server.langgraph.starting import StartedRun
+from callsheet.server.runtime.errors import error_message
 from callsheet.server.runtime.execution import run_result
-from callsheet.state.errors import Missing
+from callsheet.server.runtime.graph_states import build_history, build_state
+from callsheet.state.errors import Missing, UnbuildableState
 from callsheet.storage.runs.events import END, Event
 
 _WHITESPACE: Final = b"\n"
@@ -113,14 +115,20 @@ async def _result_by_status(ctx: AppContext, started: StartedRun, values: bytes 
     if values is not None and b'"__interrupt__"' not in values:
         return values
     # A "values" event holds one interrupt at most; add all interrupts of the run's last state.
-    state = await _last_state(ctx, started, record.graph)
+    try:
+        state = await _last_state(ctx, started, record.graph)
+    except UnbuildableState as error:
+        return dumps({"__error__": {"error": type(error).__name__, "message": error_message(error)}})
     return dumps((orjson.loads(values) if values else {}) | run_result(state))
 
 
 async def _last_state(ctx: AppContext, started: StartedRun, graph: str) -> StateSnapshot:
     """Return a run's last state, or the thread's newest if the run has no checkpoint."""
     config: Any = {"configurable": {"thread_id": started.thread}}
-    states = ctx.worker.graphs[graph].aget_state_history(config, filter={"run_id": started.run}, limit=1)
-    async for state in states:
-        return state
-    return await ctx.worker.graphs[graph].aget_state(config)
+    states = build_history(ctx.worker.graphs[graph], config, metadata={"run_id": started.run}, limit=1)
+    async with aclosing(states):
+        async for state, reason in states:
+            if reason:
+                raise UnbuildableState(reason)
+            return state
+    return await build_state(ctx.worker.graphs[graph], config)

@@ -14,6 +14,7 @@ from callsheet.storage.runs import events
 from callsheet.storage.runs.events import (
     ATTEMPT_STARTED,
     END,
+    GAP,
     START_ID,
     STATE_UPDATED,
     Announcements,
@@ -175,6 +176,8 @@ class EventBus:
     ) -> AsyncGenerator[Event | None, None]:
         """Yield the thread's events after the id `after` until it is not readable; None after a silence.
 
+        `GAP` stands for events that were trimmed before the reader came to them, here as for a run.
+
         `is_readable` is asked whenever the thread may be gone or another owner's: after a silence or a
         deletion, and when a run starts. Its answer counts as a truth value.
         """
@@ -207,11 +210,11 @@ class EventBus:
                     yield None
 
     async def _follow(
-        self, thread: str, after: str, heartbeat_s: float
+        self, thread: str, after: str, heartbeat_s: float, *, has_read: bool = False
     ) -> AsyncGenerator[Event | None, None]:
         """Yield the thread's events for ever; None after a silence, and when the thread was deleted."""
         loop = asyncio.get_running_loop()
-        cursor = events.EventCursor(self._storage, thread, after)
+        cursor = events.EventCursor(self._storage, thread, after, has_read=has_read)
         async with self._announcements.subscribe(thread) as bell:
             last_s = loop.time()
             while True:
@@ -256,24 +259,25 @@ class EventBus:
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
         """Yield one run's events after the id `after`, to its end; None after a silence."""
-        heartbeat_s = heartbeat_s or self.heartbeat_s
+        heartbeat_s, has_read = heartbeat_s or self.heartbeat_s, False
         if buffer := self.buffers.find(run, after):
             async with aclosing(buffer.follow(after, heartbeat_s)) as events_:
                 async for event in events_:
                     yield event
-                    after = event.id if event else after
+                    after, has_read = (event.id, True) if event else (after, has_read)
             if buffer.over:
                 return
-        async with aclosing(self._follow_stored(thread, run, after, heartbeat_s)) as source:
+        stored = self._follow_stored(thread, run, after, heartbeat_s, has_read=has_read)
+        async with aclosing(stored) as source:
             async for event in source:
                 yield event
 
     async def _follow_stored(
-        self, thread: str, run: str, after: str, heartbeat_s: float
+        self, thread: str, run: str, after: str, heartbeat_s: float, *, has_read: bool
     ) -> AsyncGenerator[Event | None, None]:
-        async with aclosing(self._follow(thread, after, heartbeat_s)) as source:
+        async with aclosing(self._follow(thread, after, heartbeat_s, has_read=has_read)) as source:
             async for event in source:
-                if event and event.run != run:
+                if event and event.run != run and event.name != GAP:
                     continue
                 yield event
                 after = event.id if event else after
@@ -290,7 +294,7 @@ class EventBus:
         """Yield the stored events of one run after `after`."""
         cursor = events.EventCursor(self._storage, thread, after)
         while batch := await cursor.read_next():
-            for event in (one for one in batch if one.run == run):
+            for event in (one for one in batch if one.run == run or one.name == GAP):
                 yield event
 
 

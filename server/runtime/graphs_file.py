@@ -14,6 +14,11 @@ from dotenv import dotenv_values
 
 from callsheet.state.errors import Invalid
 
+_HARMLESS: Final[Mapping[str, frozenset[str]]] = {
+    "auth": frozenset({"disable_studio_auth", "openapi", "cache"}),
+    "encryption": frozenset(),
+}
+"""Keys that protect a project on LangGraph's own server, and their fields that protect nothing alone."""
 _EXAMPLE: Final = '"./graph.py:graph" or "package.module:graph"'
 
 
@@ -45,6 +50,7 @@ class GraphsFile:
 def read_graphs_file(path: Path) -> GraphsFile:
     """Return the file's content; raises `Invalid` with the file, the entry and the rule."""
     content = _object(path)
+    _refuse_protected(path, content)
     graphs = content.get("graphs")
     if not isinstance(graphs, dict) or not graphs:
         raise _invalid(path, "has no 'graphs'", f'add {{"graphs": {{"agent": {_EXAMPLE}}}}}')
@@ -65,6 +71,23 @@ def _object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise _invalid(path, "is not a JSON object", "see langgraph.json of this project")
     return content
+
+
+def _refuse_protected(path: Path, content: Mapping[str, Any]) -> None:
+    """Raise `Invalid` for a project whose protection would be missing: it must not be served open.
+
+    A misspelt field, or a value of another type, was meant to protect it, too.
+    """
+    for key, harmless in _HARMLESS.items():
+        value = content.get(key) or {}
+        fields = value.items() if isinstance(value, dict) else [("", value)]
+        if any(field not in harmless and given is not None for field, given in fields):
+            raise _invalid(
+                path,
+                f"has {key!r}, which this server does not apply, so the project would be served without it",
+                f"remove {key!r} and protect the server as docs/security.md says, "
+                "or serve the project with LangGraph's own server",
+            )
 
 
 def _location(path: Path, name: str, value: Any) -> GraphLocation:

@@ -24,6 +24,7 @@ from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, RunExecution
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.runtime.graph_factory import factory_of, mark
+from callsheet.server.runtime.graph_states import build_state
 from callsheet.server.runtime.lease_watch import watch_leases
 from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
@@ -211,8 +212,8 @@ class Worker:
             await self.cancel(thread, run)
 
     async def state(self, thread: Thread) -> StateSnapshot:
-        """Return the newest state of a thread."""
-        return await self.graphs[thread.graph].aget_state(_config(thread.id))
+        """Return the newest state of a thread; raises as `build_state`."""
+        return await build_state(self.graphs[thread.graph], _config(thread.id))
 
     async def work(self) -> None:
         """Execute submitted runs until cancelled, then hand over those in progress."""

@@ -126,8 +126,9 @@ async def follow_execution(
 ) -> Response:
     """Follow an execution: `execution-plan`, `step-update`, `scene-update`, `execution-complete`.
 
-    `Last-Event-ID` goes on after an event; `-1` is the beginning. Close the stream at `execution-complete`:
-    browsers open one that has ended again.
+    `Last-Event-ID` goes on after an event; `-1` is the beginning. `gap` and the plan as it is now stand for
+    events that are not kept any more. Close the stream at `execution-complete`: browsers open one that has
+    ended again.
     """
     after = checked_event_id(last_event_id) if last_event_id not in {None, BEGINNING} else None
     await ref.executions.get(ref.id)

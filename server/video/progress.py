@@ -14,9 +14,9 @@ from callsheet.server.http.events import ServerEvent
 from callsheet.server.http.json_replies import dumps
 from callsheet.state.errors import Missing
 from callsheet.state.video.live import is_over
-from callsheet.state.video.progress import COMPLETE, STEP, Event
-from callsheet.storage.runs.events import START_ID
-from callsheet.storage.video.executions import Executions, closing_events
+from callsheet.state.video.progress import COMPLETE, PLAN, STEP, Event, plan_event
+from callsheet.storage.runs.events import GAP, START_ID, order_of
+from callsheet.storage.video.executions import READ_EVENTS, Executions, closing_events
 
 INTERVAL_S: Final = 0.5
 """Shortest time between two collections of events."""
@@ -28,9 +28,10 @@ async def progress_events(
 ) -> events.Events:
     """Yield the events after an id, to the end of the execution.
 
-    Once they have expired, yield the plan and the end as they are. Raises `Missing` for no execution.
+    Once they have expired, yield the plan and the end as they are. Where events are not kept any more, yield
+    `GAP` and the plan as it is. Raises `Missing` for no execution.
     """
-    if not await executions.has_events(execution_id):
+    if not await executions.first_event(execution_id):
         async for event in closing_events(executions, execution_id):
             yield _server_event(event, None)
         return
@@ -39,11 +40,11 @@ async def progress_events(
             if not collection:
                 yield None
             for event_id, event in coalesce(collection):
-                yield _server_event(event, event_id)
+                yield _server_event(event, event_id or None)
 
 
 Events = list[tuple[str, Event]]
-"""Events with their ids."""
+"""Events with their ids; empty for one that is not stored."""
 
 
 async def _collections(
@@ -54,8 +55,12 @@ async def _collections(
     quiet_s = loop.time()
     # A reader who has the end already gets nothing; nothing follows it.
     was_over = is_over(await executions.get(execution_id))
+    may_miss = True
     while True:
         if fresh := await _read_all(executions, execution_id, cursor):
+            if may_miss or len(fresh) >= READ_EVENTS:
+                fresh = [*await _lost(executions, execution_id, cursor), *fresh]
+            may_miss = False
             yield fresh
             if fresh[-1][1][0] == COMPLETE:
                 return
@@ -69,6 +74,17 @@ async def _collections(
             if await _is_gone(executions, execution_id):
                 return
         await asyncio.sleep(_POLL_S)
+
+
+async def _lost(executions: Executions, execution_id: str, after: str) -> Events:
+    """Return what stands for events after `after` that are not kept any more: `GAP` and the newest plan."""
+    first, record = await executions.first_event(execution_id), await executions.get(execution_id)
+    if first is None or order_of(first[0]) <= order_of(after):
+        return []
+    # The first of all events is the plan; a later plan says all that came before it.
+    if first[1][0] == PLAN and order_of(after)[0] < record["created_ms"]:
+        return []
+    return [("", (GAP, {"first": first[0]})), ("", (PLAN, plan_event(record)))]
 
 
 async def _read_all(executions: Executions, execution_id: str, after: str) -> list[tuple[str, Event]]:
@@ -85,7 +101,7 @@ async def _is_gone(executions: Executions, execution_id: str) -> bool:
         await executions.get(execution_id)
     except Missing:
         return True
-    return not await executions.has_events(execution_id)
+    return not await executions.first_event(execution_id)
 
 
 def coalesce(fresh: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:

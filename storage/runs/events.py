@@ -5,6 +5,7 @@ subscribers must poll as well; announcements only make them faster.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,7 @@ from redis.exceptions import RedisError
 from callsheet.state.errors import CallsheetError, StorageDown
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage, translated_errors
+from callsheet.storage.redis.scripts import Script
 from callsheet.storage.runs import scripts
 
 ATTEMPT_STARTED = "metadata"
@@ -25,6 +27,9 @@ END = "end"
 """Name of the last event of a run; its data is the ending, or `PAUSED`, as plain text instead of JSON."""
 PAUSED = "paused"
 """Ending of a run that succeeded and waits for a person's answer."""
+GAP = "gap"
+"""Name of the event that stands for those which are not stored any more; it is not stored itself. Its data is
+`{"first": id}` with the first event that is stored, or null."""
 PROTOCOL_PREFIX = "v2/"
 """Name prefix of events that only the second stream protocol sends."""
 START_ID = "0-0"
@@ -45,6 +50,9 @@ _IDLE_CHANNEL: Final = "callsheet"
 
 Topic = Literal["events", "cancel", "end"]
 """Kind of message: new events on the thread; its active run is to be cancelled; a run has ended."""
+_ENDINGS_OF_ATTEMPTS: Final = frozenset({b"success", PAUSED.encode(), b"error", b"timeout"})
+"""Endings of runs that were executed; a run may be cancelled before it is."""
+_IS_STORED: Final = Script("return #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])")
 _DELETED: Final = b"gone"
 """Message for all subscribers of a thread that was deleted."""
 
@@ -67,21 +75,32 @@ class Event:
 class EventCursor:
     """Reader of a thread's events from a position on, about a quarter of a megabyte at a time."""
 
-    def __init__(self, storage: Storage, thread: str, after: str) -> None:
+    def __init__(self, storage: Storage, thread: str, after: str, *, has_read: bool = False) -> None:
+        """`has_read` says that the reader has the event `after`, so that the first call may find a gap."""
         self._storage = storage
         self._thread = thread
         self.after = after
         """Id of the last event that was read."""
         self._limit = 16
+        self._has_read = has_read
 
     async def read_next(self) -> list[Event]:
-        """Return the next events, oldest first; an empty list if there are none yet."""
+        """Return the next events, oldest first; an empty list if there are none yet.
+
+        `GAP` comes first if events behind the last one that was read were trimmed meanwhile.
+        """
         events = await read_after(self._storage, self._thread, self.after, self._limit)
-        if events:
-            self.after = events[-1].id
-            average_bytes = max(1, sum(len(event.data) for event in events) / len(events))
-            self._limit = int(max(1, min(_MAX_EVENTS, self._limit * 8, _TARGET_BYTES / average_bytes)))
-        return events
+        if not events:
+            return events
+        is_behind = self._has_read and len(events) == self._limit and not await self._is_stored(self.after)
+        gap = [gap_before(events[0].id)] if is_behind else []
+        self._has_read, self.after = True, events[-1].id
+        average_bytes = max(1, sum(len(event.data) for event in events) / len(events))
+        self._limit = int(max(1, min(_MAX_EVENTS, self._limit * 8, _TARGET_BYTES / average_bytes)))
+        return [*gap, *events]
+
+    async def _is_stored(self, event_id: str) -> bool:
+        return bool(await _IS_STORED(self._storage.redis, [keys.run_keys(self._thread).events], [event_id]))
 
 
 def is_event_id(text: str) -> bool:
@@ -120,6 +139,38 @@ async def find(storage: Storage, thread: str, event_id: str) -> Event | None:
     """Return the thread's event with this id; None if it has none, or none any more."""
     entries = await storage.redis.xrange(keys.run_keys(thread).events, min=event_id, max=event_id)
     return _event(*entries[0]) if entries else None
+
+
+async def first_after_gap(storage: Storage, thread: str, event_id: str) -> str | None:
+    """Return the id of the first stored event, empty for none, if events after `event_id` may be lost.
+
+    None if all of them are stored. Events are trimmed from the oldest on, or expire together.
+    """
+    head = next(iter(await read_after(storage, thread, START_ID, limit=1)), None)
+    if head and order_of(head.id) <= order_of(event_id):
+        return None
+    names = keys.run_keys(thread)
+    oldest = [name.decode() for name in await storage.redis.zrange(names.runs, 0, 0)]
+    if not oldest or (head and head.run in oldest and begins_run(head)):
+        return None
+    created_ms, status = await storage.redis.hmget(keys.run(thread, oldest[0]), ["createdMs", "status"])
+    # Before the thread's first run there are only updates of its state; a run that waits has no events.
+    if head is None:
+        return "" if status and status != b"pending" else None
+    return head.id if created_ms and order_of(head.id)[0] > int(created_ms) else None
+
+
+def gap_before(first: str) -> Event:
+    """Return the event for the events before the id `first` that are not stored any more."""
+    data = json.dumps({"first": first or None}).encode()
+    return Event(id_before(first) if first else START_ID, "", GAP, data)
+
+
+def begins_run(event: Event) -> bool:
+    """Return whether nothing of its run comes before an event: its first attempt, or its end without one."""
+    if event.name == END:
+        return event.data not in _ENDINGS_OF_ATTEMPTS
+    return event.name == ATTEMPT_STARTED and json.loads(event.data).get("attempt", 1) == 1
 
 
 async def newest_id(storage: Storage, thread: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+from callsheet.state.errors import CallsheetError, UnbuildableState
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis import keys
@@ -36,10 +37,10 @@ async def export_lines(
     """Yield the lines of the file; `about` is added to the first.
 
     The same thread always gives the same lines. No run may start until the checkpoints are read; raises
-    `Busy` while a run is active.
+    `Busy` while a run is active, and `UnbuildableState` for a stored value that the serialiser cannot read.
     """
     async with threads.hold(source.storage, record.id, record.owner):
-        checkpoints = [each async for each in source.saver.alist({"configurable": {"thread_id": record.id}})]
+        checkpoints = await _checkpoints(source.saver, record.id)
     writer = LineWriter()
     yield writer.header(about)
     yield writer.line("thread", _thread(record))
@@ -53,6 +54,18 @@ async def export_lines(
         async for line_type, data in _files(source.storage, artefact):
             yield writer.line(line_type, data)
     yield writer.end()
+
+
+async def _checkpoints(saver: BaseCheckpointSaver[int], thread: str) -> list[CheckpointTuple]:
+    try:
+        return [each async for each in saver.alist({"configurable": {"thread_id": thread}})]
+    except CallsheetError:
+        raise
+    except Exception as error:
+        raise UnbuildableState(
+            f"thread {thread!r} has a stored value that cannot be read: {type(error).__name__}: {error}",
+            remedy="export it where the library that stored the value is installed",
+        ) from error
 
 
 def _thread(record: Thread) -> dict[str, Any]:

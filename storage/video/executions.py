@@ -24,6 +24,8 @@ from callsheet.storage.runs.records import OPEN_STATUSES
 KIND: Final = "video"
 MAX_EVENTS: Final = 5_000
 """Events that are kept of one execution, about."""
+READ_EVENTS: Final = 500
+"""Most events per read."""
 _READ: Final = Script.with_clock("""
 local held = redis.call('HMGET', KEYS[1], 'record', 'changes')
 return {now_ms(), held[1] or '', held[2] or '0'}
@@ -126,15 +128,15 @@ class Executions:
 
     async def events(self, execution_id: str, after: str) -> list[tuple[str, Event]]:
         """Return the events after an id, with their ids, oldest first."""
-        entries: Any = await self._redis.xrange(self._keys(execution_id).events, min=f"({after}", count=500)
-        return [
-            (name.decode(), (fields[b"event"].decode(), json.loads(fields[b"data"])))
-            for name, fields in entries
-        ]
+        entries: Any = await self._redis.xrange(
+            self._keys(execution_id).events, min=f"({after}", count=READ_EVENTS
+        )
+        return [_event(name, fields) for name, fields in entries]
 
-    async def has_events(self, execution_id: str) -> bool:
-        """Return False once the events have expired."""
-        return bool(await self._redis.exists(self._keys(execution_id).events))
+    async def first_event(self, execution_id: str) -> tuple[str, Event] | None:
+        """Return the first stored event with its id; None once the events have expired."""
+        entries: Any = await self._redis.xrange(self._keys(execution_id).events, count=1)
+        return _event(*entries[0]) if entries else None
 
     async def _read(self, execution_id: str) -> tuple[int, Execution | None, str]:
         now_ms, record, changes = await _READ(self._redis, [self._keys(execution_id).record])
@@ -163,6 +165,10 @@ class Executions:
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:
         return keys.execution_keys(KIND, self._stored, execution_id)
+
+
+def _event(name: bytes, fields: dict[bytes, bytes]) -> tuple[str, Event]:
+    return name.decode(), (fields[b"event"].decode(), json.loads(fields[b"data"]))
 
 
 async def find_place(storage: Storage, owner: str, execution_id: str) -> tuple[str, str]:

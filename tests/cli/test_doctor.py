@@ -155,6 +155,17 @@ def test_a_file_of_graphs_that_is_none_fails(
     assert (code, found["Graphs"]["status"]) == (1, "fail")
 
 
+def test_a_project_protected_by_langgraphs_auth_fails(
+    here: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    content = {"graphs": {"mine": "mine:graph"}, "auth": {"path": "./auth.py:auth"}}
+    (tmp_path / "langgraph.json").write_text(json.dumps(content))
+    monkeypatch.setenv("CALLSHEET_CONFIG", str(tmp_path / "langgraph.json"))
+    code, found = examined(here)
+    assert (code, found["Graphs"]["status"]) == (1, "fail")
+    assert "has 'auth'" in found["Graphs"]["message"]
+
+
 def test_traces_that_cannot_be_sent_fail(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traces" not in examined(here)[1]
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")

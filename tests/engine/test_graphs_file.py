@@ -22,6 +22,7 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.store import RedisStore
+from tests.doubles.command import command_in_process
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
 
@@ -175,6 +176,57 @@ def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CALLSHEET_CONFIG", "/nowhere/langgraph.json")
     with pytest.raises(Invalid, match="cannot be read: No such file"):
         create_app(read_settings())
+
+
+PROTECTED: list[tuple[dict[str, Any], str]] = [
+    ({"auth": {"path": "./auth.py:auth"}}, "has 'auth'"),
+    ({"auth": {"path": "./auth.py:auth", "disable_studio_auth": True}}, "has 'auth'"),
+    ({"auth": {"path": ""}}, "has 'auth'"),
+    ({"auth": {"paht": "./auth.py:auth"}}, "has 'auth'"),
+    ({"auth": "./auth.py:auth"}, "has 'auth'"),
+    ({"encryption": {"path": "./encryption.py:encryption"}}, "has 'encryption'"),
+    ({"encryption": {"paht": "./encryption.py:encryption"}}, "has 'encryption'"),
+    ({"encryption": True}, "has 'encryption'"),
+]
+
+
+@pytest.mark.parametrize(("keys", "rule"), PROTECTED)
+def test_a_project_protected_by_langgraphs_auth_or_encryption_is_not_served_without_it(
+    tmp_path: Path, keys: dict[str, Any], rule: str
+) -> None:
+    """Otherwise a project that is closed on LangGraph's own server would be open here."""
+    file = written(tmp_path, **keys)
+    with pytest.raises(Invalid) as refused:
+        create_app(Settings(config=file))
+    assert f"{str(file)!r} {rule}" in refused.value.message
+    assert "does not" in refused.value.message
+    assert "docs/security.md" in refused.value.remedy
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("worker",), ("run", "compiled", "hi")])
+def test_every_command_that_executes_graphs_refuses_a_protected_project(
+    words: tuple[str, ...],
+    valkey_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    written(tmp_path, auth={"path": "./auth.py:auth"})
+    done = command(*words)
+    assert done.code == 1
+    assert "langgraph.json' has 'auth'" in " ".join(done.err.split())
+    assert "http://" not in done.out
+
+
+@pytest.mark.parametrize(
+    "harmless", [None, {}, {"path": None}, {"disable_studio_auth": True}, {"openapi": {}, "cache": {}}]
+)
+def test_an_auth_key_without_a_path_protects_nothing_and_is_accepted(
+    tmp_path: Path, harmless: dict[str, Any] | None
+) -> None:
+    """LangGraph's own server enforces nothing without a path either."""
+    assert graphs_file.read_graphs_file(written(tmp_path, auth=harmless, encryption=None)).locations
 
 
 @pytest.mark.parametrize(

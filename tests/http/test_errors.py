@@ -24,6 +24,7 @@ def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]
         (errors.Forbidden, 403),
         (errors.Missing, 404),
         (errors.Conflict, 409),
+        (errors.Gone, 410),
         (errors.TooLarge, 413),
         (errors.Refused, 400),
         (errors.Busy, 409),

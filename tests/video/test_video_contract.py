@@ -104,7 +104,7 @@ async def test_events_go_ten_minutes_after_the_end_and_the_execution_stays(
     assert 0 < await storage.redis.ttl(stored.events) <= 600
     assert await storage.redis.ttl(stored.record) == -1
     await storage.redis.delete(stored.events)
-    assert not await Executions(storage, "launch", "local").has_events(name)
+    assert await Executions(storage, "launch", "local").first_event(name) is None
     plan, end = await events_of(video.http, name)
     assert (plan[0], plan[1]["steps"][0]["status"]) == ("execution-plan", "completed")
     assert (end[0], end[1]["totalTime"]) == ("execution-complete", done["totalTime"])

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from callsheet.state.video.scene import Scene
+from callsheet.storage import Storage
 from tests.doubles.chat_double import Fail
 from tests.doubles.wire_server import running_server
 from tests.video.video_double import SCENES, PlanningModel, VideoClient, edit, status_is
@@ -425,6 +426,28 @@ async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watche
     assert changed == ["scene-1", "scene-2", "scene-2"]
     assert {one[2] for one in seen}.isdisjoint({one[2] for one in rest})
     assert {one[2] for one in whole} <= {one[2] for one in [*seen, *rest]}
+
+
+@pytest.mark.parametrize("last", ["first event", ""])
+async def test_progress_that_is_not_kept_any_more_is_named_with_the_plan_as_it_is(
+    watched: VideoClient, storage: Storage, last: str
+):
+    """D38: whoever goes on behind what is kept sees where everything stands."""
+    video = watched
+    video.director.patch = lambda prompt: {"name": prompt}
+    name = await video.start("x", edit("scene-1", prompt="a"), edit("scene-2", prompt="b"))
+    await video.ended(name)
+    path = f"/api/execution-progress/{name}"
+    whole = events((await video.http.get(path)).text)
+    (stream,) = [key async for key in storage.redis.scan_iter(match=f"*-events:{name}")]
+    await storage.redis.xtrim(stream, minid=whole[2][2], approximate=False)
+    headers = {"Last-Event-ID": whole[0][2]} if last else {}
+    gap, plan, *rest = events((await video.http.get(path, headers=headers)).text)
+    assert gap[:2] == ("gap", {"first": whole[2][2]})
+    assert (plan[0], {one["status"] for one in plan[1]["steps"]}) == ("execution-plan", {"completed"})
+    assert [one[2] for one in rest] == [one[2] for one in whole[2:]]
+    after = events((await video.http.get(path, headers={"Last-Event-ID": whole[2][2]})).text)
+    assert after == whole[3:]
 
 
 async def test_only_a_known_execution_is_followed_from_a_known_place(video: VideoClient):

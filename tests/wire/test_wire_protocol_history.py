@@ -49,7 +49,9 @@ async def test_the_newest_state_stands_for_a_history_that_is_gone(
     await wire.start("counter", graph_input(x=1, log=[]))
     await wire.seen(run_has_ended())
     await forgotten(storage, wire)
-    [state] = await wire.seen(bool)
+    gap, state = await wire.seen(lambda told: len(told) == 2)
+    assert (gap["method"], gap["seq"]) == ("custom", 0)
+    assert gap["params"]["data"] == {"name": "gap", "payload": {"first": None}}
     assert (state["method"], state["seq"]) == ("values", 0)
     assert state["params"]["data"] == {"x": 4, "log": ["a", "b", "c"]}
 
@@ -72,7 +74,8 @@ async def test_a_history_without_its_beginning_begins_with_a_state(
     await wire.start("counter", graph_input(x=1, log=[]))
     told = await wire.seen(run_has_ended())
     await forgotten(storage, wire, but=3)
-    found = await wire.seen(run_has_ended())
+    gap, *found = await wire.seen(run_has_ended())
+    assert gap["params"]["data"] == {"name": "gap", "payload": {"first": found[1]["seq"]}}
     assert (found[0]["seq"], found[0]["params"]["data"]["x"]) == (0, 4)
     assert found[1:] == told[-len(found) + 1 :]
     after = await wire.seen(run_has_ended(), since=found[1]["seq"])

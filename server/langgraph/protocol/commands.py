@@ -20,7 +20,7 @@ from callsheet.server.langgraph.protocol.views import seq_of
 from callsheet.server.langgraph.resumes import INTERRUPT_ID
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.starting import start_run
-from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused
+from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused, UnbuildableState
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Strategy
 from callsheet.storage.threads import threads
@@ -171,8 +171,9 @@ async def _start_run(ctx: AppContext, owner: str, thread: str, params: JsonObjec
     body = start.to_run()
     try:
         if interrupted and start.input is not None and not checkpoint_of(body):
-            # If another request has just resumed the thread, start a run after that one instead.
-            with suppress(Conflict):
+            # If another request has just resumed the thread, start a run after that one instead. Input may
+            # also repair a state that cannot be built, which has no interrupt to resume.
+            with suppress(Conflict, UnbuildableState):
                 resume = start.to_run(RunCommand(resume=start.input))
                 return await _run_result(ctx, owner, thread, resume)
         return await _run_result(ctx, owner, thread, body)

@@ -22,6 +22,7 @@ from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
 from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.server.langgraph.thread_search import find_state
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event
@@ -74,7 +75,10 @@ class Subscription(BaseModel):
 @router.post("/threads/{thread_id}/stream/events", responses=_STREAM)
 @with_policy(LANGGRAPH_READ_STREAM)
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
-    """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
+    """Stream a thread's events. Stored ones come first, then new ones, of all runs.
+
+    The custom event `gap` and the newest state stand for events after `since` that are not kept any more.
+    """
     ctx, owner = app_context(request), current_owner(request)
     await threads.get(ctx.storage, thread_id, owner)
     return event_stream_reply(_server_events(ThreadView(ctx, thread_id, owner), body))
@@ -100,7 +104,11 @@ async def follow_thread(
         yield event
 
     async def translate(stored: Event) -> list[ProtocolFrame]:
-        return [*filter(subscription.matches, await view.frames(stored))]
+        if stored.name == events.GAP:
+            frames = [views.gap_frame(seq_of(stored.id), orjson.loads(stored.data)["first"])]
+        else:
+            frames = await view.frames(stored)
+        return [*filter(subscription.matches, frames)]
 
     source = view.ctx.worker.events.translate(_stored_events(view, id_of(since), on_seq), translate)
     async with aclosing(source):
@@ -126,27 +134,34 @@ async def _stored_events(
 
 
 async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFrame]:
-    """Return the thread's newest state as events if part of the history after `since` is gone."""
+    """Return what stands for the part of the history after `since` that is gone: the newest state.
+
+    Before it, a `gap` says so; a state that was only written by clients never had events.
+    """
     graph = view.ctx.worker.graphs.get(view.graph)
-    if graph is None or _is_complete(await _first_run_events(view), since):
+    if await _is_complete(view, since):
         return []
-    state = await graph.aget_state({"configurable": {"thread_id": view.thread}})
+    state = await find_state(graph, view.thread) if graph else None
     # A run stores its first event before it changes the state, so a run that began meanwhile shows here.
-    first = await _first_run_events(view)
-    if _is_complete(first, since) or not state.created_at:
+    first = await events.first_after_gap(view.ctx.storage, view.thread, id_of(since))
+    has_run = await _has_run_events(view)
+    if first is None and has_run:
         return []
-    return _state_frames(view, state, idle=not first)
+    gap = [] if first is None else [views.gap_frame(0, first or None)]
+    return gap + (_state_frames(view, state, idle=not has_run) if state and state.created_at else [])
 
 
-async def _first_run_events(view: ThreadView) -> list[Event]:
-    """Return the first stored events that belong to runs."""
+async def _is_complete(view: ThreadView, since: int) -> bool:
+    """Return whether the thread has events of runs, and none after `since` is missing."""
+    if await events.first_after_gap(view.ctx.storage, view.thread, id_of(since)) is not None:
+        return False
+    return await _has_run_events(view)
+
+
+async def _has_run_events(view: ThreadView) -> bool:
+    """Return whether an event of a run is among the first that are stored."""
     first = await events.read_after(view.ctx.storage, view.thread, events.START_ID, limit=_FIRST)
-    return [event for event in first if event.run]
-
-
-def _is_complete(first: Sequence[Event], since: int) -> bool:
-    """Return whether no event after `since` is missing before these."""
-    return bool(first) and (first[0].name == events.ATTEMPT_STARTED or seq_of(first[0].id) <= since)
+    return any(event.run for event in first)
 
 
 def _state_frames(view: ThreadView, state: StateSnapshot, *, idle: bool) -> list[ProtocolFrame]:

@@ -16,7 +16,7 @@ from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Missing
-from callsheet.storage.runs.events import PROTOCOL_PREFIX, START_ID, Event
+from callsheet.storage.runs.events import GAP, PROTOCOL_PREFIX, START_ID, Event
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 
@@ -92,6 +92,12 @@ def interrupt_frames(
         )
         for name, value in interrupts
     ]
+
+
+def gap_frame(seq: int, first: str | None) -> ProtocolFrame:
+    """Return the custom event `gap`: what comes before the event `first`, if any, is not stored any more."""
+    data = {"name": GAP, "payload": {"first": seq_of(first) if first else None}}
+    return protocol_frame(f"gap:{first or ''}", seq, "custom", (), 0, data)
 
 
 class ThreadView:

@@ -1,0 +1,97 @@
+"""The states of threads, as their graphs build them: the one place that calls LangGraph for it.
+
+A graph builds a state from a checkpoint and the writes of tasks after it, with its own reducers and schemas.
+Their code may raise anything, also for a checkpoint that was written before the project changed.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.pregel import Pregel
+from langgraph.types import StateSnapshot
+from pydantic import ValidationError
+
+from callsheet.state.errors import Missing, Unavailable, UnbuildableState
+
+_MAX_REASON: Final = 300
+
+PastState = tuple[StateSnapshot, str]
+"""A state of a history, and the reason why it cannot be built, else empty. Without values, tasks and next
+nodes if it cannot be built; the rest is what was stored."""
+
+
+async def build_state(
+    graph: Pregel[Any, Any], config: RunnableConfig, *, subgraphs: bool = False
+) -> StateSnapshot:
+    """Return the state at a checkpoint, by default the newest.
+
+    Raises `UnbuildableState`, `Missing` for an unknown subgraph and for values that storage has evicted, and
+    `Unavailable` as storage does.
+    """
+    with _graph_errors(config):
+        return await graph.aget_state(config, subgraphs=subgraphs)
+
+
+async def build_history(
+    graph: Pregel[Any, Any],
+    config: RunnableConfig,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    before: RunnableConfig | None = None,
+    limit: int,
+) -> AsyncGenerator[PastState, None]:
+    """Yield up to `limit` states, newest first; raises as `build_state` if the checkpoints cannot be read."""
+    criteria = dict(metadata) if metadata else None
+    try:
+        with _graph_errors(config):
+            async for state in graph.aget_state_history(config, filter=criteria, before=before, limit=limit):
+                yield state, ""
+                before, limit = state.config, limit - 1
+    except UnbuildableState:
+        # LangGraph's history ends at the first such state; the others are built one by one.
+        saver = graph.checkpointer
+        assert isinstance(saver, BaseCheckpointSaver)  # noqa: S101 -- the server attaches one to every graph
+        with _graph_errors(config):
+            checkpoints = [c async for c in saver.alist(config, filter=criteria, before=before, limit=limit)]
+        for checkpoint in checkpoints:
+            yield await _build_past_state(graph, checkpoint)
+
+
+async def _build_past_state(graph: Pregel[Any, Any], checkpoint: CheckpointTuple) -> PastState:
+    try:
+        return await build_state(graph, checkpoint.config), ""
+    except UnbuildableState as error:
+        created_at, parent = checkpoint.checkpoint["ts"], checkpoint.parent_config
+        stored = (checkpoint.config, checkpoint.metadata, created_at, parent)
+        return StateSnapshot({}, (), *stored, (), ()), error.message
+
+
+def describe_error(error: Exception) -> str:
+    """Return what an error of a graph's own code says, in one line."""
+    if isinstance(error, ValidationError):
+        fault = error.errors()[0]
+        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+    text = f"it lacks {error}" if isinstance(error, LookupError) else str(error)
+    return text.partition("\n")[0][:_MAX_REASON] or type(error).__name__
+
+
+@contextmanager
+def _graph_errors(config: RunnableConfig) -> Iterator[None]:
+    """Raise `UnbuildableState` for any error of a graph's own code; those of storage pass as they are."""
+    try:
+        yield
+    except (Unavailable, Missing):
+        raise
+    except Exception as error:
+        if isinstance(error, ValueError) and str(error).startswith("Subgraph "):
+            raise Missing(
+                str(error), remedy="see the tasks of the thread's state for its subgraphs"
+            ) from error
+        raise UnbuildableState(
+            f"the state of thread {config['configurable']['thread_id']!r} cannot be built: "
+            f"{describe_error(error)}",
+            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
+        ) from error

@@ -211,7 +211,7 @@ def run_request(
 ) -> RunRequest:
     """Return the request of a run on the thread, refused while another run has it; `fields` are the run's.
 
-    Equal bodies are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
+    Equal bodies under the same key, or without one, are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
     malformed idempotency key.
     """
     context = checked_context(caller.context)
@@ -232,8 +232,12 @@ def run_request(
 
 
 def fingerprint(thread: Thread, caller: Caller, body: Mapping[str, Any]) -> str:
-    """Return the digest of a request by its body; equal requests resume each other's run."""
-    text = canonical_json([thread.graph, thread.owner, {**body, "context": caller.context}])
+    """Return the digest of a request by its body and idempotency key; equal requests resume each other's run.
+
+    The same words under another key are another request.
+    """
+    what = {**body, "context": caller.context}
+    text = canonical_json([thread.graph, thread.owner, what, caller.idempotency_key])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

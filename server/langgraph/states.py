@@ -231,7 +231,7 @@ def _state_errors(config: RunnableConfig) -> Iterator[None]:
             raise Missing(str(error), remedy=_REMEDY) from error
         raise Conflict(
             f"the state of thread {config['configurable']['thread_id']!r} cannot be built: {describe(error)}",
-            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
+            remedy="continue from a checkpoint in its history, or update the state",
         ) from error
 
 

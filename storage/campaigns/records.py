@@ -242,5 +242,5 @@ def too_many(most: int) -> TooLarge:
     """Return the error for a library that would hold more than `most` campaigns."""
     return TooLarge(
         f"the library would hold more than {most} campaigns",
-        remedy="delete some, or raise CALLSHEET_MAX_CAMPAIGNS",
+        remedy="raise CALLSHEET_MAX_CAMPAIGNS, or export the library and delete what you no longer need",
     )

@@ -211,8 +211,8 @@ def run_request(
 ) -> RunRequest:
     """Return the request of a run on the thread, refused while another run has it; `fields` are the run's.
 
-    Equal bodies under the same key, or without one, are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
-    malformed idempotency key.
+    Equal bodies under the same key, or without one, are the same request unless `repeatable`. Raises
+    `Invalid` for an unknown provider or a malformed idempotency key.
     """
     context = checked_context(caller.context)
     questions: Mapping[str, str] = fields.get("questions") or {}

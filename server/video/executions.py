@@ -102,7 +102,7 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
 async def _planned_execution(
     ctx: AppContext, executions: Executions, run: tuple[str, str], since: str
 ) -> Execution | None:
-    """Return the execution that a run, given with its thread, has planned after event `since`; None if it ends.
+    """Return the execution that a run (thread and id) planned after `since`; None if it ends without.
 
     One that asks for approval is returned with the run's end: only then its question can be answered.
     """

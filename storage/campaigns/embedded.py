@@ -19,6 +19,7 @@ from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, So
 from callsheet.storage.campaigns.local_index import Damaged, LocalIndex, Ranked
 from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import Head, Records
+from callsheet.storage.campaigns.row_log import Progress
 from callsheet.storage.campaigns.vector_cache import pack, unpack
 from callsheet.storage.campaigns.vectors import FIELDS, Matrix, unit_vectors
 from callsheet.storage.campaigns.words import copy_text, embedding_texts, parse
@@ -135,8 +136,10 @@ class EmbeddedIndex:
 
     async def _current(self) -> _Opened:
         """Return the index with every change that was stored before this call."""
-        head = await self._records.head()
-        if (opened := self._reusable(head)) and opened.index.progress.seq >= head.seq:
+        # Read before the library is, which then is at least as far, if its history is the same.
+        progress = self._opened.index.progress if self._opened else Progress()
+        head = await self._records.head(progress.seq)
+        if (opened := self._reusable(head)) and (head.seq, head.mark) == (progress.seq, progress.mark):
             return opened
         async with self._changing:
             return await self._follow(head)
@@ -149,15 +152,20 @@ class EmbeddedIndex:
                 opened = await asyncio.to_thread(self._open, head)
                 self._opened = opened
             await asyncio.to_thread(opened.index.refresh)
-            if (after := opened.index.progress.seq) >= head.seq:
-                return opened
-            changes = await self._records.changes(after)
+            progress = opened.index.progress
+            changes = await self._records.changes(progress.seq, progress.mark)
             if changes.head.generation != head.generation:
                 head = await self._records.head()
-                continue
-            await asyncio.to_thread(
-                opened.index.apply, after, changes.head.seq, changes.campaigns, changes.deleted
-            )
+            elif changes.head.seq < progress.seq:
+                _log.warning("Campaigns are indexed again: Redis has another history than the index")
+                await self._records.begin_generation(head.generation)
+                head = await self._records.head()
+            elif changes.head.seq == progress.seq:
+                return opened
+            else:
+                await asyncio.to_thread(opened.index.apply, progress.seq, changes)
+                if opened.index.progress.seq >= head.seq:
+                    return opened
 
     def _reusable(self, head: Head) -> _Opened | None:
         """Return the opened index if it is of this generation, and its model suits the size."""

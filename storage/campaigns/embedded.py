@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import count
@@ -26,6 +27,7 @@ from callsheet.storage.campaigns.words import copy_text, embedding_texts, parse
 
 _EMBEDDED_AT_ONCE: Final = 500
 """Rows whose texts are embedded together."""
+_EXPORTED_AT_ONCE: Final = 500
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,13 @@ class EmbeddedIndex:
         index = (await self._current()).index
         ranked = await asyncio.to_thread(index.filter, filters, sort, offset, limit)
         return await self._matches(ranked)
+
+    async def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
+        """Yield all campaigns that meet all conditions, newest first, some at a time."""
+        index = (await self._current()).index
+        ids = (await asyncio.to_thread(index.filter, filters, "newest", 0, sys.maxsize)).ids
+        for start in range(0, len(ids), _EXPORTED_AT_ONCE):
+            yield await self.get(ids[start : start + _EXPORTED_AT_ONCE])
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
         """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""

@@ -1,0 +1,45 @@
+"""An export whose storage goes away while it is read: nobody takes its half for the whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from callsheet.storage import connect
+from callsheet.storage.campaigns.library import own_library
+from callsheet.storage.embedded import watchdog
+from tests.campaigns import campaign
+from tests.redis_server import Server
+from tests.redis_server import running as redis_running
+from tests.wire_server import serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.fault]
+ROWS = 3_000
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with redis_running(watchdog.binary(), tmp_path) as one:
+        yield one
+
+
+async def test_an_export_that_breaks_is_seen_as_broken(server: Server) -> None:
+    """X13: the connection ends without the end of the body, which every client reports."""
+    async with connect(server.url) as storage:
+        text = "words " * 1_500
+        library = await own_library(storage, "local")
+        await library.put([campaign(f"c-{n}", full_campaign_text=text) for n in range(ROWS)])
+    with serving(server.url, None) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=120) as http:
+            whole = await http.get("/api/campaigns/export")
+            assert whole.text.count("\r\n") == 1 + ROWS
+            async with http.stream("GET", "/api/campaigns/export") as reply:
+                assert reply.status_code == 200
+                parts = reply.aiter_bytes()
+                assert await anext(parts)
+                server.kill()
+                with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
+                    assert [part async for part in parts] is None
+            # Before it begins, a failure has a status.
+            assert (await http.get("/api/campaigns/export")).status_code == 503

@@ -54,13 +54,13 @@ class CampaignSearch(WorkflowSpec):
             changed["detected_filters"] = output["detectedFilters"]
             changed["aggregation"] = output.get("aggregation")
             if output["campaigns"]:
-                asked = params.get(one["id"], {})
+                arguments = params.get(one["id"], {})
                 changed["result"] = LastResult(
                     source=one["tool"],
                     total=output["count"],
                     campaigns=output["campaigns"],
-                    query=asked.get("query", ""),
-                    field=asked.get("embedding_field", "value_prop"),
+                    query=arguments.get("query", ""),
+                    field=arguments.get("embedding_field", "value_prop"),
                     filters=output["detectedFilters"],
                 )
         return changed

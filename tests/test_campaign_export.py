@@ -1,5 +1,6 @@
 """An export whose storage goes away while it is read: nobody takes its half for the whole."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,15 +32,19 @@ async def test_an_export_that_breaks_is_seen_as_broken(server: Server) -> None:
         library = await own_library(storage, "local")
         await library.put([campaign(f"c-{n}", full_campaign_text=text) for n in range(ROWS)])
     with serving(server.url, None) as url:
+        whole = await asyncio.to_thread(httpx.get, f"{url}/api/campaigns/export", timeout=120)
+        assert whole.text.count("\r\n") == 1 + ROWS
         async with httpx.AsyncClient(base_url=url, timeout=120) as http:
-            whole = await http.get("/api/campaigns/export")
-            assert whole.text.count("\r\n") == 1 + ROWS
-            async with http.stream("GET", "/api/campaigns/export") as reply:
-                assert reply.status_code == 200
-                parts = reply.aiter_bytes()
-                assert await anext(parts)
-                server.kill()
-                with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
-                    assert [part async for part in parts] is None
+            await _read_while_storage_fails(http, server)
             # Before it begins, a failure has a status.
             assert (await http.get("/api/campaigns/export")).status_code == 503
+
+
+async def _read_while_storage_fails(http: httpx.AsyncClient, server: Server) -> None:
+    async with http.stream("GET", "/api/campaigns/export") as reply:
+        assert reply.status_code == 200
+        parts = reply.aiter_bytes()
+        assert await anext(parts)
+        server.kill()
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
+            _ = [part async for part in parts]

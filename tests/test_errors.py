@@ -142,15 +142,15 @@ async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
 
 def _remedies() -> Iterator[tuple[str, str]]:
     """Yield every text of advice in the product with its place: arguments and variables called remedy."""
-    for layer in ("graphs", "nodes", "providers", "server", "state", "storage", "tools"):
-        for file in sorted((ROOT / layer).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text())):
-                name, value = getattr(node, "arg", ""), getattr(node, "value", None)
-                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                    name = node.targets[0].id
-                if isinstance(value, ast.expr) and str(name).lower() in {"remedy", "delete_threads"}:
-                    parts = [one.value for one in ast.walk(value) if isinstance(one, ast.Constant)]
-                    yield f"{file.relative_to(ROOT)}:{value.lineno}", " ".join(map(str, parts))
+    layers = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
+    for file in sorted(each for layer in layers for each in (ROOT / layer).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            name, value = getattr(node, "arg", ""), getattr(node, "value", None)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+            if isinstance(value, ast.expr) and str(name).lower() in {"remedy", "delete_threads"}:
+                parts = [one.value for one in ast.walk(value) if isinstance(one, ast.Constant)]
+                yield f"{file.relative_to(ROOT)}:{value.lineno}", " ".join(map(str, parts))
 
 
 def test_no_remedy_costs_data_without_saying_so() -> None:

@@ -88,8 +88,8 @@ async def result_pages(
     if result and result["total"] > len(result["campaigns"]) and "filters" in result:
         if result["source"] == filter_campaigns.name:
             return index.export(Filters.model_validate(result["filters"])), {}
-        found, total = await search_again(index, result, MAX_RANKED)
-        campaigns = [match.campaign for match in found]
+        matches, total = await search_again(index, result, MAX_RANKED)
+        campaigns = [match.campaign for match in matches]
     else:
         total, shown = (result["total"], result["campaigns"]) if result else (0, [])
         campaigns = await index.get([one["id"] for one in shown])

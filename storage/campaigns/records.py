@@ -42,7 +42,7 @@ local function leave_mark(before)
   redis.call('ZREMRANGEBYRANK', marks, 0, {-_MAX_MARKS - 1})
 end
 """
-"""What scripts that change the library share; the mark is their first argument."""
+"""Beginning of the scripts that change the library; a random mark is their first argument."""
 _PUT: Final = Script(
     _MARKING
     + """

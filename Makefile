@@ -75,7 +75,7 @@ lock: .venv/uv  ## write the five locks anew
 	@$(LOCK) --extra dev --extra peers $(call ADDED_TO,requirements.txt requirements-dev.txt) -o requirements-peers.txt
 	@$(COMPILE) --group fuzz --python-version 3.11 -o requirements-fuzz.txt
 
-clean:  ## remove everything that was installed or made
+clean:  ## remove what was installed or made, and what langgraph dev stored; not the data of callsheet
 	rm -rf .venv .venv-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
 
 .venv/python:

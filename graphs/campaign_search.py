@@ -46,7 +46,7 @@ class CampaignSearch(WorkflowSpec):
 
     def after_results(self, state: CampaignState, results: Sequence[StepResult]) -> Mapping[str, Any]:
         """Return the campaigns, counts and filters of the searches."""
-        del state
+        params = {step["id"]: step["params"] for step in (state.get("plan") or {"steps": ()})["steps"]}
         searches = [one for one in results if "count" in one["output"]]
         changed: dict[str, Any] = {}
         for one in searches:
@@ -54,8 +54,14 @@ class CampaignSearch(WorkflowSpec):
             changed["detected_filters"] = output["detectedFilters"]
             changed["aggregation"] = output.get("aggregation")
             if output["campaigns"]:
+                arguments = params.get(one["id"], {})
                 changed["result"] = LastResult(
-                    source=one["tool"], total=output["count"], campaigns=output["campaigns"]
+                    source=one["tool"],
+                    total=output["count"],
+                    campaigns=output["campaigns"],
+                    query=arguments.get("query", ""),
+                    field=arguments.get("embedding_field", "value_prop"),
+                    filters=output["detectedFilters"],
                 )
         return changed
 

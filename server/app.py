@@ -56,6 +56,8 @@ _EXPOSED: Final = (
     "WWW-Authenticate",
     "X-Pagination-Total",
     "X-Pagination-Next",
+    "X-Total-Count",
+    "X-Left-Out",
     "X-Session-Id",
 )
 """Response headers that browsers expose to pages."""

@@ -81,7 +81,7 @@ async def create(storage: Storage, cron: Cron, next_ms: int | None, most: int = 
     if not await _CREATE(storage.redis, [keys.owned_crons(cron.owner)], args):
         raise Invalid(
             f"owner {cron.owner!r} has {most} crons, and no more are allowed",
-            remedy="delete one, or raise CALLSHEET_CRONS_PER_OWNER",
+            remedy="raise CALLSHEET_CRONS_PER_OWNER, or delete one that you no longer need",
         )
     await _set_due(storage, cron, next_ms)
 

@@ -203,8 +203,8 @@ def run_request(
 ) -> RunRequest:
     """Return the request of a run on the thread, refused while another run has it; `fields` are the run's.
 
-    Equal bodies are the same request unless `repeatable`. Raises `Invalid` for an unknown provider or a
-    malformed idempotency key.
+    Equal bodies under the same key, or without one, are the same request unless `repeatable`. Raises
+    `Invalid` for an unknown provider or a malformed idempotency key.
     """
     context = caller.context
     require_provider(context.get("model") or context.get("provider", ""))
@@ -225,8 +225,12 @@ def run_request(
 
 
 def fingerprint(thread: Thread, caller: Caller, body: Mapping[str, Any]) -> str:
-    """Return the digest of a request by its body; equal requests resume each other's run."""
-    text = canonical_json([thread.graph, thread.owner, {**body, "context": caller.context}])
+    """Return the digest of a request by its body and idempotency key; equal requests resume each other's run.
+
+    The same words under another key are another request.
+    """
+    what = {**body, "context": caller.context}
+    text = canonical_json([thread.graph, thread.owner, what, caller.idempotency_key])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,12 +1,13 @@
 """Questions, campaigns, imports and saved searches over REST."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import Caller, run, run_and_ack, submit
@@ -34,6 +35,8 @@ from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute, identifier
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.importing import kind_of, to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing
@@ -55,7 +58,6 @@ _CSV: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
 }
 _IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide the file"))
-MAX_EXPORT: Final = 10_000
 
 
 @router.post("/chat", responses=_ANSWER, openapi_extra=RESUMABLE)
@@ -99,21 +101,29 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
 @router.get("/campaigns/export", responses=_CSV, response_class=Response)
 @with_policy(API_READ)
 async def export_campaigns(request: Request, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Export the library, or the last result of a conversation, as CSV."""
+    """Export the library, or the last result of a conversation, as CSV: all of it, however much it is.
+
+    `X-Total-Count` and `X-Left-Out` are of a result: campaigns that match, and how many the file leaves out.
+    """
     ctx, owner = app_context(request), current_owner(request)
     index = await libraries.library(ctx.storage, owner)
+    headers = {"Content-Disposition": 'attachment; filename="campaigns.csv"'}
+    pages = index.export(Filters())
     if query.conversationId:
         thread = await service.find_thread(ctx.storage, owner, query.conversationId)
-        state = (await ctx.worker.state(thread)).values
-        campaigns = await index.get([one["id"] for one in (state.get("result") or {}).get("campaigns", ())])
-    else:
-        matches = await index.filter(Resolved(_NO_FILTERS).filters, sort="newest", limit=MAX_EXPORT)
-        campaigns = [match.campaign for match in matches.matches]
-    headers = {"Content-Disposition": 'attachment; filename="campaigns.csv"'}
-    return Response(to_csv(campaigns), media_type="text/csv", headers=headers)
+        state = await ctx.worker.state(thread)
+        pages, counts = await service.result_pages(index, state.values.get("result"))
+        headers |= counts
+    # The first page is read now, while an error can still set the status.
+    first: list[Campaign] = await anext(pages, [])
+    return StreamingResponse(_csv(first, pages), media_type="text/csv", headers=headers)
 
 
-_NO_FILTERS: Final = resolve_filters(LooseFilters(), None, datetime(2026, 1, 1, tzinfo=UTC).date()).filters
+async def _csv(first: list[Campaign], following: AsyncIterator[list[Campaign]]) -> AsyncIterator[str]:
+    """Yield CSV. An error while it is read ends the connection without an end of the body."""
+    yield to_csv(first)
+    async for campaigns in following:
+        yield to_csv(campaigns, heading=False)
 
 
 @router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=dict[str, Any]))

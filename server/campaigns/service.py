@@ -1,6 +1,6 @@
 """Questions about campaigns as runs, and their replies."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,16 +16,23 @@ from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.execution import BuildReply
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
+from callsheet.state.campaigns.workflow import LastResult
 from callsheet.state.errors import Conflict, Missing, Refused
+from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.libraries import library
 from callsheet.tools.campaigns.results import for_model
+from callsheet.tools.campaigns.search import filter_campaigns, search_again
 
 GRAPH: Final = "campaign_search"
+MAX_RANKED: Final = 10_000
+"""Campaigns that an export of a ranked result has at most, since ranking holds them all in memory."""
 
 
 async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> RunRequest:
@@ -68,6 +75,30 @@ async def find_thread(
             remedy="leave conversationId out to begin another",
         )
     return thread
+
+
+async def result_pages(
+    index: CampaignIndex, result: LastResult | None
+) -> tuple[AsyncIterator[list[Campaign]], dict[str, str]]:
+    """Return a conversation's last result as pages of campaigns, with headers that have its counts.
+
+    A result of which the conversation has only the first campaigns is searched again, in the library as it
+    is now. A ranked one has at most `MAX_RANKED`.
+    """
+    if result and result["total"] > len(result["campaigns"]) and "filters" in result:
+        if result["source"] == filter_campaigns.name:
+            return index.export(Filters.model_validate(result["filters"])), {}
+        matches, total = await search_again(index, result, MAX_RANKED)
+        campaigns = [match.campaign for match in matches]
+    else:
+        total, shown = (result["total"], result["campaigns"]) if result else (0, [])
+        campaigns = await index.get([one["id"] for one in shown])
+    counts = {"X-Total-Count": str(total), "X-Left-Out": str(max(0, total - len(campaigns)))}
+    return _one_page(campaigns), counts
+
+
+async def _one_page(campaigns: list[Campaign]) -> AsyncIterator[list[Campaign]]:
+    yield campaigns
 
 
 def reply_builder(storage: Storage) -> BuildReply:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from callsheet.server.artefacts.archive import ThreadArchive
     from callsheet.storage.redis.connection import Storage
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
 Owner = Annotated[str, typer.Option(help="The owner; `local` without authentication.")]
@@ -103,6 +104,13 @@ def print_table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", e
         line = Text("  ").join(cells)
         line.rstrip()
         console.print(line, soft_wrap=True)
+
+
+def first_ones(items: list[Item], limit: int) -> list[Item]:
+    """Return the first `limit` items, and say on stderr if there are more."""
+    if len(items) > limit:
+        typer.echo(f"These are the first {limit}; see more with --limit.", err=True)
+    return items[:limit]
 
 
 def short_time(ms: int, characters: int) -> str:

@@ -12,6 +12,7 @@ from callsheet.server.cli.listing import (
     Owner,
     command_group,
     echo_json,
+    first_ones,
     print_table,
     short_time,
     with_archive,
@@ -46,7 +47,8 @@ def list_(
 ) -> None:
     """List the runs that have not ended, or all runs of a thread. Newest first."""
     with commands.report_errors(debug=debug):
-        listed = with_archive(data_dir, lambda archive: _list_runs(archive.storage, owner, thread, limit))
+        listed = with_archive(data_dir, lambda archive: _list_runs(archive.storage, owner, thread, limit + 1))
+    listed = first_ones(listed, limit)
     if as_json:
         echo_json([run_json(run) for run in listed])
         return

@@ -15,6 +15,7 @@ from callsheet.server.cli.listing import (
     Owner,
     command_group,
     echo_json,
+    first_ones,
     print_table,
     short_time,
     with_archive,
@@ -47,8 +48,9 @@ def list_(
         from callsheet.storage.threads import threads  # noqa: PLC0415 -- help needs no storage
 
         records = with_archive(
-            data_dir, lambda archive: threads.list_newest(archive.storage, owner, 0, limit)
+            data_dir, lambda archive: threads.list_newest(archive.storage, owner, 0, limit + 1)
         )
+    records = first_ones(records, limit)
     if as_json:
         echo_json([thread_json(record) for record in records])
         return

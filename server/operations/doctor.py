@@ -185,7 +185,7 @@ def _check_folder(place: Path) -> Finding:
         return Finding("Data folder", "fail", error.message, error.remedy)
     message = f"{place}, {free / 2**30:.1f} GiB free"
     if free < _MIN_FREE_BYTES:
-        return Finding("Data folder", "fail", message, "Free some space.")
+        return Finding("Data folder", "fail", message, "Free some space outside of it.")
     return Finding("Data folder", "warn" if free < _LOW_FREE_BYTES else "ok", message)
 
 

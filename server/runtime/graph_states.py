@@ -93,5 +93,5 @@ def _graph_errors(config: RunnableConfig) -> Iterator[None]:
         raise UnbuildableState(
             f"the state of thread {config['configurable']['thread_id']!r} cannot be built: "
             f"{describe_error(error)}",
-            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
+            remedy="continue from a checkpoint in its history, or update the state",
         ) from error

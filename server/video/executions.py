@@ -9,6 +9,7 @@ from typing import Any, Final
 from langgraph.types import Interrupt
 
 from callsheet.nodes.video.planning import read_outline
+from callsheet.server.artefacts.conversation_stream import start_of_turn
 from callsheet.server.artefacts.service import (
     Caller,
     answer_interrupt,
@@ -85,9 +86,10 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
     thread = thread_of(request)
     created = await (queue_run(ctx, request) if queued else submit(ctx.worker, request))
     executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
-    if created.verdict != "replay" and (
-        planned := await _planned_execution(ctx, executions, created, thread)
-    ):
+    since = created.since
+    if created.verdict in {"attached", "replay"}:
+        since = await start_of_turn(ctx, thread.id, created.run)
+    if since and (planned := await _planned_execution(ctx, executions, (thread.id, created.run), since)):
         return Started(thread, planned)
     for record in await executions.newest(MAX_LISTED):
         if record["run"] == created.run:
@@ -98,13 +100,13 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
 
 
 async def _planned_execution(
-    ctx: AppContext, executions: Executions, created: Created, thread: Thread
+    ctx: AppContext, executions: Executions, run: tuple[str, str], since: str
 ) -> Execution | None:
-    """Return a run's execution once it has one; None if the run ends without.
+    """Return the execution that a run (thread and id) planned after `since`; None if it ends without.
 
     One that asks for approval is returned with the run's end: only then its question can be answered.
     """
-    source = ctx.worker.events.follow_run(thread.id, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
+    source = ctx.worker.events.follow_run(*run, since, heartbeat_s=_HEARTBEAT_S)
     planned: Execution | None = None
     async with aclosing(source) as events:
         async for event in events:

@@ -174,9 +174,13 @@ async def unlock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
 
 @router.get("/executions", responses=documented_responses(*_QUERY, reply=ExecutionList))
 @with_policy(API_READ)
-async def list_executions(ref: _Project, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
-    """List the newest executions, newest first."""
-    return await views.execution_list(ref, limit)
+async def list_executions(
+    ref: _Project,
+    after: Annotated[str | None, Query(max_length=255, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """List executions, newest first."""
+    return await views.execution_list(ref, limit, after)
 
 
 def _page(html: str) -> Response:

@@ -93,6 +93,8 @@ class ExecutionList(TypedDict):
     """Executions, newest first."""
 
     executions: list[ExecutionSummary]
+    next: str | None
+    """`after` of the next page; null on the last."""
 
 
 class ExecutionView(ExecutionSummary):

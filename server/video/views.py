@@ -157,10 +157,11 @@ def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
     }
 
 
-async def execution_list(ref: ProjectRef, limit: int) -> dict[str, Any]:
-    """Return the newest executions of a project, newest first."""
-    records = await Executions(ref.ctx.storage, ref.artefact.id, ref.owner).newest(limit)
-    return {"executions": [execution_summary(record) for record in records]}
+async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict[str, Any]:
+    """Return a page of a project's executions, newest first, and where the next one begins."""
+    records = await Executions(ref.ctx.storage, ref.artefact.id, ref.owner).newest(limit + 1, after)
+    shown = [execution_summary(record) for record in records[:limit]]
+    return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 
 
 def execution_summary(record: Execution) -> dict[str, Any]:

@@ -256,12 +256,13 @@ def _number(text: str) -> str:
     return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
 
 
-def to_csv(campaigns: Iterable[Campaign]) -> str:
+def to_csv(campaigns: Iterable[Campaign], *, heading: bool = True) -> str:
     """Return campaigns as CSV with the fields as columns; `read_campaigns` reads it back."""
     target = io.StringIO()
     names = [*Campaign.model_fields]
     writer = csv.writer(target)
-    writer.writerow(names)
+    if heading:
+        writer.writerow(names)
     for campaign in campaigns:
         data = campaign.model_dump(mode="json")
         writer.writerow([_cell(data[name]) for name in names])

@@ -4,6 +4,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.state.workflow import Workflow
 
 
@@ -14,6 +15,11 @@ class LastResult(TypedDict):
     """Tool that returned it."""
     total: int
     campaigns: list[dict[str, Any]]
+    """The first of them."""
+    query: NotRequired[str]
+    """Query of the search, if it has one; with the filters it finds all of them again."""
+    field: NotRequired[EmbeddingField]
+    filters: NotRequired[dict[str, Any]]
 
 
 class CampaignState(Workflow):

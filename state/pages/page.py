@@ -134,7 +134,8 @@ class Page(BaseModel):
         ids = [element.id for element, _ in walk(self.root)]
         if len(ids) > MAX_ELEMENTS:
             raise TooLarge(
-                f"a page has at most {MAX_ELEMENTS} elements, not {len(ids)}", remedy="delete some first"
+                f"a page has at most {MAX_ELEMENTS} elements, not {len(ids)}",
+                remedy="delete some that you no longer need",
             )
         if len(set(ids)) < len(ids):
             twice = next(name for name in ids if ids.count(name) > 1)

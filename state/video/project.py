@@ -95,7 +95,9 @@ def with_scene(order: Order, scene_id: str, after: Sequence[str] | None = None) 
     if scene_id in order.scenes:
         return order
     if len(order.scenes) >= MAX_SCENES:
-        raise Invalid(f"a project has at most {MAX_SCENES} scenes", remedy="delete one first")
+        raise Invalid(
+            f"a project has at most {MAX_SCENES} scenes", remedy="delete one that you no longer need"
+        )
     if after is None:
         index = len(order.scenes)
     else:
@@ -121,7 +123,9 @@ def with_restored(order: Order, scene_id: str) -> Order:
         known = _names([scene.id for scene in order.deleted])
         raise Missing(f"{scene_id!r} is not a deleted scene", remedy=f"deleted scenes: {known}")
     if len(order.scenes) >= MAX_SCENES:
-        raise Invalid(f"a project has at most {MAX_SCENES} scenes", remedy="delete one first")
+        raise Invalid(
+            f"a project has at most {MAX_SCENES} scenes", remedy="delete one that you no longer need"
+        )
     scenes = [*order.scenes]
     scenes.insert(min(scene.position - 1, len(scenes)), scene_id)
     deleted = tuple(one for one in order.deleted if one.id != scene_id)

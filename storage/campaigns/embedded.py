@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import count
@@ -19,12 +20,14 @@ from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, So
 from callsheet.storage.campaigns.local_index import Damaged, LocalIndex, Ranked
 from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import Head, Records
+from callsheet.storage.campaigns.row_log import Progress
 from callsheet.storage.campaigns.vector_cache import pack, unpack
 from callsheet.storage.campaigns.vectors import FIELDS, Matrix, unit_vectors
 from callsheet.storage.campaigns.words import copy_text, embedding_texts, parse
 
 _EMBEDDED_AT_ONCE: Final = 500
 """Rows whose texts are embedded together."""
+_EXPORTED_AT_ONCE: Final = 500
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +93,13 @@ class EmbeddedIndex:
         ranked = await asyncio.to_thread(index.filter, filters, sort, offset, limit)
         return await self._matches(ranked)
 
+    async def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
+        """Yield all campaigns that meet all conditions, newest first, some at a time."""
+        index = (await self._current()).index
+        ids = (await asyncio.to_thread(index.filter, filters, "newest", 0, sys.maxsize)).ids
+        for start in range(0, len(ids), _EXPORTED_AT_ONCE):
+            yield await self.get(ids[start : start + _EXPORTED_AT_ONCE])
+
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
         """Return campaigns whose copy has the words; quoted words are a phrase."""
         parsed = parse(query)
@@ -135,8 +145,10 @@ class EmbeddedIndex:
 
     async def _current(self) -> _Opened:
         """Return the index with every change that was stored before this call."""
-        head = await self._records.head()
-        if (opened := self._reusable(head)) and opened.index.progress.seq >= head.seq:
+        # Read before the library is, which then is at least as far, if its history is the same.
+        progress = self._opened.index.progress if self._opened else Progress()
+        head = await self._records.head(progress.seq)
+        if (opened := self._reusable(head)) and (head.seq, head.mark) == (progress.seq, progress.mark):
             return opened
         async with self._changing:
             return await self._follow(head)
@@ -149,15 +161,20 @@ class EmbeddedIndex:
                 opened = await asyncio.to_thread(self._open, head)
                 self._opened = opened
             await asyncio.to_thread(opened.index.refresh)
-            if (after := opened.index.progress.seq) >= head.seq:
-                return opened
-            changes = await self._records.changes(after)
+            progress = opened.index.progress
+            changes = await self._records.changes(progress.seq, progress.mark)
             if changes.head.generation != head.generation:
                 head = await self._records.head()
-                continue
-            await asyncio.to_thread(
-                opened.index.apply, after, changes.head.seq, changes.campaigns, changes.deleted
-            )
+            elif changes.head.seq < progress.seq:
+                _log.warning("Campaigns are indexed again: Redis has another history than the index")
+                await self._records.begin_generation(head.generation)
+                head = await self._records.head()
+            elif changes.head.seq == progress.seq:
+                return opened
+            else:
+                await asyncio.to_thread(opened.index.apply, progress.seq, changes)
+                if opened.index.progress.seq >= head.seq:
+                    return opened
 
     def _reusable(self, head: Head) -> _Opened | None:
         """Return the opened index if it is of this generation, and its model suits the size."""

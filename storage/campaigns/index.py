@@ -1,6 +1,6 @@
 """The port of campaign search: full text, exact filters and meaning."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, NamedTuple, Protocol
@@ -57,6 +57,12 @@ class CampaignIndex(Protocol):
         self, filters: Filters, *, sort: SortBy = "newest", offset: int = 0, limit: int = 50
     ) -> Matches:
         """Return the campaigns that meet all conditions."""
+
+    def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
+        """Yield all campaigns that meet all conditions, newest first, some at a time.
+
+        A campaign that is there from the beginning to the end comes once.
+        """
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
         """Return campaigns whose copy has the words; quoted words are a phrase."""

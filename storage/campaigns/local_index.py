@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
+from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.errors import Invalid
 from callsheet.storage.campaigns.columns import Columns
 from callsheet.storage.campaigns.index import Group, GroupBy, SortBy
+from callsheet.storage.campaigns.records import Changes
 from callsheet.storage.campaigns.row_log import Progress, RowLog
 from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.text_index import TextIndex
@@ -53,12 +54,12 @@ class LocalIndex:
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             raise Damaged(f"the index in {str(folder)!r} cannot be read: {error}") from error
 
-    def apply(self, after: int, seq: int, campaigns: Sequence[Campaign], deleted: Sequence[str]) -> None:
-        """Index the changes from number `after` to `seq`, unless another process has done it."""
+    def apply(self, after: int, changes: Changes) -> None:
+        """Index the changes after number `after`, unless another process has done it."""
         with self._lock, self._log.transaction() as progress:
             if progress.seq == after:
                 self._load()
-                self._write(progress, seq, campaigns, deleted)
+                self._write(progress, changes)
         self.refresh()
 
     def refresh(self) -> None:
@@ -145,15 +146,15 @@ class LocalIndex:
         with self._lock:
             return self._columns.count
 
-    def _write(
-        self, progress: Progress, seq: int, campaigns: Sequence[Campaign], deleted: Sequence[str]
-    ) -> None:
+    def _write(self, progress: Progress, changes: Changes) -> None:
+        head, campaigns, deleted = changes
         ids = [*(campaign.id for campaign in campaigns), *deleted]
         dead = [row for each in ids if (row := self._columns.row(each)) is not None]
         # Words first: rows that were not committed are written again, under the same numbers.
         self._text.write(dict(enumerate(campaigns, progress.rows)), dead)
         self._log.append(progress.rows, [row_of(campaign) for campaign in campaigns], deleted)
-        self._log.set_progress(progress._replace(seq=seq, rows=progress.rows + len(ids)))
+        rows = progress.rows + len(ids)
+        self._log.set_progress(progress._replace(seq=head.seq, mark=head.mark, rows=rows))
 
     def _write_vectors(
         self, progress: Progress, ids: Sequence[str | None], vectors: Mapping[str, Matrix]

@@ -29,6 +29,7 @@ _MAX_CONNECTIONS: Final = 10
 _TIMEOUT_S: Final = 60.0
 _EMBEDDED_AT_ONCE: Final = 200
 _PUT_AT_ONCE: Final = 1_000
+_EXPORTED_AT_ONCE: Final = 500
 _log = logging.getLogger(__name__)
 
 
@@ -137,6 +138,14 @@ class PostgresIndex:
             total = await connection.fetchval(sql.COUNT, self._owner, *conditions)
             rows = await connection.fetch(sql.FILTER[sort], self._owner, *conditions, offset, limit)
         return Matches(tuple(Match(_campaign(row)) for row in rows), total)
+
+    async def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
+        """Yield all campaigns that meet all conditions, newest first, some at a time."""
+        # One query for each portion, since a slow reader must not hold a connection.
+        conditions, last = _conditions(filters), (None, "")
+        while rows := await self._fetch(sql.EXPORT, *conditions, *last, _EXPORTED_AT_ONCE):
+            last = (rows[-1]["captured"], rows[-1]["id"])
+            yield [_campaign(row) for row in rows]
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
         """Return campaigns whose copy has the words; quoted words are a phrase."""

@@ -89,6 +89,11 @@ FILTER: Final[Mapping[SortBy, str]] = {
     "spend": f"SELECT record {_FROM} ORDER BY spend DESC NULLS LAST, {_PAGE}",
     "volume": f"SELECT record {_FROM} ORDER BY volume DESC NULLS LAST, {_PAGE}",
 }
+EXPORT: Final = f"""
+SELECT record, captured, id {_FROM} AND ($17::date IS NULL OR captured < $17 OR captured = $17 AND id > $18)
+ ORDER BY captured DESC, id LIMIT $19
+"""
+"""The campaigns after the one of day $17 and id $18."""
 COUNT_WORDS: Final = COUNT + " AND words @@ to_tsquery('callsheet_english', $17)"
 FULL_TEXT: Final = f"""
 SELECT record, ts_rank(words, to_tsquery('callsheet_english', $17), 1) AS score

@@ -31,6 +31,8 @@ class Progress(NamedTuple):
 
     seq: int = 0
     """Number of the last change of the library that is indexed."""
+    mark: int = 0
+    """Random mark of that change in the library."""
     rows: int = 0
     """Rows, dead ones included."""
     vector_rows: int = 0

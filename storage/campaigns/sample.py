@@ -27,17 +27,21 @@ class SampleRecords:
     def _by_id(self) -> Mapping[str, Campaign]:
         return {campaign.id: campaign for campaign in self._read()}
 
-    async def head(self) -> Head:
+    async def head(self, seq: int = 0) -> Head:
         """Return the state after the only change."""
-        return Head(_GENERATION, 1, len(self._by_id))
+        del seq
+        return Head(_GENERATION, 1, campaigns=len(self._by_id))
+
+    async def begin_generation(self, after: str) -> None:
+        """Do nothing: the library has one history."""
 
     async def count(self) -> int:
         """Return the number of campaigns."""
         return len(self._by_id)
 
-    async def changes(self, after: int) -> Changes:
+    async def changes(self, after: int, mark: int) -> Changes:
         """Return all campaigns."""
-        del after
+        del after, mark
         return Changes(Head(_GENERATION, 1), list(self._by_id.values()), [])
 
     async def get(self, ids: Sequence[str]) -> list[Campaign | None]:

@@ -21,7 +21,9 @@ async def save(storage: Storage, owner: str, name: str, search: dict[str, Any]) 
     """Save a search, replacing an earlier one of the name; raise `Invalid` for too many."""
     known = await list_all(storage, owner)
     if name not in known and len(known) >= MAX_SEARCHES:
-        raise Invalid(f"an owner has at most {MAX_SEARCHES} saved searches", remedy="delete one first")
+        raise Invalid(
+            f"an owner has at most {MAX_SEARCHES} saved searches", remedy="delete one that you no longer need"
+        )
     value = json.dumps(search, ensure_ascii=False)
     await storage.redis.hset(keys.saved_searches(owner), mapping={name: value})
 

@@ -205,7 +205,7 @@ class ThreadLog:
             return self._copies[position]
         if data is None:
             rule = f"a list has an element at {position} of its thread's log, and there is none"
-            raise Missing(rule, remedy="Restore all keys of a thread together, or delete it.")
+            raise Missing(rule, remedy="Restore all keys of a thread together, from one backup.")
         frozen = self._copies[position] = freeze(load(data))
         if frozen is not None:
             # The frozen copy replaces the data; another thread may have removed it already.

@@ -14,7 +14,8 @@ from callsheet.state.errors import Broken, CallsheetError, Invalid, StorageDown
 DATA_DIR_VARIABLE: Final = "CALLSHEET_DATA_DIR"
 SOCKET_PATH_BYTES: Final = 103
 """Longest path of a unix socket on macOS (104 bytes with the final NUL); Linux allows four more."""
-_OTHER_DIRECTORY: Final = f"set {DATA_DIR_VARIABLE} to a directory on another disk or with another owner"
+_OTHER_DIRECTORY: Final = f"set {DATA_DIR_VARIABLE} to another directory, which begins without your data"
+_OWN_TEMP: Final = "Set TMPDIR to a directory that belongs to you."
 
 
 def default_data_dir(system: str = sys.platform) -> Path:
@@ -37,8 +38,11 @@ def _user_data_dir(system: str) -> Path:
     return shared if shared.is_absolute() else Path.home() / ".local" / "share"
 
 
-def private_folder(folder: Path) -> Path:
-    """Create `folder` if needed and return it; raise `Invalid` unless it belongs to this user alone."""
+def private_folder(folder: Path, remedy: str = "") -> Path:
+    """Create `folder` if needed and return it; raise `Invalid` unless it belongs to this user alone.
+
+    `remedy` replaces the advice for a folder with data, which never costs the data.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
@@ -46,14 +50,20 @@ def private_folder(folder: Path) -> Path:
         raise folder_error(folder, error) from error
     if not stat.S_ISDIR(status.st_mode):
         rule = f"{str(folder)!r} must be a directory, not a link or file"
-        raise Invalid(rule, remedy=f"Remove it, or {_OTHER_DIRECTORY}.")
+        move = f"Move the directory {str(folder.resolve())!r}, which has the data, to {str(folder)!r}"
+        raise Invalid(rule, remedy=remedy or f"{move}; or {_OTHER_DIRECTORY}.")
     if status.st_uid != os.geteuid():
         rule = f"{str(folder)!r} belongs to user id {status.st_uid}, not to this user ({os.geteuid()})"
-        raise Invalid(rule, remedy=f"Remove it, or {_OTHER_DIRECTORY}.")
+        raise Invalid(rule, remedy=remedy or _of_another_user(folder, status.st_uid))
     if status.st_mode & 0o077:
         mode = stat.filemode(status.st_mode)
         raise Invalid(f"{str(folder)!r} is open to others ({mode})", remedy=f"Run: chmod 700 {str(folder)!r}")
     return folder
+
+
+def _of_another_user(folder: Path, owner: int) -> str:
+    take_over = f"chown -R {os.geteuid()} {str(folder)!r}"
+    return f"Run as user {owner}, or take the folder and its data over: {take_over}; or {_OTHER_DIRECTORY}."
 
 
 def socket_path(folder: Path, name: str, *, temp: Path | None = None) -> Path:
@@ -70,7 +80,7 @@ def socket_path(folder: Path, name: str, *, temp: Path | None = None) -> Path:
         rule = f"a unix socket's path may have {SOCKET_PATH_BYTES} bytes; neither {str(folder / name)!r}"
         remedy = f"Set {DATA_DIR_VARIABLE} or TMPDIR to a shorter path."
         raise Invalid(f"{rule} nor {str(shortcut / name)!r} is short enough", remedy=remedy)
-    private_folder(shortcut.parent)
+    private_folder(shortcut.parent, _OWN_TEMP)
     _replace_link(shortcut, folder)
     return shortcut / name
 
@@ -103,7 +113,8 @@ def folder_error(folder: Path, error: OSError) -> CallsheetError:
             remedy = f"Move the file away, or {_OTHER_DIRECTORY}."
             return Invalid(f"the data directory {name}, or a parent of it, is not a directory", remedy=remedy)
         case errno.ENOSPC | errno.EDQUOT:
-            remedy = f"Free some space, or {_OTHER_DIRECTORY}."
+            move = f"move the directory to another disk and set {DATA_DIR_VARIABLE}"
+            remedy = f"Free some space outside of it, or {move}."
             return StorageDown(f"the disk with the data directory {name} is full: {reason}", remedy=remedy)
     return Broken(
         f"the data directory {name} cannot be used: {reason}", remedy=f"Repair it, or {_OTHER_DIRECTORY}."

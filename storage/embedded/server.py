@@ -207,12 +207,15 @@ def _start_error(paths: ServerPaths) -> CallsheetError:
     # On a full disk the server often cannot log the reason either.
     if disk_full in log_tail or shutil.disk_usage(paths.home).free < _MIN_FREE_BYTES:
         return folders.folder_error(paths.home, OSError(errno.ENOSPC, disk_full))
-    remedy = "The log says why. If the data is damaged, copy it, then repair it with valkey-check-aof --fix."
+    remedy = (
+        "The log says why. If the data is damaged, restore a backup; without one, copy the folder first, then"
+        " run valkey-check-aof --fix: all that was written after the damage is lost."
+    )
     rule = f"the embedded Valkey in {str(paths.home)!r} stopped while it started; its log ends:\n{log_tail}"
     return Broken(rule, remedy=remedy)
 
 
 def _timeout_error(paths: ServerPaths, reason: str) -> TimedOut:
     rule = f"the embedded Valkey in {str(paths.home)!r} was not ready after {paths.timeout_s:g} s: {reason}"
-    remedy = "Try again. If it fails again, kill the valkey-server process that runs in this folder."
+    remedy = "Try again. If it fails again, stop the valkey-server process of this folder with a plain kill."
     return TimedOut(rule, remedy=remedy)

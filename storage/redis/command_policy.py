@@ -11,6 +11,8 @@ from callsheet.state.errors import Broken, CallsheetError, Refused, StorageDown,
 
 TIMEOUT_S: Final = 30.0
 """Default timeout of a command, including its wait for a slot and its retries."""
+DELETE_THREADS: Final = "delete threads that you no longer need; what is not exported before is lost."
+"""Advice for a full memory."""
 _UNAVAILABLE: Final = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
@@ -64,7 +66,7 @@ class CommandPolicy:
                 return root
             case exceptions.OutOfMemoryError():
                 return StorageDown(
-                    f"{self.origin} is out of memory", remedy="Raise its maxmemory, or delete threads."
+                    f"{self.origin} is out of memory", remedy=f"Raise its maxmemory, or {DELETE_THREADS}"
                 )
             case exceptions.ResponseError() if str(root).startswith("MISCONF"):
                 return StorageDown(

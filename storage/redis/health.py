@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.storage.redis import keys
+from callsheet.storage.redis.command_policy import DELETE_THREADS
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Batchable, Script
 
@@ -112,7 +113,7 @@ def health_problems(health: ServerHealth) -> list[HealthProblem]:
     if health.limit_bytes and health.used_bytes > _NEARLY_FULL * health.limit_bytes:
         share, limit_mib = health.used_bytes / health.limit_bytes, health.limit_bytes / 2**20
         message = f"uses {share:.0%} of the {limit_mib:.0f} MiB it may use"
-        report("memory", message, "Raise maxmemory, or delete threads.")
+        report("memory", message, f"Raise maxmemory, or {DELETE_THREADS}")
     if health.evicted_keys:
         message = f"has evicted {health.evicted_keys} keys because its memory was full"
         report("memory", message, "Set maxmemory-policy to noeviction.")

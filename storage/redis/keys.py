@@ -381,13 +381,15 @@ class LibraryKeys(NamedTuple):
     """Hash: number of the last change, and the generation, a random text that begins a new count."""
     vectors: str
     """Hash of vectors that were paid for, by campaign."""
+    marks: str
+    """Sorted set of random marks, one of each script that changed the library, by its last change."""
 
 
 @lru_cache(maxsize=1024)
 def library(owner: str) -> LibraryKeys:
     """Keys of the owner's campaign library."""
     stem = f"owner:{hash_tag(owner)}:campaigns:"
-    parts = ("records", "changes", "deletions", "meta", "vectors")
+    parts = ("records", "changes", "deletions", "meta", "vectors", "marks")
     return LibraryKeys(*(f"{stem}{part}" for part in parts))
 
 
@@ -502,6 +504,9 @@ KEYS: Final = (
     Key("owner:{<id>}:campaigns:deletions", "zset", "forever", "deleted campaigns by number of deletion"),
     Key("owner:{<id>}:campaigns:meta", "hash", "forever", "generation and last change of the library"),
     Key("owner:{<id>}:campaigns:vectors", "hash", "forever", "vectors of an embeddings service, by campaign"),
+    Key(
+        "owner:{<id>}:campaigns:marks", "zset", "forever", "random marks of changes, by number of the change"
+    ),
     Key("owner:{<id>}:campaigns:call:<call>", "string", CAMPAIGN_CALL_TTL_S, "result of one change"),
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),

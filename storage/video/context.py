@@ -78,7 +78,9 @@ class ContextStore:
             raise Invalid("a context key is empty", remedy="give it 1 to 255 characters")
         entry = json.dumps({"key": key[:MAX_KEY], "value": value}, ensure_ascii=False)
         if not await _SET(self._redis, [self._key], [field_name(key), entry, ttl_s, MAX_ENTRIES]):
-            raise Invalid(f"the project has {MAX_ENTRIES} context entries", remedy="delete some first")
+            raise Invalid(
+                f"the project has {MAX_ENTRIES} context entries", remedy="delete some that you no longer need"
+            )
 
     async def get(self, key: str) -> Any:
         """Return a value, or None."""

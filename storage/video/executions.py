@@ -117,9 +117,18 @@ class Executions:
         is_cut = any(one["status"] == "in-progress" for one in record["steps"])
         return int(now_ms) if is_cut or thread_status != b"interrupted" else None
 
-    async def newest(self, limit: int) -> list[Execution]:
-        """Return the newest executions of the project, newest first."""
-        ids: Any = await self._redis.zrevrange(self._keys("-").all, 0, limit - 1)
+    async def newest(self, limit: int, after: str | None = None) -> list[Execution]:
+        """Return the newest executions of the project, newest first; those older than the one called `after`.
+
+        Raises `Missing` for an unknown one.
+        """
+        start = 0
+        if after is not None:
+            rank = await self._redis.zrevrank(self._keys("-").all, after)
+            if rank is None:
+                raise missing_execution(after)
+            start = int(rank) + 1
+        ids: Any = await self._redis.zrevrange(self._keys("-").all, start, start + limit - 1)
         return [await self.get(name.decode()) for name in ids]
 
     async def changes(self, execution_id: str) -> str:

@@ -37,7 +37,9 @@ async def save_preset(storage: Storage, owner: str, name: str, message: str) -> 
     """Save a message under a name, replacing an earlier one; raise `Invalid` for too many."""
     known = await presets(storage, owner)
     if name not in known and len(known) >= MAX_PRESETS:
-        raise Invalid(f"an owner has at most {MAX_PRESETS} presets", remedy="delete one first")
+        raise Invalid(
+            f"an owner has at most {MAX_PRESETS} presets", remedy="delete one that you no longer need"
+        )
     await storage.redis.hset(keys.video_settings(owner, _PRESETS), mapping={name: message})
 
 

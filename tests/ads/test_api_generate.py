@@ -184,6 +184,32 @@ async def test_a_request_sent_again_under_its_key_gets_the_first_reply(client: h
     assert (other.status_code, other.json()["type"]) == (409, "conflict")
 
 
+@pytest.mark.parametrize("place", ["ads", "pages"])
+async def test_equal_requests_with_different_idempotency_keys_are_different_requests(
+    client: httpx.AsyncClient, double: ChatDouble, place: str
+) -> None:
+    """X9: also while the first runs; without a key, an equal request joins no request that has one."""
+    path, body = f"/api/{place}/shop/chat", {"message": "say something new", "provider": "openai"}
+    if place == "ads":
+        await generate_ad(client, adId="shop")
+    double.script(Silence(), Say("Second."), Say("Third."))
+    slow = asyncio.create_task(client.post(path, json=body, headers={"Idempotency-Key": "k1"}))
+    await eventually(lambda: _true(double.requests), "the slow run reached its model")
+    for headers in ({"Idempotency-Key": "k2"}, {}):
+        busy = await client.post(path, json=body, headers=headers)
+        assert (busy.status_code, busy.json()["type"]) == (409, "busy"), busy.text
+    same = asyncio.create_task(client.post(path, json=body, headers={"Idempotency-Key": "k1"}))
+    double.closing.set()
+    # Both get the end of the one run, whose model has failed.
+    assert {(await each).status_code for each in (slow, same)} == {503}
+    second = await client.post(path, json=body, headers={"Idempotency-Key": "k2"})
+    assert second.json()["message"] == "Second."
+    again = await client.post(path, json=body, headers={"Idempotency-Key": "k2"})
+    assert again.json()["message"] == "Second."
+    third = await client.post(path, json=body, headers={"Idempotency-Key": "k3"})
+    assert third.json()["message"] == "Third."
+
+
 async def test_the_same_request_twice_at_once_is_carried_out_once(client: httpx.AsyncClient) -> None:
     """X9: both get the one answer."""
     first, second = await asyncio.gather(generate_ad(client), generate_ad(client))

@@ -179,6 +179,18 @@ async def test_results_are_sorted_and_paged(index):
     assert by_company[:4] == ["alder-plain", "alder-travel", "birch-cash", "birch-savings"]
 
 
+async def test_an_export_yields_every_campaign_once(index):
+    """Newest first, in portions, and those alone that meet the conditions."""
+    await index.put([campaign(f"m-{n}", company=f"Many {n % 2}") for n in range(1_100)])
+    everything = [each.id async for portion in index.export(ALL) for each in portion]
+    assert len(everything) == len({*everything}) == 1_100 + len(LIBRARY)
+    assert everything == ids(await index.filter(ALL, limit=2_000))
+    some = [each async for portion in index.export(Filters(company=("many 1",))) for each in portion]
+    assert len(some) == 550
+    assert {each.company for each in some} == {"Many 1"}
+    assert [portion async for portion in index.export(Filters(company=("nobody",)))] == []
+
+
 async def test_campaigns_that_are_equal_in_the_order_come_by_id(index):
     same = [campaign(f"same-{i}", channel="twitter") for i in (3, 1, 2, 0)]
     await index.put(same)

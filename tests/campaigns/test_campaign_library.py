@@ -1,8 +1,10 @@
 """Campaign libraries: records in Redis, indexes of every process that follow them (E31)."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -241,18 +243,44 @@ async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_pa
 
         readings = 0
 
-        async def changes(self, after: int) -> Changes:
+        async def changes(self, after: int, mark: int) -> Changes:
             self.readings += 1
             if self.readings == 1:
                 await self.delete_all()
                 await self.put(LIBRARY[:2], 0)
-            return await super().changes(after)
+            return await super().changes(after, mark)
 
     records = Replaced(storage, "ana")
     await records.put(LIBRARY, 0)
     index = EmbeddedIndex(records, OfflineEmbeddings(), tmp_path / "index")
     assert sorted(ids(await index.filter(ALL))) == ["alder-travel", "birch-cash"]
     assert records.readings == 2
+
+
+async def test_a_library_of_a_version_without_marks_is_followed(storage, other, folder):
+    """Its changes have no marks, and its indexes know none."""
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+    await one.put(LIBRARY[:3])
+    await storage.redis.delete(keys.library("ana").marks)
+    with contextlib.closing(sqlite3.connect(indexes(folder)[0] / "rows.sqlite")) as rows, rows:
+        rows.execute("DELETE FROM state WHERE name = 'mark'")
+    before = await storage.redis.hget(keys.library("ana").meta, "generation")
+    assert await two.count() == 3
+    await two.put(LIBRARY[3:])
+    for index in (two, await own_library(other, "ana")):
+        assert (await index.count(), len(ids(await index.filter(ALL)))) == (6, 6)
+    assert await storage.redis.hget(keys.library("ana").meta, "generation") == before
+
+
+async def test_an_index_further_behind_than_marks_are_kept_is_built_again(storage, other, folder, tmp_path):
+    one = await own_library(storage, "ana")
+    await one.put(LIBRARY[:2])
+    behind = EmbeddedIndex(RedisRecords(other, "ana"), OfflineEmbeddings(), tmp_path / "another machine")
+    assert await behind.count() == 2
+    await one.put(LIBRARY[2:])
+    await storage.redis.zremrangebyrank(keys.library("ana").marks, 0, -2)
+    assert await behind.count() == 6
+    assert await one.count() == 6
 
 
 @pytest.mark.slow

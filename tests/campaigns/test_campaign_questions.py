@@ -1,5 +1,7 @@
 """Questions about campaigns over REST, with the offline and a scripted model (E1-E31, E-R1 to E-R11)."""
 
+import csv
+import io
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -195,6 +197,54 @@ async def test_offers_are_counted_beyond_a_page(http: httpx.AsyncClient, model: 
     model.script(search("search_offers", query="miles"), Say("60 of them."))
     told = await ask(http, "which offers have miles?", provider="openai")
     assert (told["total"], len(told["campaigns"])) == (60, 50)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        search(channel=["email"]),
+        search("search_offers", query="for"),
+        search("full_text_search", query="card"),
+        search("semantic_search", query="travel", embedding_field="copy"),
+    ],
+    ids=lambda call: call.calls[0][1],
+)
+async def test_the_export_of_a_result_has_every_campaign_that_matches(
+    http: httpx.AsyncClient, model: ChatDouble, call: Say
+):
+    """E30: the reply has the first ones alone, and says how many there are."""
+    model.script(call, Say("Many."))
+    told = await ask(http, "which?", provider="openai")
+    assert told["total"] > len(told["campaigns"])
+    exported = await http.get(f"/api/campaigns/export?conversationId={told['conversationId']}")
+    rows = [row["id"] for row in csv.DictReader(io.StringIO(exported.text))]
+    assert len(rows) == len({*rows}) == told["total"]
+    assert {one["id"] for one in told["campaigns"]} <= {*rows}
+    assert exported.headers.get("x-left-out", "0") == "0"
+
+
+async def test_an_export_has_the_whole_library(http: httpx.AsyncClient):
+    """In portions, so that a large library does not fill the memory."""
+    lines = "".join(f"c-{n},Alder,email,2026-03-{1 + n % 28:02}\n" for n in range(1_201))
+    content = f"id,company,channel,capture_date\n{lines}"
+    await http.post("/api/campaigns/import?fileName=x.csv", content=content)
+    exported = await http.get("/api/campaigns/export")
+    assert "content-length" not in exported.headers
+    rows = [*csv.DictReader(io.StringIO(exported.text))]
+    assert {row["id"] for row in rows} == {f"c-{n}" for n in range(1_201)}
+    assert len(rows) == 1_201
+    days = [row["capture_date"] for row in rows]
+    assert days == sorted(days, reverse=True)
+
+
+@pytest.mark.slow
+async def test_an_export_has_more_campaigns_than_a_list_may_have(http: httpx.AsyncClient):
+    """E31."""
+    lines = "".join(f"c-{n},Alder,email,2026-03-01\n" for n in range(10_050))
+    content = f"id,company,channel,capture_date\n{lines}"
+    await http.post("/api/campaigns/import?fileName=x.csv", content=content)
+    exported = await http.get("/api/campaigns/export")
+    assert len(exported.text.splitlines()) == 10_051
 
 
 async def test_wrong_values_go_back_with_the_right_ones(http: httpx.AsyncClient, model: ChatDouble):

@@ -84,6 +84,9 @@ def test_it_goes_through_a_pipe(here: Command, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     assert here("threads", "import", "-", "--as", "copy").code == 0
     assert len(json.loads(here("threads", "list", "--json").out)) == 2
+    first = here("threads", "list", "--json", "--limit", "1")
+    assert (len(json.loads(first.out)), "more with --limit" in first.err) == (1, True)
+    assert here("threads", "list", "--limit", "2").err == ""
 
 
 def test_what_is_there_stays_and_the_way_out_is_told(here: Command) -> None:

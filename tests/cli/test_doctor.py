@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -233,3 +234,26 @@ def test_the_worst_finding_counts() -> None:
     assert doctor.worst_status([two, one]) == "warn"
     assert doctor.worst_status([one, three, two]) == "fail"
     assert doctor.worst_status([]) == "ok"
+
+
+def test_the_remedies_for_a_data_folder_that_is_not_ours_keep_its_data(here: Command, tmp_path: Path) -> None:
+    """X13: who follows them loses nothing; a link may lead to the data."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "valkey").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "valkey").touch()
+    remedies = {
+        "link": f"Move the directory {str(tmp_path / 'elsewhere')!r}",
+        "file": "Move the file away",
+    }
+    if os.geteuid() == 0:
+        home = tmp_path / "user" / "valkey"
+        home.mkdir(mode=0o700, parents=True)
+        os.chown(home, 4321, 4321)
+        remedies["user"] = f"Run as user 4321, or take the folder and its data over: chown -R 0 {str(home)!r}"
+    for place, remedy in remedies.items():
+        code, found = examined(here, "--data-dir", str(tmp_path / place))
+        assert (code, found["Data folder"]["status"]) == (1, "fail")
+        assert remedy in found["Data folder"]["remedy"]
+        assert "Remove" not in found["Data folder"]["remedy"]

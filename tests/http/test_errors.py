@@ -1,7 +1,11 @@
 """Exceptions as replies: one table, one shape, never a trace (A81, X13)."""
 
+import ast
 import json
 import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
@@ -10,6 +14,8 @@ from pydantic import BaseModel, Field, ValidationError
 from callsheet.server.http import errors as problems
 from callsheet.state import errors
 from tests.doubles.served import app_client
+
+ROOT = Path(__file__).parents[2]
 
 
 def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]]:
@@ -133,3 +139,31 @@ async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
     assert reply.status_code == 500
     assert reply.json().keys() == {"error", "type", "id"}
     assert "secret" not in reply.text
+
+
+def _remedies() -> Iterator[tuple[str, str]]:
+    """Yield every text of advice in the product with its place: arguments and variables called remedy."""
+    layers = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
+    for file in sorted(each for layer in layers for each in (ROOT / layer).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            name, value = getattr(node, "arg", ""), getattr(node, "value", None)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+            if isinstance(value, ast.expr) and str(name).lower() in {"remedy", "delete_threads"}:
+                parts = [one.value for one in ast.walk(value) if isinstance(one, ast.Constant)]
+                yield f"{file.relative_to(ROOT)}:{value.lineno}", " ".join(map(str, parts))
+
+
+def test_no_remedy_costs_data_without_saying_so() -> None:
+    """X13: who is advised to delete something reads what is lost, or that it is theirs to choose."""
+    remedies = dict(_remedies())
+    assert len(remedies) > 300
+    destructive = re.compile(r"(remove|delete|wipe|flush\w*|rm|--fix)\b(?! only)", re.IGNORECASE)
+    silent = {
+        place: text
+        for place, text in remedies.items()
+        if destructive.search(text) and not re.search(r"no longer need|lost", text)
+    }
+    # One names a setting's values, and one is a fault in the bundled catalogue of voices.
+    allowed = {"Use 'keep_latest' or 'delete'.", "remove the others"}
+    assert set(silent.values()) == allowed, silent

@@ -469,3 +469,37 @@ async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: VideoCli
         undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
         assert (await video.ended(undone["executionId"]))["success"]
     assert [*await video.contents()] == ["scene-1", "scene-2", "scene-3", "scene-4"]
+
+
+async def test_each_idempotency_key_names_an_edit_of_its_own(video: VideoClient):
+    """X9: the same words under another key are another request, and under the same key the same."""
+    body = {"message": "brighter", "provider": "openai"}
+    path, replies = "/api/projects/launch/executions", []
+    for key in ("k1", "k2", "k3", "k1", "k3"):
+        video.director.plans = [{"steps": [edit("scene-1", prompt=f"under {key}")]}]
+        video.director.patch = lambda prompt: {"name": prompt}
+        replies.append(await video.call("POST", path, headers={"Idempotency-Key": key}, json=body))
+        await video.ended(replies[-1]["executionId"])
+    first, second, third, first_again, third_again = [reply["executionId"] for reply in replies]
+    assert len({first, second, third}) == 3
+    assert (first_again, third_again) == (first, third)
+    assert (await video.revisions())["scene-1"] == 4
+
+
+async def test_an_equal_edit_under_another_key_waits_for_the_running_one(video: VideoClient):
+    """X8: 409 as for any other request on a busy project, and nothing of it is done."""
+    video.director.hold("first")
+    video.director.plans = [{"steps": [edit("scene-1", prompt="first")]}]
+    body = {"message": "brighter", "provider": "openai"}
+    path, keys = "/api/projects/launch/executions", [{"Idempotency-Key": key} for key in ("k1", "k2")]
+    first = await video.call("POST", path, headers=keys[0], json=body)
+    refused = await video.call("POST", path, 409, headers=keys[1], json=body)
+    assert refused["type"] == "busy"
+    again = await video.call("POST", path, headers=keys[0], json=body)
+    assert again["executionId"] == first["executionId"]
+    video.director.release()
+    await video.ended(first["executionId"])
+    video.director.plans = [{"steps": [edit("scene-1", prompt="second")]}]
+    second = await video.call("POST", path, headers=keys[1], json=body)
+    assert second["executionId"] != first["executionId"]
+    await video.ended(second["executionId"])

@@ -458,6 +458,18 @@ async def test_only_a_known_execution_is_followed_from_a_known_place(video: Vide
     assert (await video.http.get("/api/execution-progress/none")).status_code == 404
 
 
+async def executions_by_page(video: VideoClient, limit: int) -> list[dict[str, Any]]:
+    """All executions; each page says whether there are more."""
+    path = f"/api/projects/launch/executions?limit={limit}"
+    await video.call("GET", f"{path}&after=none", 404)
+    page = await video.call("GET", path)
+    listed = page["executions"]
+    while page["next"]:
+        page = await video.call("GET", f"{path}&after={page['next']}")
+        listed += page["executions"]
+    return list(listed)
+
+
 async def test_steps_batches_and_versions_are_undone_and_redone(video: VideoClient):
     """D50: "keep 1 and 2, put 3 back"."""
     before = await video.contents()
@@ -488,6 +500,7 @@ async def test_steps_batches_and_versions_are_undone_and_redone(video: VideoClie
     ]
     listed = (await video.call("GET", "/api/projects/launch/executions"))["executions"]
     assert [one["kind"] for one in listed] == ["undo", "redo", "undo", "plan"]
+    assert await executions_by_page(video, 3) == listed
     restored = await video.call("POST", "/api/projects/launch/scenes/scene-1/versions/v2/restore")
     await video.ended(restored["executionId"])
     assert (await video.contents())["scene-1"]["background"]["color"] == "#abcdef"

@@ -9,8 +9,9 @@ from pydantic import ConfigDict, Field
 from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filters, resolve_filters
+from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
-from callsheet.storage.campaigns.index import CampaignIndex, GroupBy
+from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches
 from callsheet.tools.campaigns.libraries import library
 from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
 from callsheet.tools.guard.call import Call
@@ -94,14 +95,29 @@ async def search_offers(args: SearchOffers, call: Call) -> dict[str, Any]:
     """Find campaigns by the words of their offer, such as "bonus miles". Call it once for a question."""
     index, resolved = await _prepare(args, call)
     wanted = resolved.filters.model_copy(update={"has_offer": True})
-    matches = await index.full_text(args.query, wanted, limit=MAX_OFFERS)
-    words = {word.strip('"').casefold() for word in args.query.split()}
+    matches = await _offers(index, args.query, wanted, MAX_OFFERS)
+    page = matches._replace(matches=matches.matches[:PAGE])
+    return await _with_companies(index, search_result(page, Resolved(wanted, resolved.notes)))
+
+
+async def _offers(index: CampaignIndex, query: str, filters: Filters, most: int) -> Matches:
+    """Return those of the `most` best matches of a full text search whose offer has a word of the query."""
+    matches = await index.full_text(query, filters, limit=most)
+    words = {word.strip('"').casefold() for word in query.split()}
     kept = tuple(
         match for match in matches.matches if any(word in match.campaign.offer.casefold() for word in words)
     )
-    total = matches.total if len(kept) == len(matches.matches) else len(kept)
-    page = matches._replace(matches=kept[:PAGE], total=total)
-    return await _with_companies(index, search_result(page, Resolved(wanted, resolved.notes)))
+    return Matches(kept, matches.total if len(kept) == len(matches.matches) else len(kept))
+
+
+async def search_again(index: CampaignIndex, result: LastResult, most: int) -> Matches:
+    """Return the `most` best campaigns of a ranked search as the library is now."""
+    query, filters = result["query"], Filters.model_validate(result["filters"])
+    if result["source"] == semantic_search.name:
+        return await index.similar(query, filters, field=result["field"], limit=most)
+    if result["source"] == search_offers.name:
+        return await _offers(index, query, filters, most)
+    return await index.full_text(query, filters, limit=most)
 
 
 async def _with_companies(index: CampaignIndex, result: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from callsheet.providers.thinking import (
 )
 from callsheet.providers.tool_calls import MAX_CHARS, call_pieces, decode_arguments, set_calls
 from callsheet.state.errors import Invalid, Unavailable
-from callsheet.state.unicode import utf8_safe_json
+from callsheet.state.unicode import utf8_safe_value
 
 _NO_KEY = "none"
 """Key for a server without keys, because the client demands one."""
@@ -296,7 +296,7 @@ def _plain(response: dict[str, Any] | openai.BaseModel) -> dict[str, Any] | open
     if isinstance(response, openai.BaseModel):
         if any(hasattr(choice.message, "parsed") for choice in getattr(response, "choices", None) or ()):
             return response
-        response = utf8_safe_json(response.model_dump(warnings=False))
+        response = utf8_safe_value(response.model_dump(warnings=False))
     for choice in _choices(response):
         calls = [_raw_call(call) for call in choice["message"].get("tool_calls") or ()]
         # LangChain raises for a whole answer over one broken call; so they are read after it.

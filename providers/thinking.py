@@ -119,7 +119,8 @@ class StreamRepair:
             return chunk
         ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
         self.finished = self.finished or ends
-        if reasoning := self._joined(REASONING, message.additional_kwargs.get(REASONING, ""), ends=ends):
+        reasoning = message.additional_kwargs.pop(REASONING, "")
+        if reasoning := self._joined(REASONING, reasoning, ends=ends):
             message.additional_kwargs[REASONING] = reasoning
         if isinstance(message.content, str):
             shown, thought = self._splitter.push(self._joined("text", message.content, ends=ends))

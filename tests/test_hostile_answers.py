@@ -1,5 +1,6 @@
 """What a model answers takes time in proportion to its length, whatever it is (X7)."""
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -38,6 +39,9 @@ HOSTILE = {
 }
 
 
+USER: Any = {"messages": [{"role": "user", "content": "Make some music"}]}
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(None) as found:
@@ -60,7 +64,7 @@ async def cost_s(url: str, patch: pytest.MonkeyPatch, answer: Say, mode: Any) ->
             stream = client.runs.stream(
                 None,
                 "ad_creation",
-                input={"messages": [{"role": "user", "content": "Make some music"}]},
+                input=USER,
                 stream_mode=mode,
                 context={"provider": "openai"},
             )
@@ -110,3 +114,16 @@ async def test_a_call_with_a_megabyte_of_arguments_is_refused_and_holds_nobody_u
     for piece in (2_000_000, 250_000, 4_000):
         answer = Say(calls=[("m", "create_music_draft", megabyte)], piece=piece)
         assert await cost_s(url, monkeypatch, answer, "messages-tuple") < 5
+
+
+async def test_a_call_with_half_a_surrogate_pair_is_carried_out(url: str, model: ChatDouble) -> None:
+    """The turn had been lost, with an error that blamed the vendor's address."""
+    halves = ('{"prompt": "calm \\ud83d"}', '{"prompt": "calm \ud83d"}')
+    calls = [(f"call-{at}", "create_music_draft", text) for at, text in enumerate(halves)]
+    model.script(Say(calls=calls), *[Say("Done.")] * 2)
+    async with get_client(url=url) as client:
+        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+    [message] = [each for each in state["messages"] if each.get("tool_calls")]
+    assert [call["args"]["prompt"] for call in message["tool_calls"]] == ["calm \ufffd"] * 2
+    results = [json.loads(each["content"]) for each in state["messages"] if each["type"] == "tool"]
+    assert [each["status"] for each in results] == ["draft"] * 2

@@ -50,7 +50,7 @@ def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
         ('{"a": [1, 2,], "b": {x: 1,},}', {"a": [1, 2], "b": {"x": 1}}),
         ('```json\n{"a": 1}\n```', {"a": 1}),
         ("```\n{a: 1}\n```", {"a": 1}),
-        (' ```json5 \r\n\n{a: 1}```\n', {"a": 1}),
+        (" ```json5 \r\n\n{a: 1}```\n", {"a": 1}),
         ("", {}),
         ("  \n", {}),
         ("{}", {}),

@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from callsheet import storage
 from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.errors import CallsheetError, Fenced, Forbidden, StorageDown
-from callsheet.state.plan import Step, utf8_safe
+from callsheet.state.plan import Step
+from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import validate_arguments
@@ -81,7 +82,7 @@ def _create_record(step: Step, scope: Scope) -> CallRecord:
     try:
         return CallRecord(step, scope)
     except UnicodeEncodeError:
-        return CallRecord(utf8_safe(step), scope)
+        return CallRecord(utf8_safe_value(step), scope)
 
 
 def _no_tool(record: CallRecord, tools: Mapping[str, Tool]) -> UnknownTool:

@@ -120,10 +120,10 @@ class StreamRepair:
         ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
         self.finished = self.finished or ends
         reasoning = message.additional_kwargs.pop(REASONING, "")
-        if reasoning := self._joined(REASONING, reasoning, ends=ends):
+        if reasoning := self._join(REASONING, reasoning, ends=ends):
             message.additional_kwargs[REASONING] = reasoning
         if isinstance(message.content, str):
-            shown, thought = self._splitter.push(self._joined("text", message.content, ends=ends))
+            shown, thought = self._splitter.push(self._join("text", message.content, ends=ends))
             if ends:
                 rest, thought_rest = self._splitter.flush()
                 shown, thought = shown + rest, thought + thought_rest
@@ -134,7 +134,7 @@ class StreamRepair:
         self._calls.collect(message, ends=ends)
         return ChatChunk(message=message, generation_info=chunk.generation_info)
 
-    def _joined(self, name: str, piece: str, *, ends: bool) -> str:
+    def _join(self, name: str, piece: str, *, ends: bool) -> str:
         """Return a piece of a text of the stream with no half of a surrogate pair."""
         joiner = self._joiners.setdefault(name, PairJoiner())
         return joiner.push(piece) + (joiner.flush() if ends else "")

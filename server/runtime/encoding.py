@@ -120,12 +120,12 @@ class EventTranslator:
         if not isinstance(message, BaseMessageChunk):
             self._messages[identity] = message
             return [*named, ("messages/complete", [message])]
-        merged = _merged(before, message)
+        merged = _merge(before, message)
         self._messages[identity] = merged
         return [*named, ("messages/partial", [message_chunk_to_message(merged)])]
 
 
-def _merged(before: BaseMessage | None, piece: BaseMessageChunk) -> BaseMessage:
+def _merge(before: BaseMessage | None, piece: BaseMessageChunk) -> BaseMessage:
     """Return a streamed message with its next piece, whose calls LangChain would read again and again."""
     if isinstance(before, AIMessageChunk) and isinstance(piece, AIMessageChunk):
         return merge_messages(before, piece)

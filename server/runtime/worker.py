@@ -285,16 +285,7 @@ class Worker:
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with use_application(self._options.application), self._observe(record) as tell:
-                try:
-                    outcome = await execution.run_to_outcome()
-                    if outcome.ending == "rolled-back":
-                        await self._saver.adelete_for_runs([record.id])
-                    await self._finish(record, attempt, outcome, buffer)
-                except (TypeError, ValueError, RecursionError) as error:
-                    # Its content cannot be stored: another attempt would fail as well.
-                    outcome = unstorable_outcome(error)
-                    await self._finish(record, attempt, outcome, buffer)
-                tell(outcome.ending)
+                tell((await self._execute_to_end(execution, buffer)).ending)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
@@ -302,6 +293,19 @@ class Worker:
             del self._executions[execution]
             if buffer:
                 self.events.buffers.end(buffer)
+
+    async def _execute_to_end(self, execution: RunExecution, buffer: LocalEventBuffer | None) -> Outcome:
+        """Execute and end the run; one whose outcome cannot be stored fails, as it would in any attempt."""
+        attempt, record = execution.attempt, execution.run
+        try:
+            outcome = await execution.run_to_outcome()
+            if outcome.ending == "rolled-back":
+                await self._saver.adelete_for_runs([record.id])
+            await self._finish(record, attempt, outcome, buffer)
+        except (TypeError, ValueError, RecursionError) as error:
+            outcome = unstorable_outcome(error)
+            await self._finish(record, attempt, outcome, buffer)
+        return outcome
 
     def _execution(self, attempt: Attempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
         return RunExecution(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 
-from tests.chat_double import ChatDouble, Say
+from tests.chat_double import ChatDouble, Raw, Say
 from tests.wire_served import home
 
 SHORT, LONG = 4_000, 16_000
@@ -127,3 +127,16 @@ async def test_a_call_with_half_a_surrogate_pair_is_carried_out(url: str, model:
     assert [call["args"]["prompt"] for call in message["tool_calls"]] == ["calm \ufffd"] * 2
     results = [json.loads(each["content"]) for each in state["messages"] if each["type"] == "tool"]
     assert [each["status"] for each in results] == ["draft"] * 2
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")  # OpenAI's client expects text
+async def test_a_vendor_that_sends_arguments_as_an_object_is_understood(url: str, model: ChatDouble) -> None:
+    call = {"id": "m", "function": {"name": "create_music_draft", "arguments": {"prompt": "calm"}}}
+    delta = {"role": "assistant", "content": "", "tool_calls": [call]}
+    choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls"}
+    event = json.dumps({"id": "1", "object": "chat.completion.chunk", "choices": [choice]})
+    model.script(Raw(f"data: {event}\n\ndata: [DONE]\n\n".encode(), "text/event-stream"), *[Say("Done.")] * 2)
+    async with get_client(url=url) as client:
+        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+    [message] = [each for each in state["messages"] if each.get("tool_calls")]
+    assert message["tool_calls"][0]["args"]["prompt"] == "calm"

@@ -25,7 +25,7 @@ from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.arguments import read_arguments, validate_arguments
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.registry import Tool
 from callsheet.tools.schemas import model_schema
 
@@ -40,7 +40,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         if plan is None or not steps:
             return {}
         tools = workflow.allowed_tools(state)
-        readable = [_as_executed(step, tools[step["tool"]]) for step in steps]
+        readable = [await _as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
         shown = approval_request(readable, about, tools)
         scope = workflow.scope(state, runtime)
@@ -146,13 +146,13 @@ async def _describe_steps(
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 
-def _as_executed(step: Step, tool: Tool) -> Step:
+async def _as_executed(step: Step, tool: Tool) -> Step:
     """Return a step with the arguments that its tool will get: repaired, and without unknown ones.
 
     A person who sees an argument that the tool drops would approve a wider call than the one shown.
     """
     try:
-        given = repair_arguments(step["raw"]) if "raw" in step else step["params"]
+        given = await repair_off_loop(step["raw"]) if "raw" in step else step["params"]
     except Invalid:
         return step
     return {**step, "params": read_arguments(tool.schema, given)[0]}

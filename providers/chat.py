@@ -22,19 +22,20 @@ from callsheet.providers.errors import ErrorTranslator, PolicyRefusal
 from callsheet.providers.settings import VendorSettings
 from callsheet.providers.thinking import (
     MAKER,
-    RAW_CALLS,
     REASONING,
     StreamRepair,
     extra_fields,
-    holds_object,
     own_reasoning,
-    read_raw_calls,
     split_message,
 )
+from callsheet.providers.tool_calls import MAX_CHARS, call_pieces, decode_arguments, set_calls
 from callsheet.state.errors import Invalid, Unavailable
+from callsheet.state.unicode import utf8_safe_value
 
 _NO_KEY = "none"
 """Key for a server without keys, because the client demands one."""
+_RAW_CALLS = "raw_calls"
+"""Key of a response's message for its calls."""
 _NO_REASONING = "."
 """Reasoning of a call that another vendor made, or that was not kept; some vendors refuse an empty one."""
 
@@ -137,7 +138,6 @@ class ChatModel(ChatOpenAI):
                     # A server that cannot stream here may answer in one piece, or at least say what is wrong.
                     kwargs["stream"] = False
             else:
-                read_raw_calls(answer)
                 return answer
             await asyncio.sleep(min(wait_s, self.patience_s))
             attempt += 1
@@ -243,14 +243,13 @@ class ChatModel(ChatOpenAI):
         self, chunk: dict[str, Any], *args: Any, **kwargs: Any
     ) -> ChatGenerationChunk | None:
         delta = next((choice.get("delta") for choice in chunk.get("choices") or ()), None) or {}
-        for position, call in enumerate(delta.get("tool_calls") or ()):
-            # LangChain would drop calls without an index.
-            call["index"] = position if call.get("index") is None else call["index"]
-            call["function"] = call.get("function") or {}
+        pieces = call_pieces(delta.pop("tool_calls", None) or ())
         generation = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)
         if generation and delta:
             generation.message.additional_kwargs |= extra_fields(delta)
             generation.message.response_metadata[MAKER] = self._maker
+            if isinstance(generation.message, AIMessageChunk):
+                generation.message.tool_call_chunks = pieces
         return generation
 
     def _create_chat_result(
@@ -269,8 +268,8 @@ class ChatModel(ChatOpenAI):
             message.additional_kwargs |= extra_fields(choice["message"])
             message.response_metadata[MAKER] = self._maker
             if isinstance(message, AIMessage):
-                message.additional_kwargs[RAW_CALLS] = choice["message"].get(RAW_CALLS, ())
-                read_raw_calls(message)
+                if calls := choice["message"].get(_RAW_CALLS):
+                    set_calls(message, calls, decode_arguments)
                 split_message(message)
         return result
 
@@ -290,26 +289,26 @@ def _call_instruction(choice: Any) -> str:
 
 
 def _plain(response: dict[str, Any] | openai.BaseModel) -> dict[str, Any] | openai.BaseModel:
-    """Return a response as a dict, its tool calls set apart where one has broken arguments.
+    """Return a response as a dict, its tool calls set apart.
 
     A response that the client parsed for a schema stays as it is.
     """
     if isinstance(response, openai.BaseModel):
         if any(hasattr(choice.message, "parsed") for choice in getattr(response, "choices", None) or ()):
             return response
-        response = response.model_dump(warnings=False)
+        response = utf8_safe_value(response.model_dump(warnings=False))
     for choice in _choices(response):
         calls = [_raw_call(call) for call in choice["message"].get("tool_calls") or ()]
-        if not all(holds_object(call["args"]) for call in calls):
-            # LangChain raises for a whole answer over one call; they are read after it.
-            choice["message"] |= {"tool_calls": None, RAW_CALLS: calls}
+        # LangChain raises for a whole answer over one broken call; so they are read after it.
+        choice["message"] |= {"tool_calls": None, _RAW_CALLS: calls}
     return response
 
 
 def _raw_call(call: Mapping[str, Any]) -> dict[str, str]:
     arguments = call["function"].get("arguments") or ""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {"id": call.get("id") or "", "name": call["function"].get("name") or "", "args": text}
+    name = call["function"].get("name") or ""
+    return {"id": call.get("id") or "", "name": name, "args": text[: MAX_CHARS + 1]}
 
 
 def _choices(response: Any) -> Sequence[dict[str, Any]]:

@@ -1,21 +1,19 @@
-"""Repair of answers: reasoning and repeated state blocks leave the text; tool calls are read strictly."""
+"""Repair of answers: reasoning and repeated state blocks leave the text."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
 
+from callsheet.providers.tool_calls import CallCollector, ChatChunk
 from callsheet.state.state_block import EchoCutter, partial_end
+from callsheet.state.unicode import PairJoiner
 
 REASONING: Final = "reasoning_content"
 """Key of a message's `additional_kwargs`, and field of Kimi's, Qwen's, vLLM's and llama.cpp's API."""
 MAKER: Final = "model_provider"
 """Key of a message's `response_metadata` for the vendor that made it."""
-RAW_CALLS: Final = "raw_calls"
-"""Key of a streamed message's `additional_kwargs` for its calls, where one has broken arguments."""
 _FIELDS: Final = (REASONING, "reasoning")
 """Names of the field for reasoning; Ollama and newer vLLM use the second."""
 _OPEN: Final = "<think>"
@@ -110,8 +108,8 @@ class StreamRepair:
         """The vendor has said why the answer ended."""
         self._splitter = ThinkSplitter()
         self._cutter = EchoCutter()
-        self._numbers: dict[Any, int] = {}
-        self._calls: list[dict[str, str]] = []
+        self._calls = CallCollector()
+        self._joiners: dict[str, PairJoiner] = {}
 
     def repair(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
         """Return `chunk` with its text split and its calls numbered; ids stay as they are."""
@@ -121,63 +119,22 @@ class StreamRepair:
             return chunk
         ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
         self.finished = self.finished or ends
+        reasoning = message.additional_kwargs.pop(REASONING, "")
+        if reasoning := self._join(REASONING, reasoning, ends=ends):
+            message.additional_kwargs[REASONING] = reasoning
         if isinstance(message.content, str):
-            shown, thought = self._splitter.push(message.content)
+            shown, thought = self._splitter.push(self._join("text", message.content, ends=ends))
             if ends:
                 rest, thought_rest = self._splitter.flush()
                 shown, thought = shown + rest, thought + thought_rest
             shown = self._cutter.push(shown) + (self._cutter.flush() if ends else "")
-            message.content = chunk.text = shown
+            message.content = shown
             if thought:
                 message.additional_kwargs[REASONING] = message.additional_kwargs.get(REASONING, "") + thought
-        for call in message.tool_call_chunks:
-            self._add(call)
-        if ends and not all(holds_object(call["args"]) for call in self._calls):
-            message.additional_kwargs[RAW_CALLS] = self._calls
-        return chunk
+        self._calls.collect(message, ends=ends)
+        return ChatChunk(message=message, generation_info=chunk.generation_info)
 
-    def _add(self, piece: Any) -> None:
-        """Number a piece of a call: a new id is a new call, whatever index the vendor gives it."""
-        raw, call_id = piece["index"], piece["id"] or ""
-        number = self._numbers.get(raw)
-        known = "" if number is None else self._calls[number]["id"]
-        if number is None or (call_id and known and call_id != known):
-            number = self._numbers[raw] = len(self._calls)
-            self._calls.append({"id": call_id, "name": "", "args": ""})
-        elif call_id:
-            # Some vendors repeat name and id in every piece, and LangChain would append them.
-            piece["name"] = None
-        piece["index"] = number
-        call = self._calls[number]
-        call["id"], call["name"] = call["id"] or call_id, call["name"] + (piece["name"] or "")
-        call["args"] += piece["args"] or ""
-
-
-def holds_object(text: str) -> bool:
-    """Return True if `text` is a JSON object as it stands, or empty."""
-    return not text or (text.lstrip().startswith("{") and decode_arguments(text) is not None)
-
-
-def read_raw_calls(message: AIMessage) -> None:
-    """Read the calls of a message strictly, where LangChain would guess the end of broken arguments."""
-    raw_calls = message.additional_kwargs.pop(RAW_CALLS, ())
-    if not raw_calls:
-        return
-    message.tool_calls, message.invalid_tool_calls = [], []
-    for call in raw_calls:
-        arguments = decode_arguments(call["args"])
-        if arguments is None:
-            message.invalid_tool_calls.append(invalid_tool_call(**call, error="not a JSON object"))
-        else:
-            message.tool_calls.append(tool_call(name=call["name"], args=arguments, id=call["id"]))
-
-
-def decode_arguments(text: str) -> dict[str, Any] | None:
-    """Return the JSON object in `text`, which some models encode twice; None if it holds none."""
-    decoded: Any = text or "{}"
-    try:
-        while isinstance(decoded, str):
-            decoded = json.loads(decoded, strict=False)
-    except ValueError:
-        return None
-    return decoded if isinstance(decoded, dict) else None
+    def _join(self, name: str, piece: str, *, ends: bool) -> str:
+        """Return a piece of a text of the stream with no half of a surrogate pair."""
+        joiner = self._joiners.setdefault(name, PairJoiner())
+        return joiner.push(piece) + (joiner.flush() if ends else "")

@@ -6,14 +6,12 @@ independent steps run concurrently and dependent ones in the model's order.
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "skipped", "cancelled"]
 
 
@@ -109,12 +107,6 @@ def call_digest(plan: str, step: Step) -> str:
     """Return the digest of one call: its plan's id, its own id, the tool and the arguments."""
     call = [plan, step["id"], step["tool"], step["params"], step.get("raw")]
     return hashlib.sha256(canonical_json(call).encode(errors="backslashreplace")).hexdigest()
-
-
-def utf8_safe(step: Step) -> Step:
-    """Return the step with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
-    safe_step: Step = json.loads(_SURROGATE.sub("\ufffd", canonical_json(step)))
-    return safe_step
 
 
 def canonical_json(value: object) -> str:

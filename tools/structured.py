@@ -27,7 +27,7 @@ from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.model_calls import call_model
 from callsheet.tools.schemas import model_schema
 
@@ -96,7 +96,7 @@ async def fill_in(
     for _ in range(MAX_ANSWERS):
         answer = await ladder.ask()
         try:
-            filled = _parse(form, answer)
+            filled = await _parse(form, answer)
         except Invalid as error:
             problem = error.message
             ladder.correct(answer, error)
@@ -171,7 +171,7 @@ class _Ladder(Generic[Form]):
                 )
 
 
-def _parse(form: type[Form], answer: AIMessage) -> Form:
+async def _parse(form: type[Form], answer: AIMessage) -> Form:
     """Return the form that an answer holds; raises `NoForm`, or `Invalid` with what is wrong."""
     if refusal := answer.additional_kwargs.get("refusal"):
         raise Unavailable(f"the model refuses: {refusal}"[:300], remedy="change the material, or the model")
@@ -180,7 +180,7 @@ def _parse(form: type[Form], answer: AIMessage) -> Form:
     problem: Invalid = NoForm(f"The answer holds no {form.__name__} as JSON")
     for text in _texts(answer):
         try:
-            given, _ = read_arguments(form, repair_arguments(text))
+            given, _ = read_arguments(form, await repair_off_loop(text))
             return form.model_validate(given)
         except ValidationError as error:
             problem = Invalid(f"The answer does not fit: {_problems(error)}")

@@ -18,7 +18,7 @@ from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.repair import repair_off_loop
 
 ANSWER: Final = "answer"
 MAX_CHECKS: Final = 1
@@ -56,19 +56,19 @@ class CampaignPlanning(Planning):
             return Planned(planned, (), {"checks": 0})
         outputs = known_results(state)
         if calls:
-            return self._check(state, answer, outputs)
+            return await self._check(state, answer, outputs)
         if outputs and state.get("results"):
             text = plain_answer(state, answer.text, outputs)
             if text != answer.text:
                 return Planned(None, [AIMessage(text)], {"truncated": True})
         return Planned()
 
-    def _check(
+    async def _check(
         self, state: CampaignState, answer: AIMessage, outputs: Sequence[Mapping[str, Any]]
     ) -> Planned:
         call = str(calls_of(answer)[0]["id"])
         try:
-            given = _read_answer(answer)
+            given = await _read_answer(answer)
         except Invalid as error:
             return self._sent_back(state, call, [error.message], outputs)
         evidence = evidence_of(outputs)
@@ -131,12 +131,12 @@ def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([f"{last['count']} campaigns match:", *lines])
 
 
-def _read_answer(answer: AIMessage) -> Answer:
+async def _read_answer(answer: AIMessage) -> Answer:
     given: Any
     if answer.tool_calls:
         given = answer.tool_calls[0]["args"]
     else:
-        given = repair_arguments(answer.invalid_tool_calls[0]["args"] or "")
+        given = await repair_off_loop(answer.invalid_tool_calls[0]["args"] or "")
     arguments, _ = read_arguments(Answer, given)
     try:
         return Answer.model_validate(arguments)

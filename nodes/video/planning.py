@@ -26,7 +26,7 @@ from callsheet.storage.video.executions import Executions
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.repair import repair_off_loop
 
 SUBMIT: Final = "submit_plan"
 MAX_REPLANS: Final = 1
@@ -71,7 +71,7 @@ class ScenePlanning(Planning):
         )
         others: list[AnyMessage] = [_surplus(str(call["id"]), call["name"]) for call in calls[1:]]
         try:
-            submitted = _read_plan(answer)
+            submitted = await _read_plan(answer)
             steps = plan.checked_steps(submitted, about)
         except (Invalid, Missing) as error:
             refusal = failed_outcome(
@@ -110,13 +110,13 @@ async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
         return None
 
 
-def _read_plan(answer: AIMessage) -> SubmittedPlan:
+async def _read_plan(answer: AIMessage) -> SubmittedPlan:
     """Return the plan of the answer's first call; raise `Invalid` for arguments that are none."""
     given: Any
     if answer.tool_calls:
         given = answer.tool_calls[0]["args"]
     else:
-        given = repair_arguments(answer.invalid_tool_calls[0]["args"] or "")
+        given = await repair_off_loop(answer.invalid_tool_calls[0]["args"] or "")
     arguments, _ = read_arguments(SubmittedPlan, dict(plan.as_plan(given)))
     try:
         return SubmittedPlan.model_validate(arguments)

@@ -12,21 +12,24 @@ import orjson
 from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
+from callsheet.state.unicode import utf8_safe
+
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _MAX_IN_PLACE: Final = 1024
 """Bytes of JSON that stay in the buffer they were written to."""
 
 
 def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
-    """Return `value` as JSON; NaN and infinity become null.
+    """Return `value` as JSON; NaN and infinity become null, and half of a surrogate pair U+FFFD.
 
     `unknown` converts values that JSON lacks; the default is `to_jsonable`.
     """
     try:
         text = orjson.dumps(value, default=unknown or to_jsonable, option=_OPTIONS)
     except orjson.JSONEncodeError:
-        # orjson refuses integers beyond 64 bits, lone surrogates, which are escaped here, and deep nesting.
-        return json.dumps(_plain(value, unknown or to_jsonable)).encode()
+        # orjson refuses integers beyond 64 bits, halves of surrogate pairs, and deep nesting.
+        return utf8_safe(_ENCODER.encode(_plain(value, unknown or to_jsonable))).encode()
     # orjson's buffer was up to twelve times as large; a copy leaves its room whole for the next one.
     return bytes(memoryview(text)) if len(text) > _MAX_IN_PLACE else text
 

@@ -2,14 +2,15 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START, TAG_HIDDEN
 from langgraph.pregel import Pregel
 from langgraph.types import Interrupt, Send, StateSnapshot
 
+from callsheet.providers.tool_calls import merge_messages
 from callsheet.server.http.json_replies import dumps, to_jsonable
 
 MODES: Final = (
@@ -119,9 +120,16 @@ class EventTranslator:
         if not isinstance(message, BaseMessageChunk):
             self._messages[identity] = message
             return [*named, ("messages/complete", [message])]
-        merged = before + message if isinstance(before, BaseMessageChunk) else message
-        self._messages[identity] = cast("BaseMessage", merged)
+        merged = _merge(before, message)
+        self._messages[identity] = merged
         return [*named, ("messages/partial", [message_chunk_to_message(merged)])]
+
+
+def _merge(before: BaseMessage | None, piece: BaseMessageChunk) -> BaseMessage:
+    """Return a streamed message with its next piece, whose calls LangChain would read again and again."""
+    if isinstance(before, AIMessageChunk) and isinstance(piece, AIMessageChunk):
+        return merge_messages(before, piece)
+    return before + piece if isinstance(before, BaseMessageChunk) else piece
 
 
 def _is_pause(chunk: tuple[Any, ...]) -> bool:

@@ -1,8 +1,10 @@
 """Errors of runs: serialised into the run's record, and raised again for the caller who waits."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from callsheet.server.http.json_replies import dumps
 from callsheet.state import errors
 from callsheet.state.errors import Broken, CallsheetError, Unavailable
 
@@ -25,7 +27,8 @@ def serialize_error(error: Exception) -> dict[str, Any]:
     record: dict[str, Any] = {"error": type(error).__name__, "message": error_message(error)}
     if not isinstance(error, CallsheetError):
         return record
-    record |= {"said": error.message, "remedy": error.remedy, "details": error.details}
+    details = json.loads(dumps(error.details))
+    record |= {"said": error.message, "remedy": error.remedy, "details": details}
     return record | ({"retryAfterS": error.retry_after_s} if isinstance(error, Unavailable) else {})
 
 

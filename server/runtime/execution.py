@@ -5,6 +5,7 @@ run; otherwise the input never arrived and is passed again.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -373,6 +374,13 @@ class RunExecution:
         return Outcome("interrupted", "interrupted", error=record)
 
 
+def unstorable_outcome(error: Exception) -> Outcome:
+    """Return the outcome of a run whose result or error cannot be stored."""
+    _log.error("the outcome of a run cannot be stored", exc_info=error)
+    record = {"error": type(error).__name__, "message": f"the outcome of the run cannot be stored: {error}"}
+    return Outcome("error", "error", error=record, final_events=[("error", dumps(record))])
+
+
 def resume_command(command: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Command[Any]:
     """Return LangGraph's command for a client's; `answers` maps question ids to values."""
     goto = command.get("goto") or ()
@@ -399,7 +407,7 @@ def pending_interrupts(state: StateSnapshot) -> list[Interrupt]:
 def interrupts_by_task(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
     """Return the pending interrupts by task, in the shape of LangGraph's clients."""
     return {
-        task.id: [{"id": each.id, "value": each.value} for each in task.interrupts]
+        task.id: [{"id": each.id, "value": json.loads(dumps(each.value))} for each in task.interrupts]
         for task in state.tasks
         if task.interrupts and task.result is None
     }

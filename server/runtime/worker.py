@@ -21,7 +21,13 @@ from callsheet.server.runtime.background import cancel_and_wait, run_periodicall
 from callsheet.server.runtime.errors import deserialize_error
 from callsheet.server.runtime.event_bus import EventBus, LocalEventBuffer
 from callsheet.server.runtime.event_publisher import EventPublisher
-from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, RunExecution
+from callsheet.server.runtime.execution import (
+    BuildReply,
+    Drained,
+    Redeliver,
+    RunExecution,
+    unstorable_outcome,
+)
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.runtime.graph_factory import factory_of, mark
 from callsheet.server.runtime.graph_states import build_state
@@ -275,11 +281,7 @@ class Worker:
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with use_application(self._options.application), self._observe(record) as tell:
-                outcome = await execution.run_to_outcome()
-                if outcome.ending == "rolled-back":
-                    await self._saver.adelete_for_runs([record.id])
-                await self._finish(record, attempt, outcome, buffer)
-                tell(outcome.ending)
+                tell((await self._execute_to_end(execution, buffer)).ending)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
@@ -287,6 +289,19 @@ class Worker:
             del self._executions[execution]
             if buffer:
                 self.events.buffers.end(buffer)
+
+    async def _execute_to_end(self, execution: RunExecution, buffer: LocalEventBuffer | None) -> Outcome:
+        """Execute and end the run; one whose outcome cannot be stored fails, as it would in any attempt."""
+        attempt, record = execution.attempt, execution.run
+        try:
+            outcome = await execution.run_to_outcome()
+            if outcome.ending == "rolled-back":
+                await self._saver.adelete_for_runs([record.id])
+            await self._finish(record, attempt, outcome, buffer)
+        except (TypeError, ValueError, RecursionError) as error:
+            outcome = unstorable_outcome(error)
+            await self._finish(record, attempt, outcome, buffer)
+        return outcome
 
     def _execution(self, attempt: Attempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
         return RunExecution(

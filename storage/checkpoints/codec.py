@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, cast
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, PendingWrite
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from callsheet.state.unicode import utf8_safe, utf8_safe_value
+
 Version = int | float | str
 
 NUL: Final = b"\0"
@@ -41,8 +43,8 @@ class Record(NamedTuple):
 
 
 def encode_name(text: str) -> bytes:
-    """Escape `text` for use in a field."""
-    data = text.encode()
+    """Escape `text` for use in a field; half of a surrogate pair becomes U+FFFD."""
+    data = utf8_safe(text).encode()
     if b"\0" in data or b"\1" in data:
         return data.replace(b"\1", b"\1\2").replace(b"\0", b"\1\1")
     return data
@@ -114,8 +116,11 @@ class Codec:
         self._serde = serde
 
     def dump(self, value: object) -> bytes:
-        """Return the serialiser's tag and payload for `value`."""
+        """Return the serialiser's tag and payload for `value`; half of a surrogate pair becomes U+FFFD."""
         kind, payload = self._serde.dumps_typed(value)
+        # LangGraph's serialiser writes this sign for each half of a surrogate pair.
+        if b"?" in payload and (safe := utf8_safe_value(value)) is not value:
+            kind, payload = self._serde.dumps_typed(safe)
         tag = _TAGS.get(kind)
         return tag + payload if tag else _CUSTOM_TAG + kind.encode() + NUL + payload
 

@@ -23,6 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from callsheet.state.unicode import utf8_safe
 from callsheet.storage.redis.command_policy import CommandPolicy
 from callsheet.storage.redis.scripts import Argument, Command, ScriptCall
 
@@ -42,11 +43,19 @@ _CLOSE_TIMEOUT_S: Final = 2.0
 _RETRY: Final = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10)
 """For connections created without retries, as from_url and Sentinel do."""
 
-_pack: Final = cast("Callable[[Sequence[Argument]], bytes]", pack_command)
+_pack_utf8: Final = cast("Callable[[Sequence[Argument]], bytes]", pack_command)
 """hiredis' type stub allows only commands of one word."""
 
 FSYNC_MS: Final = 10_000
 """Longest wait for a write to reach the disk."""
+
+
+def _pack(words: Sequence[Argument]) -> bytes:
+    """Return a command as bytes; half of a surrogate pair is U+FFFD, so that no text fails a write."""
+    try:
+        return _pack_utf8(words)
+    except UnicodeEncodeError:
+        return _pack_utf8(tuple(utf8_safe(word) if isinstance(word, str) else word for word in words))
 
 
 class _Request:

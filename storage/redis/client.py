@@ -13,6 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
 from callsheet.state.errors import Broken, CallsheetError
+from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.embedded.server import Lease
 from callsheet.storage.redis.address import Address
 from callsheet.storage.redis.batching import Batcher
@@ -93,9 +94,12 @@ class ClusterClient(RedisCluster):
             return await self.execute_command(*call.eval_args())
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Return the reply to one command, from the node that has its keys."""
-        send = super().execute_command
-        return await self.command_policy.run(lambda: send(*args, **options))
+        """Return the reply to one command, from the node that has its keys.
+
+        Half of a surrogate pair is sent as U+FFFD.
+        """
+        send, safe_args = super().execute_command, utf8_safe_value(args)
+        return await self.command_policy.run(lambda: send(*safe_args, **options))
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:
         """Return an empty pipeline, whose execution counts as one command."""

@@ -50,6 +50,7 @@ def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
         ('{"a": [1, 2,], "b": {x: 1,},}', {"a": [1, 2], "b": {"x": 1}}),
         ('```json\n{"a": 1}\n```', {"a": 1}),
         ("```\n{a: 1}\n```", {"a": 1}),
+        (" ```json5 \r\n\n{a: 1}```\n", {"a": 1}),
         ("", {}),
         ("  \n", {}),
         ("{}", {}),
@@ -78,6 +79,8 @@ def test_the_usual_slips_are_repaired(text, expected):
         "{" * 40 + "}" * 40,
         '{"a": "' + "x" * MAX_CHARS + '"}',
         '{"a": 1} trailing',
+        '{"a": ' + "1" * 5_000 + "}",
+        '```a b\n{"a": 1}\n```',
     ],
 )
 def test_what_cannot_be_read_for_certain_is_refused(text):

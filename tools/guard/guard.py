@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from callsheet import storage
 from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.errors import CallsheetError, Fenced, Forbidden, StorageDown
-from callsheet.state.plan import Step, utf8_safe
+from callsheet.state.plan import Step
+from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import validate_arguments
@@ -32,7 +33,7 @@ from callsheet.tools.guard.outcome import (
     outcome_of_error,
 )
 from callsheet.tools.guard.record import CallRecord
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.registry import Tool
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def _create_record(step: Step, scope: Scope) -> CallRecord:
     try:
         return CallRecord(step, scope)
     except UnicodeEncodeError:
-        return CallRecord(utf8_safe(step), scope)
+        return CallRecord(utf8_safe_value(step), scope)
 
 
 def _no_tool(record: CallRecord, tools: Mapping[str, Tool]) -> UnknownTool:
@@ -80,7 +81,7 @@ async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
 async def _execute_known(tool: Tool, record: CallRecord) -> Outcome:
     application, opened = current_application(), await storage.current()
     try:
-        args, ignored = _validate(tool, record.step, record.scope)
+        args, ignored = await _validate(tool, record.step, record.scope)
         _check_permission(tool, args, record.step, record.scope)
         attempt = Attempt(opened, tool, resolve_tool(tool, application.policy), args, record)
     except CallsheetError as error:
@@ -118,9 +119,9 @@ def _with_ignored(outcome: Outcome, ignored: list[str]) -> Outcome:
     return Outcome(ok=False, output={**outcome.output, "error": error})
 
 
-def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, list[str]]:
+async def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, list[str]]:
     """Return the arguments, and the unknown names among them."""
-    given = repair_arguments(step["raw"]) if "raw" in step else step["params"]
+    given = await repair_off_loop(step["raw"]) if "raw" in step else step["params"]
     return validate_arguments(tool, given, scope.artefact)
 
 

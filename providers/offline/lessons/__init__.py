@@ -67,7 +67,7 @@ _WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narrati
 _CHAT: Final = re.compile(
     r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
 )
-_LENGTH: Final = re.compile(r"^Narration v\d+[^:\n]*: (\d+) s,", re.MULTILINE)
+_LENGTH: Final = re.compile(r"^Narration v\d++[^:\n]*+: (\d+) s,", re.MULTILINE)
 """Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
 _SHIFTS: Final = {"easier": -2, "harder": 2}

@@ -1,0 +1,142 @@
+"""What a model answers takes time in proportion to its length, whatever it is (X7)."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_client
+
+from tests.doubles.chat_double import ChatDouble, Raw, Say
+from tests.doubles.wire_served import running_server_on_own_redis
+
+SHORT, LONG = 4_000, 16_000
+GROWTH = 8
+"""Fourfold length may take so many times as long; the square of it would take sixteen times."""
+HOSTILE = {
+    "a fence and line ends": ("```json", "\n", ""),
+    "a fence and blanks": ("```", " ", "x"),
+    "no JSON": ("", "x", ""),
+    "a string that does not end": ('{"prompt": "', "x", ""),
+    "a string in a string that does not end": ('{"prompt": "', '\\"', ""),
+    "numbers in a list that does not end": ('{"prompt": [', "1,", ""),
+    "objects that do not end": ("", '{"a":', ""),
+    "brackets": ("", "[]", ""),
+    "blanks": ("", " ", "x"),
+    "digits": ('{"prompt": ', "1", "}"),
+    "quotes": ("", '"', ""),
+    "backslashes": ('{"prompt": "', "\\", ""),
+    "a trailing comma": ('{"prompt": "', "calm ", '",}'),
+    "half a state block": ("<state", " ", ""),
+    "beginnings of state blocks": ("", "<state>", ""),
+    "thoughts": ("", "<think>", ""),
+    "versions": ("", "v1 ", ""),
+    "sentences": ("", "I changed it. ", ""),
+    "written calls": ("", "create_music_draft {", ""),
+    "fences": ("", "```a\n", ""),
+    "tags": ("", "<tool_call>", ""),
+}
+
+
+USER: Any = {"messages": [{"role": "user", "content": "Make some music"}]}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running_server_on_own_redis(None) as found:
+        yield found
+
+
+def hostile(form: str, size: int) -> str:
+    """A text of this form and about this size."""
+    begin, middle, end = HOSTILE[form]
+    return begin + middle * (size // len(middle)) + end
+
+
+async def cost_s(url: str, patch: pytest.MonkeyPatch, answer: Say, mode: Any) -> float:
+    """Processor time of this process, which is the server's, for a turn in which the model answers this."""
+    with ChatDouble(answer, *[Say("Done.")] * 3) as model:
+        for name, value in model.environ.items():
+            patch.setenv(name, value)
+        began = time.process_time()
+        async with get_client(url=url) as client:
+            stream = client.runs.stream(
+                None,
+                "ad_creation",
+                input=USER,
+                stream_mode=mode,
+                context={"provider": "openai"},
+            )
+            events = [part async for part in stream]
+        spent_s = time.process_time() - began
+    assert not [part for part in events if part.event == "error"]
+    return spent_s
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    ("piece", "mode"), [(100_000, "messages-tuple"), (400, "messages-tuple"), (2_000, "messages")]
+)
+async def test_calls_with_hostile_arguments_take_time_in_proportion_to_their_length(
+    url: str, monkeypatch: pytest.MonkeyPatch, piece: int, mode: Any
+) -> None:
+    def answer(size: int) -> Say:
+        texts = (hostile(form, size) for form in HOSTILE)
+        calls = [(f"call-{at}", "create_music_draft", text) for at, text in enumerate(texts)]
+        return Say(calls=calls, piece=piece)
+
+    await cost_s(url, monkeypatch, answer(10), mode)
+    short_s = await cost_s(url, monkeypatch, answer(SHORT), mode)
+    assert await cost_s(url, monkeypatch, answer(LONG), mode) < GROWTH * max(short_s, 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+async def test_a_hostile_text_takes_time_in_proportion_to_its_length(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for form in HOSTILE:
+        short_s, long_s = [
+            await cost_s(url, monkeypatch, Say(hostile(form, size), piece=size // 20), "messages-tuple")
+            for size in (SHORT, LONG)
+        ]
+        assert long_s < GROWTH * max(short_s, 0.1), form
+
+
+@pytest.mark.slow
+async def test_a_call_with_a_megabyte_of_arguments_is_refused_and_holds_nobody_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model reads why, and the turn goes on."""
+    megabyte = '{"prompt": "' + "x" * 1_000_000
+    for piece in (2_000_000, 250_000, 4_000):
+        answer = Say(calls=[("m", "create_music_draft", megabyte)], piece=piece)
+        assert await cost_s(url, monkeypatch, answer, "messages-tuple") < 5
+
+
+async def test_a_call_with_half_a_surrogate_pair_is_carried_out(url: str, model: ChatDouble) -> None:
+    """The turn had been lost, with an error that blamed the vendor's address."""
+    halves = ('{"prompt": "calm \\ud83d"}', '{"prompt": "calm \ud83d"}')
+    calls = [(f"call-{at}", "create_music_draft", text) for at, text in enumerate(halves)]
+    model.script(Say(calls=calls), *[Say("Done.")] * 2)
+    async with get_client(url=url) as client:
+        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+    [message] = [each for each in state["messages"] if each.get("tool_calls")]
+    assert [call["args"]["prompt"] for call in message["tool_calls"]] == ["calm \ufffd"] * 2
+    results = [json.loads(each["content"]) for each in state["messages"] if each["type"] == "tool"]
+    assert [each["status"] for each in results] == ["draft"] * 2
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")  # OpenAI's client expects text
+async def test_a_vendor_that_sends_arguments_as_an_object_is_understood(url: str, model: ChatDouble) -> None:
+    call = {"id": "m", "function": {"name": "create_music_draft", "arguments": {"prompt": "calm"}}}
+    delta = {"role": "assistant", "content": "", "tool_calls": [call]}
+    choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls"}
+    event = json.dumps({"id": "1", "object": "chat.completion.chunk", "choices": [choice]})
+    model.script(Raw(f"data: {event}\n\ndata: [DONE]\n\n".encode(), "text/event-stream"), *[Say("Done.")] * 2)
+    async with get_client(url=url) as client:
+        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+    [message] = [each for each in state["messages"] if each.get("tool_calls")]
+    assert message["tool_calls"][0]["args"]["prompt"] == "calm"

@@ -7,11 +7,15 @@ import random
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from redis import Redis
+from redis import Redis, RedisCluster
+from redis.exceptions import ResponseError
 
 from tests.waiting import until
 
@@ -117,6 +121,84 @@ def cluster(program: Path, folder: Path) -> Iterator[Server]:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
         yield server
+
+
+@dataclass
+class Cluster:
+    """Three primaries, each with one replica."""
+
+    nodes: list[Server]
+
+    @property
+    def url(self) -> str:
+        """URL of all nodes, for the server."""
+        return f"redis+cluster://{self.nodes[0].address}"
+
+    def kill_primary(self, key: str) -> None:
+        """Kill the primary of a key, and wait until its replica has taken over."""
+        primary = next(node for node in self.nodes if node.port == self._primary_port(key))
+        primary.kill()
+        self.nodes.remove(primary)
+        until(lambda: self._is_taken_over(key, primary.port), "a replica has taken over", patience_s=20)
+
+    def _primary_port(self, key: str) -> int:
+        with RedisCluster.from_url(self.nodes[0].url) as client:
+            return int(client.get_node_from_key(key).port)
+
+    def _is_taken_over(self, key: str, former: int) -> bool:
+        return _is_complete(self.nodes) and self._primary_port(key) != former
+
+
+@contextmanager
+def six_nodes(program: Path, folder: Path) -> Iterator[Cluster]:
+    """A cluster of three primaries and three replicas, on loopback ports."""
+    with ExitStack() as stack:
+        nodes = []
+        for number in range(6):
+            place = folder / f"node{number}"
+            place.mkdir()
+            limits = ["--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"]
+            nodes.append(stack.enter_context(running(program, place, *clustered(), *limits)))
+        links = [stack.enter_context(Redis(port=node.port)) for node in nodes]
+        _join(links)
+        until(lambda: _is_complete(nodes), "a complete cluster", patience_s=20)
+        until(lambda: _has_replicas(nodes[:3]), "a replica of every primary", patience_s=20)
+        yield Cluster(nodes)
+
+
+def _join(links: Sequence[Redis]) -> None:
+    """Make the nodes one cluster; the last three are replicas of the first three."""
+    known = links[0].config_get("port", "cluster-port")
+    for link in links[1:]:
+        link.execute_command("CLUSTER", "MEET", "127.0.0.1", known["port"], known["cluster-port"])
+    for number, link in enumerate(links[:3]):
+        first, last = (16384 * bound // 3 for bound in (number, number + 1))
+        link.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
+    ids = [link.execute_command("CLUSTER", "MYID").decode() for link in links]
+    for primary, link in zip(ids, links[3:], strict=False):
+        until(partial(_replicate, link, primary), "the node knows its primary", patience_s=20)
+
+
+def _replicate(link: Redis, primary: str) -> bool:
+    with suppress(ResponseError):
+        return bool(link.execute_command("CLUSTER", "REPLICATE", primary))
+    return False
+
+
+def _is_complete(nodes: Sequence[Server]) -> bool:
+    """Whether every node knows a living primary for every slot."""
+    return all(_info(node, "cluster", "info")["cluster_state"] == "ok" for node in nodes)
+
+
+def _has_replicas(primaries: Sequence[Server]) -> bool:
+    return all(
+        _info(node, "info", "replication").get("slave0", {}).get("state") == "online" for node in primaries
+    )
+
+
+def _info(node: Server, command: str, section: str) -> Any:
+    with Redis(port=node.port) as link:
+        return getattr(link, command)(section)
 
 
 @asynccontextmanager

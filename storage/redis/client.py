@@ -17,6 +17,7 @@ from callsheet.storage.embedded.server import Lease
 from callsheet.storage.redis.address import Address
 from callsheet.storage.redis.batching import Batcher
 from callsheet.storage.redis.command_policy import CommandPolicy, can_retry
+from callsheet.storage.redis.lost_connections import translating
 from callsheet.storage.redis.scripts import Command, ScriptCall
 
 T = TypeVar("T")
@@ -163,6 +164,12 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
         cluster = cast("ClusterClient", ClusterClient.from_url(address.url, **options))
         cluster.command_policy = policy
         cluster.pipeline_policy = policy.copy()
+        # redis-py has no argument for it. Nodes that are found later get these options, too.
+        cluster.connection_kwargs["connection_class"] = translating(
+            cluster.connection_kwargs["connection_class"]
+        )
+        for node in cluster.startup_nodes:
+            node.connection_class = cluster.connection_kwargs["connection_class"]
         return cluster
     return _client(ConnectionPool.from_url(address.url, **options), policy)
 
@@ -174,6 +181,7 @@ def connect_embedded(lease: Lease, policy: CommandPolicy) -> Client:
 
 
 def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:
+    pool.connection_class = translating(pool.connection_class)
     client = Client(connection_pool=pool)
     client.auto_close_connection_pool = True
     client.command_policy = policy

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
 from callsheet.state.errors import Invalid, StorageDown, TimedOut
 from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.redis import address, client
 from callsheet.storage.redis.command_policy import TIMEOUT_S, CommandPolicy
+from callsheet.storage.redis.lost_connections import is_lost_connection
 
 URL_VARIABLE: Final = "REDIS_URL"
 OLDEST_VERSION: Final = (6, 2)
@@ -68,7 +69,9 @@ def translated_errors(storage: Storage) -> Iterator[None]:
     """Raise `StorageDown` for failures of connections other than those of `storage.redis`."""
     try:
         yield
-    except (RedisError, OSError) as error:
+    except (RedisError, RedisClusterException, OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not is_lost_connection(error):
+            raise
         rule = f"{storage.origin} cannot be used: {error}"
         raise StorageDown(rule, remedy=_REMEDY) from error
 

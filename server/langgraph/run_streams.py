@@ -1,7 +1,6 @@
 """Events of runs and threads as LangGraph's clients read them, named by stream mode."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -41,22 +40,9 @@ def event_stream_reply(source: Events, path: str = "") -> StreamingReply:
     return events.event_stream_reply(source, LANGGRAPH, location)
 
 
-async def stream_run(
-    ctx: AppContext,
-    started: StartedRun,
-    *,
-    modes: Collection[str] = (),
-    on_disconnect: Callable[[], None] | None = None,
-) -> Events:
-    """Yield a run's events after `started.since` until it ends; no modes are all modes."""
-    try:
-        async with aclosing(_run_events(ctx, follow_run(ctx, started), started, modes)) as source:
-            async for event in source:
-                yield event
-    except BaseException:
-        if on_disconnect:
-            on_disconnect()
-        raise
+def stream_run(ctx: AppContext, started: StartedRun, modes: Collection[str] = ()) -> Events:
+    """Return a run's events after `started.since` until it ends; no modes are all modes."""
+    return _run_events(ctx, follow_run(ctx, started), started, modes)
 
 
 def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Collection[str]) -> Events:

@@ -424,15 +424,15 @@ async def _create_and_wait_reply(request: Request, thread_id: str | None, body: 
 def _stream_reply(
     ctx: AppContext, started: StartedRun, modes: Collection[str] = (), *, cancel: bool
 ) -> Response:
-    lines = run_streams.stream_run(
-        ctx, started, modes=modes, on_disconnect=_canceller(ctx, started) if cancel else None
-    )
-    return event_stream_reply(lines, started.path)
+    reply = event_stream_reply(run_streams.stream_run(ctx, started, modes), started.path)
+    reply.on_disconnect = _canceller(ctx, started) if cancel else None
+    return reply
 
 
 def _wait_reply(ctx: AppContext, started: StartedRun, *, cancel: bool) -> Response:
-    on_disconnect = _canceller(ctx, started) if cancel else None
-    return waiting.LongPollReply(partial(waiting.wait_for_result, ctx, started, on_disconnect), started.path)
+    reply = waiting.LongPollReply(partial(waiting.wait_for_result, ctx, started), started.path)
+    reply.on_disconnect = _canceller(ctx, started) if cancel else None
+    return reply
 
 
 def _join_reply(ctx: AppContext, run: Run, *, cancel: bool) -> Response:

@@ -1,6 +1,7 @@
 """Redis URLs: parsing, checks, and a form without the password for messages."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
@@ -37,6 +38,18 @@ class Address:
     def __repr__(self) -> str:
         return f"Address({self.redacted_url!r})"
 
+    def docket_url(self, options: Mapping[str, object], node: tuple[str, int] | None = None) -> str:
+        """Return the URL for Docket, with these options for redis-py; it names `node` of a cluster."""
+        parts = urlsplit(self.url)
+        query = "&".join(filter(None, (parts.query, urlencode(options))))
+        netloc = parts.netloc
+        if node:
+            login = netloc.rpartition("@")[:2]
+            host = f"[{node[0]}]" if ":" in node[0] else node[0]
+            netloc = f"{''.join(login)}{host}:{node[1]}"
+        scheme = parts.scheme + (_CLUSTER if self.cluster else "")
+        return _with_authority(parts._replace(scheme=scheme, netloc=netloc, query=query))
+
 
 def parse(url: str) -> Address:
     """Return the address in `url`. Raises `Invalid`, whose message never shows the password."""
@@ -51,9 +64,12 @@ def parse(url: str) -> Address:
         raise _invalid(url, f"has max_connections={limit!r}, which must be a number from 1")
     _check_target(url, parts, options.get("db"), cluster=_BOOLEANS[cluster])
     plain = parts._replace(scheme=parts.scheme.removesuffix(_CLUSTER), query=urlencode(options))
+    return Address(redact(url), _with_authority(plain), _BOOLEANS[cluster], int(limit))
+
+
+def _with_authority(parts: SplitResult) -> str:
     # urllib writes an empty authority as unix:/path instead of unix:///path.
-    plain_url = plain.geturl() if plain.netloc else re.sub(r"^unix:/+", "unix:///", plain.geturl())
-    return Address(redact(url), plain_url, _BOOLEANS[cluster], int(limit))
+    return parts.geturl() if parts.netloc else re.sub(r"^unix:/+", "unix:///", parts.geturl())
 
 
 def redact(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -62,6 +63,19 @@ class Storage:
         finally:
             if self.lease:
                 self.lease.close()
+
+
+def docket_urls(storage: Storage, max_connections: int) -> list[str]:
+    """Return the URLs of the server for Docket; on a cluster each names a node, and any may be down."""
+    server = address.parse(storage.url)
+    options: dict[str, object] = {"max_connections": max_connections}
+    if isinstance(storage.redis, client.ClusterClient):
+        nodes = [(str(node.host), int(node.port)) for node in storage.redis.get_nodes()]
+        random.shuffle(nodes)
+        return [server.docket_url(options, node) for node in nodes]
+    # With retries on lost connections: Docket keeps those that a restarted Redis has closed, and a delivery
+    # over one of them would wait for a whole lease. Clients of clusters always retry, without the option.
+    return [server.docket_url(options | {"retry_on_timeout": "true"})]
 
 
 @contextmanager

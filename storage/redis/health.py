@@ -51,7 +51,7 @@ class HealthProblem:
     """A problem of the server that an operator should know."""
 
     component: str
-    """`storage` if nothing can be written, else the part at risk: `memory`, `persistence`."""
+    """`storage` if nothing can be written, or the part at fault or at risk, such as `queue` or `memory`."""
     fatal: bool
     """True if requests fail already."""
     message: str

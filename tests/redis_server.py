@@ -132,21 +132,30 @@ class Cluster:
     @property
     def url(self) -> str:
         """URL of all nodes, for the server."""
-        return f"redis+cluster://{self.nodes[0].address}"
+        return f"redis+cluster://{','.join(node.address for node in self.nodes)}"
 
-    def kill_primary(self, key: str) -> None:
-        """Kill the primary of a key, and wait until its replica has taken over."""
-        primary = next(node for node in self.nodes if node.port == self._primary_port(key))
-        primary.kill()
-        self.nodes.remove(primary)
-        until(lambda: self._is_taken_over(key, primary.port), "a replica has taken over", patience_s=20)
-
-    def _primary_port(self, key: str) -> int:
+    def primary_of(self, key: str) -> Server:
+        """The primary that has a key."""
         with RedisCluster.from_url(self.nodes[0].url) as client:
-            return int(client.get_node_from_key(key).port)
+            port = client.get_node_from_key(key).port
+        return next(node for node in self.nodes if node.port == port)
 
-    def _is_taken_over(self, key: str, former: int) -> bool:
-        return _is_complete(self.nodes) and self._primary_port(key) != former
+    def kill(self, node: Server) -> None:
+        """Kill a node, and wait until its replica has taken over if it is a primary."""
+        node.kill()
+        self.nodes.remove(node)
+        until(lambda: self._is_taken_over(node), "a replica has taken over", patience_s=20)
+
+    def restart(self, node: Server) -> None:
+        """Start a killed node again, and wait until it is a replica that has all data."""
+        node.start()
+        self.nodes.append(node)
+        until(partial(_is_replica, node), "the node is a replica", patience_s=20)
+
+    def _is_taken_over(self, former: Server) -> bool:
+        with RedisCluster.from_url(self.nodes[0].url) as client:
+            primaries = {node.port for node in client.get_primaries()}
+        return former.port not in primaries and _is_complete(self.nodes)
 
 
 @contextmanager
@@ -194,6 +203,10 @@ def _has_replicas(primaries: Sequence[Server]) -> bool:
     return all(
         _info(node, "info", "replication").get("slave0", {}).get("state") == "online" for node in primaries
     )
+
+
+def _is_replica(node: Server) -> bool:
+    return bool(_info(node, "info", "replication").get("master_link_status") == "up")
 
 
 def _info(node: Server, command: str, section: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from redis import exceptions
 from redis.asyncio import ConnectionPool, Redis, RedisCluster, UnixDomainSocketConnection
 from redis.asyncio.client import Pipeline
-from redis.asyncio.cluster import ClusterPipeline
+from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
@@ -161,6 +161,7 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
     options = _options() | {"socket_connect_timeout": _CONNECT_S}
     if address.cluster:
         options["max_connections"] = 2 * policy.max_concurrent
+        options["startup_nodes"] = [ClusterNode(host, port) for host, port in address.other_nodes]
         cluster = cast("ClusterClient", ClusterClient.from_url(address.url, **options))
         cluster.command_policy = policy
         cluster.pipeline_policy = policy.copy()

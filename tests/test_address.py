@@ -42,7 +42,7 @@ def test_a_cluster_may_be_named_by_several_nodes() -> None:
         ("redis://me:pw@host/3", "redis://me:pw@host/3?x=1"),
         ("unix:///run/s?db=4", "unix:///run/s?db=4&x=1"),
         ("redis://host:7000?cluster=true", "redis+cluster://node:7005?x=1"),
-        ("rediss+cluster://me:pw@a:7000,b:7001", "rediss+cluster://me:pw@node:7005?x=1"),
+        ("rediss+cluster://me:pw@a:7000,b:7001", "rediss+cluster://node:7005?x=1"),
     ],
 )
 def test_docket_gets_a_url_with_its_options_and_a_node_of_a_cluster(url: str, docket: str) -> None:

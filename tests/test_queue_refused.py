@@ -10,7 +10,7 @@ from redis import Redis
 from callsheet.storage.embedded import watchdog
 from tests.command import Forked, in_process
 from tests.killing import Warm
-from tests.redis_server import Server, running
+from tests.redis_server import Server, cluster, running
 from tests.test_doctor import Command, examined
 from tests.waiting import until
 from tests.wire_server import serving
@@ -81,6 +81,18 @@ def test_doctor_fails_with_the_reason(
     assert (code, found["Task queue"]["status"]) == (1, "fail")
     assert reason in found["Task queue"]["message"]
     assert "docs/operations.md" in found["Task queue"]["remedy"]
+
+
+def test_doctor_is_well_on_a_cluster_with_any_password(
+    here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X4: Docket takes the login of a cluster without decoding it from the URL."""
+    with cluster(watchdog.binary(), tmp_path) as node:
+        with Redis(port=node.port) as redis:
+            redis.execute_command("ACL", "SETUSER", "app", "on", ">p@ss/word%", "~*", "&*", "+@all")
+        monkeypatch.setenv("REDIS_URL", f"redis://app:p%40ss%2Fword%25@{node.address}?cluster=true")
+        code, found = examined(here)
+    assert (code, found["Task queue"]["status"]) == (0, "ok"), found["Task queue"]
 
 
 def test_doctor_sends_a_delivery_whose_keys_expire(

@@ -58,9 +58,7 @@ async def test_an_outage_of_redis_is_not_the_clients_departure(server: Server) -
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
             both = await asyncio.gather(*(started(http, way) for way in ("stream", "wait")))
             server.kill()
-            for reply, _ in both:
-                with suppress(httpx.TransportError):
-                    await reply.aread()
+            await asyncio.gather(*(reply.aread() for reply, _ in both), return_exceptions=True)
             server.start()
             for _, place in both:
                 await eventually(partial(has_status, http, place, "success"), "its end", patience_s=30)

@@ -15,12 +15,12 @@ from typing import Any, Final, Self
 
 from docket import CurrentExecution, Docket, Execution, Worker
 from docket.dependencies import AdmissionBlocked
-from redis.exceptions import RedisError
 
 from callsheet.server.runtime.admission import CHECK_INTERVAL_S, LoadAdmission
 from callsheet.server.runtime.execution import Drained, Redeliver
 from callsheet.state.errors import Fenced, StorageDown, StorageRefused
-from callsheet.storage.redis.connection import Storage, docket_urls, translated_errors
+from callsheet.storage.redis.connection import Storage, docket_options, translated_errors
+from callsheet.storage.redis.health import subscription_error
 
 _NAME: Final = "callsheet"
 _EXECUTION_TTL: Final = timedelta(seconds=60)
@@ -83,8 +83,8 @@ class DocketQueue:
     async def _open(self) -> None:
         """Open Docket on the server, or through the first node of a cluster that answers."""
         failure: StorageDown | None = None
-        for url in docket_urls(self._storage, self._most):
-            docket = _ObservedDocket(self._polls, name=self._name, url=url, execution_ttl=_EXECUTION_TTL)
+        for options in docket_options(self._storage, self._most):
+            docket = _ObservedDocket(self._polls, name=self._name, execution_ttl=_EXECUTION_TTL, **options)
             # Docket reads the annotations of the parameters.
             docket.register(self.execute)
             try:
@@ -162,8 +162,9 @@ class DocketQueue:
 
     async def raise_failure(self) -> None:
         """Raise the reason why no delivery arrives, as `StorageRefused`."""
-        error = self._polls.error or await self._channel_error() or "it does not answer"
-        rule = f"the task queue on {self._storage.origin} cannot be used: {error}"
+        # Docket tells nobody that its subscription is refused.
+        refusal = self._polls.error or await subscription_error(self._storage, self._docket.key("cancel:*"))
+        rule = f"the task queue on {self._storage.origin} cannot be used: {refusal or 'it gets no answer'}"
         failure = StorageRefused(rule, remedy=_REMEDY)
         # Another node of a cluster may do.
         if self._restarts or not self.has_worked:
@@ -177,16 +178,6 @@ class DocketQueue:
         except StorageDown as error:
             return isinstance(error, StorageRefused)
         return True
-
-    async def _channel_error(self) -> Exception | None:
-        """Return the error of a subscription as Docket makes one, which it reports to nobody."""
-        try:
-            async with self._storage.redis.pubsub() as subscription:
-                await subscription.psubscribe(self._docket.key("cancel:*"))
-                await subscription.get_message(timeout=_WATCH_S)
-        except RedisError as error:
-            return error
-        return None
 
     async def has_workers(self) -> bool:
         """Return True if a process that executes runs has sent a heartbeat lately."""

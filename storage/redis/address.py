@@ -43,14 +43,12 @@ class Address:
         return f"Address({self.redacted_url!r})"
 
     def docket_url(self, options: Mapping[str, object], node: tuple[str, int] | None = None) -> str:
-        """Return the URL for Docket, with these options for redis-py; it names `node` of a cluster."""
+        """Return the URL for Docket, with options for redis-py; that of a node has no login."""
         parts = urlsplit(self.url)
         query = "&".join(filter(None, (parts.query, urlencode(options))))
         netloc = parts.netloc
         if node:
-            login = netloc.rpartition("@")[:2]
-            host = f"[{node[0]}]" if ":" in node[0] else node[0]
-            netloc = f"{''.join(login)}{host}:{node[1]}"
+            netloc = f"[{node[0]}]:{node[1]}" if ":" in node[0] else f"{node[0]}:{node[1]}"
         scheme = parts.scheme + (_CLUSTER if self.cluster else "")
         return _with_authority(parts._replace(scheme=scheme, netloc=netloc, query=query))
 

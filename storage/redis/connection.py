@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from redis.credentials import UsernamePasswordCredentialProvider
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
 from callsheet.state.errors import Invalid, StorageDown, TimedOut
@@ -65,17 +66,20 @@ class Storage:
                 self.lease.close()
 
 
-def docket_urls(storage: Storage, max_connections: int) -> list[str]:
-    """Return the URLs of the server for Docket; on a cluster each names a node, and any may be down."""
+def docket_options(storage: Storage, max_connections: int) -> list[dict[str, Any]]:
+    """Return Docket's options for the server; on a cluster each names a node, any of which may be down."""
     server = address.parse(storage.url)
     options: dict[str, object] = {"max_connections": max_connections}
     if isinstance(storage.redis, client.ClusterClient):
+        login = [storage.redis.connection_kwargs[name] or "" for name in ("username", "password")]
+        # One of Docket's connections to a cluster takes the login in a URL without decoding it.
+        provider = UsernamePasswordCredentialProvider(*login) if any(login) else None
         nodes = [(str(node.host), int(node.port)) for node in storage.redis.get_nodes()]
         random.shuffle(nodes)
-        return [server.docket_url(options, node) for node in nodes]
+        return [{"url": server.docket_url(options, node), "credential_provider": provider} for node in nodes]
     # With retries on lost connections: Docket keeps those that a restarted Redis has closed, and a delivery
     # over one of them would wait for a whole lease. Clients of clusters always retry, without the option.
-    return [server.docket_url(options | {"retry_on_timeout": "true"})]
+    return [{"url": server.docket_url(options | {"retry_on_timeout": "true"})}]
 
 
 @contextmanager

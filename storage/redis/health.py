@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from redis.exceptions import RedisError
+
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
 _NEARLY_FULL: Final = 0.9
 """Share of the memory limit from which memory is reported as a problem."""
+_SUBSCRIPTION_S: Final = 2.0
+"""Seconds for the answer to a subscription."""
 _log = logging.getLogger(__name__)
 
 _MARK: Final = Script("""
@@ -89,6 +93,17 @@ async def read_health(storage: Storage) -> ServerHealth:
     started_s = time.monotonic()
     info: Mapping[str, Any] = await storage.redis.info()
     return _parse_info(info, time.monotonic() - started_s)
+
+
+async def subscription_error(storage: Storage, pattern: str) -> RedisError | None:
+    """Return the server's refusal of a subscription to these channels; None if it takes it."""
+    try:
+        async with storage.redis.pubsub() as subscription:
+            await subscription.psubscribe(pattern)
+            await subscription.get_message(timeout=_SUBSCRIPTION_S)
+    except RedisError as error:
+        return error
+    return None
 
 
 async def server_time_s(storage: Storage) -> float:

@@ -18,7 +18,7 @@ from docket.dependencies import AdmissionBlocked
 
 from callsheet.server.runtime.admission import CHECK_INTERVAL_S, LoadAdmission
 from callsheet.server.runtime.execution import Drained, Redeliver
-from callsheet.state.errors import Fenced, StorageDown, StorageRefused
+from callsheet.state.errors import Broken, CallsheetError, Fenced, StorageDown, StorageRefused
 from callsheet.storage.redis.connection import Storage, docket_options, translated_errors
 from callsheet.storage.redis.health import subscription_error
 
@@ -36,8 +36,9 @@ _WATCH_S: Final = 0.5
 _SILENT_CHECKS: Final = 8
 """Checks without a completed poll after which Docket's worker counts as broken."""
 _READS_OF_A_POLL: Final = 3
-"""Reads of `concurrency` that show a completed poll: at the start, and before two polls."""
+"""Reads of free slots that show a completed poll: at the start, and before two polls."""
 _REMEDY: Final = "Correct the permissions of the user in REDIS_URL: docs/operations.md lists them."
+_DOCTOR: Final = "Run callsheet doctor."
 
 Execute = Callable[[str, str], Awaitable[None]]
 """Executes (thread id, run id); raises `Fenced` if another process has taken the run over."""
@@ -58,7 +59,7 @@ class DocketQueue:
         self._restarts = 0
         """Restarts of Docket's worker since it last got an answer."""
         self._begun = False
-        self.failure: StorageRefused | None = None
+        self.failure: CallsheetError | None = None
         """The reason why this process takes no deliveries; None while it does, and at the start."""
 
     async def __aenter__(self) -> Self:
@@ -145,8 +146,10 @@ class DocketQueue:
                 # Docket swallows the cancellation, and waits for the deliveries in progress.
                 await asyncio.gather(*tasks, return_exceptions=True)
         for task in tasks:
-            if not task.cancelled():
-                task.result()
+            if not task.cancelled() and (error := task.exception()):
+                if not self.has_worked and self.failure is None:
+                    self.failure = Broken(f"the task queue cannot start: {error}", remedy=_DOCTOR)
+                raise error
 
     async def _watch(self) -> None:
         """Raise `StorageRefused` once Docket gets no answers although Redis answers."""
@@ -157,8 +160,10 @@ class DocketQueue:
                 self._restarts, self.failure = 0, None
             # A check counts once, however late; while deliveries are in progress, Docket may wait for them.
             silent = 0 if answered or self._slots.running else silent + 1
-            if silent >= _SILENT_CHECKS and await self._answers():
-                await self.raise_failure()
+            if silent >= _SILENT_CHECKS:
+                if await self._answers():
+                    await self.raise_failure()
+                silent = 0
 
     async def raise_failure(self) -> None:
         """Raise the reason why no delivery arrives, as `StorageRefused`."""
@@ -218,7 +223,7 @@ class _Polls:
         self._answered = False
 
     def read(self) -> None:
-        """Record that Docket has read `concurrency`, as it does at its start and before each poll."""
+        """Record that Docket was offered slots, as it is at its start and before each poll."""
         self._reads += 1
         if self._reads >= _READS_OF_A_POLL:
             self.any = self._answered = True
@@ -299,8 +304,9 @@ class _LoadAwareWorker(Worker):
     @property
     def concurrency(self) -> int:
         """Deliveries that may execute at once."""
-        self._polls.read()
         slots = self._slots.offer()
+        if slots:
+            self._polls.read()
         self.minimum_check_interval = _CHECK if slots else _LOAD_CHECK
         return slots
 

@@ -4,8 +4,6 @@ uvloop raises `RuntimeError` where asyncio raises `OSError`: for a transport tha
 noticed. redis-py passes that on, and neither reconnects nor sends the command again.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from redis.asyncio.connection import AbstractConnection
@@ -20,30 +18,34 @@ def is_lost_connection(error: RuntimeError) -> bool:
     return _CLOSED in str(error)
 
 
-@contextmanager
-def _translated_losses() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        if is_lost_connection(error):
-            raise RedisConnectionError(f"the connection was lost: {error}") from error
-        raise
-
-
 class _Translating(AbstractConnection):
     """A connection whose losses are all `redis.ConnectionError`, so that redis-py reconnects."""
 
     async def send_packed_command(self, *args: Any, **options: Any) -> None:
-        with _translated_losses():
+        try:
             await super().send_packed_command(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
-        with _translated_losses():
+        try:
             return await super().read_response(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
 
     async def can_read(self, *args: Any, **options: Any) -> bool:
-        with _translated_losses():
+        try:
             return await super().can_read(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
+
+
+def _raise_if_lost(error: RuntimeError) -> None:
+    if is_lost_connection(error):
+        raise RedisConnectionError(f"the connection was lost: {error}") from error
 
 
 def translating(kind: type[AbstractConnection]) -> type[AbstractConnection]:

@@ -37,7 +37,10 @@ _SILENT_CHECKS: Final = 8
 """Checks without a completed poll after which Docket's worker counts as broken."""
 _READS_OF_A_POLL: Final = 3
 """Reads of free slots that show a completed poll: at the start, and before two polls."""
-_REMEDY: Final = "Correct the permissions of the user in REDIS_URL: docs/operations.md lists them."
+_REMEDY: Final = (
+    "Correct the permissions of the user in REDIS_URL, or SSL_CERT_FILE for a cluster with TLS: "
+    "docs/operations.md has both."
+)
 _DOCTOR: Final = "Run callsheet doctor."
 
 Execute = Callable[[str, str], Awaitable[None]]

@@ -98,7 +98,8 @@ def test_doctor_is_well_on_a_cluster_with_any_password(
 def test_doctor_sends_a_delivery_whose_keys_expire(
     here: Command, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REDIS_URL", server.url)
+    """Also for the user of docs/operations.md, who has no command that Redis calls dangerous."""
+    monkeypatch.setenv("REDIS_URL", url_of_user(server, "&*", "+@all", "-@admin", "-@dangerous", "+info"))
     code, found = examined(here)
     assert (code, found["Task queue"]["status"]) == (0, "ok")
     with Redis(port=server.port) as redis:

@@ -166,7 +166,7 @@ def six_nodes(program: Path, folder: Path) -> Iterator[Cluster]:
         for number in range(6):
             place = folder / f"node{number}"
             place.mkdir()
-            limits = ["--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"]
+            limits = ["--cluster-node-timeout", "1500", "--repl-diskless-sync-delay", "0"]
             nodes.append(stack.enter_context(running(program, place, *clustered(), *limits)))
         links = [stack.enter_context(Redis(port=node.port)) for node in nodes]
         _join(links)

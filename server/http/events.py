@@ -1,7 +1,7 @@
 """Server-sent events: the one place that writes them, in replies that end with their reader."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -53,6 +53,9 @@ class StreamingReply(StreamingResponse):
     Starlette's own starts a task group for each reply; this one starts one task.
     """
 
+    on_disconnect: Callable[[], None] | None = None
+    """Called if the reader leaves before the end; not if the reply fails or the server stops."""
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply."""
         if scope["type"] != "http":
@@ -69,6 +72,8 @@ class StreamingReply(StreamingResponse):
         finally:
             if leaving:
                 leaving.cancel()
+            if presence.expired() and self.on_disconnect:
+                self.on_disconnect()
         if self.background:
             await self.background()
 

@@ -1,6 +1,6 @@
 """Events of runs and threads as LangGraph's clients read them, named by stream mode."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final, Literal
@@ -57,28 +57,19 @@ def event_stream_reply(source: Events, path: str = "") -> StreamingReply:
     return events.event_stream_reply(source, LANGGRAPH, location)
 
 
-async def stream_run(
+def stream_run(
     ctx: AppContext,
     started: StartedRun,
-    *,
     modes: Collection[str] = (),
-    on_disconnect: Callable[[], None] | None = None,
     beginning_of: Run | None = None,
 ) -> Events:
-    """Yield a run's events after `started.since` until it ends; no modes are all modes.
+    """Return a run's events after `started.since` until it ends; no modes are all modes.
 
     `beginning_of` is the run if its events are read from their beginning; `GAP` says that it is lost.
     """
     stored = follow_run(ctx, started)
     stored = _from_beginning(stored, beginning_of) if beginning_of else stored
-    try:
-        async with aclosing(_run_events(ctx, stored, started, modes)) as source:
-            async for event in source:
-                yield event
-    except BaseException:
-        if on_disconnect:
-            on_disconnect()
-        raise
+    return _run_events(ctx, stored, started, modes)
 
 
 def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Collection[str]) -> Events:

@@ -437,16 +437,16 @@ def _stream_reply(
     cancel: bool,
     beginning_of: Run | None = None,
 ) -> Response:
-    on_disconnect = _canceller(ctx, started) if cancel else None
-    lines = run_streams.stream_run(
-        ctx, started, modes=modes, on_disconnect=on_disconnect, beginning_of=beginning_of
-    )
-    return event_stream_reply(lines, started.path)
+    stream = run_streams.stream_run(ctx, started, modes, beginning_of)
+    reply = event_stream_reply(stream, started.path)
+    reply.on_disconnect = _canceller(ctx, started) if cancel else None
+    return reply
 
 
 def _wait_reply(ctx: AppContext, started: StartedRun, *, cancel: bool) -> Response:
-    on_disconnect = _canceller(ctx, started) if cancel else None
-    return waiting.LongPollReply(partial(waiting.wait_for_result, ctx, started, on_disconnect), started.path)
+    reply = waiting.LongPollReply(partial(waiting.wait_for_result, ctx, started), started.path)
+    reply.on_disconnect = _canceller(ctx, started) if cancel else None
+    return reply
 
 
 def _join_reply(ctx: AppContext, run: Run, *, cancel: bool) -> Response:

@@ -51,16 +51,9 @@ def _body(data: bytes, *, more: bool) -> Message:
     return {"type": "http.response.body", "body": data, "more_body": more}
 
 
-async def wait_for_result(
-    ctx: AppContext, started: StartedRun, on_disconnect: Callable[[], None] | None, on_silence: OnSilence
-) -> bytes:
+async def wait_for_result(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> bytes:
     """Wait for a run's end and return its result."""
-    try:
-        return await _result(ctx, started, await _wait_for_end(ctx, started, on_silence))
-    except BaseException:
-        if on_disconnect:
-            on_disconnect()
-        raise
+    return await _result(ctx, started, await _wait_for_end(ctx, started, on_silence))
 
 
 async def result_of_ended_run(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> bytes:

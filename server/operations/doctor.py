@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import shutil
@@ -24,8 +25,9 @@ from callsheet.server.http.auth import Authenticator
 from callsheet.server.operations import tracing
 from callsheet.server.runtime import tool_policy
 from callsheet.server.runtime.graphs_file import read_graphs_file
+from callsheet.server.runtime.task_queue import check_queue
 from callsheet.server.settings import Settings, unknown_variables
-from callsheet.state.errors import CallsheetError, Conflict
+from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
@@ -33,6 +35,7 @@ from callsheet.storage.redis.health import ServerHealth
 
 Status = Literal["ok", "warn", "fail"]
 _PATIENCE_S: Final = 5.0
+_QUEUE_PATIENCE_S: Final = 10.0
 _LOW_FREE_BYTES: Final = 500 * 2**20
 _MIN_FREE_BYTES: Final = 50 * 2**20
 _SLOW_S: Final = 0.1
@@ -197,9 +200,25 @@ async def _check_storage(settings: Settings) -> list[Finding]:
                 _check_latency(opened, server_health),
                 *_check_persistence(server_health),
                 await _check_clock(opened),
+                await _check_queue(opened),
             ]
     except CallsheetError as error:
         return [Finding("Storage", "fail", error.message, error.remedy)]
+
+
+async def _check_queue(opened: Storage) -> Finding:
+    """Send a delivery through the task queue."""
+    # Docket logs every attempt of its worker; the finding names the reason once.
+    log = logging.getLogger("docket")
+    former = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        await check_queue(opened, _QUEUE_PATIENCE_S)
+    except StorageDown as error:
+        return Finding("Task queue", "fail", error.message, error.remedy)
+    finally:
+        log.setLevel(former)
+    return Finding("Task queue", "ok", "a delivery was delivered")
 
 
 def _check_latency(opened: Storage, server_health: ServerHealth) -> Finding:

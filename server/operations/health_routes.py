@@ -27,7 +27,10 @@ from callsheet.storage.tool_admission import Breaker
 router = APIRouter(tags=["health"])
 _HEALTH_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
-    503: {"model": Health, "description": "Storage does not answer or accepts no writes"},
+    503: {
+        "model": Health,
+        "description": "Storage does not answer or accepts no writes, or the task queue fails",
+    },
 }
 _METRICS_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -47,15 +50,16 @@ async def show_health(request: Request) -> JsonReply:
     """
     ctx = app_context(request)
     server_health, problems = await _read_storage(ctx)
+    storage_ok = not any(problem.fatal for problem in problems)
+    if storage_ok:
+        problems = [*problems, *_queue_problems(ctx), *await _worker_problems(ctx)]
     fatal = any(problem.fatal for problem in problems)
-    if not fatal:
-        problems = [*problems, *await _worker_problems(ctx)]
     tools = await _tools(ctx) if server_health else {}
     chosen = route(Asked(), providers.with_key(os.environ), failed=outages().current())
     content = {
         "status": "degraded" if problems else "ok",
         "version": request.app.version,
-        "storage": {"ok": not fatal, "place": ctx.storage.origin, **_storage_fields(server_health)},
+        "storage": {"ok": storage_ok, "place": ctx.storage.origin, **_storage_fields(server_health)},
         "provider": {"name": chosen.provider, "reason": chosen.reason},
         **({"tools": _availability(tools)} if tools else {}),
         **_problem_fields(problems),
@@ -78,6 +82,14 @@ async def show_metrics(request: Request) -> Response:
         observer.require_metrics().exposition(server_health, tools, up=up, runs=runs),
         media_type=metrics.MEDIA_TYPE,
     )
+
+
+def _queue_problems(ctx: AppContext) -> Sequence[HealthProblem]:
+    """Return the problem of a task queue that does not deliver."""
+    failure = ctx.worker.queue_failure
+    if failure is None:
+        return ()
+    return (HealthProblem("queue", fatal=True, message=failure.message, remedy=failure.remedy),)
 
 
 async def _worker_problems(ctx: AppContext) -> Sequence[HealthProblem]:

@@ -24,7 +24,7 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`storage`, `memory`, `persistence`, `workers`."""
+    """`storage`, `queue`, `memory`, `persistence`, `workers`."""
     warnings: NotRequired[list[str]]
     """Settings of Redis that may lose data later."""
 

@@ -242,6 +242,15 @@ class Worker:
             _, late = await asyncio.wait((looking, engine), timeout=_RELEASE_S)
             await cancel_and_wait(*late, within_s=_RELEASE_S)
 
+    @property
+    def queue_failure(self) -> CallsheetError | None:
+        """The reason why the task queue delivers nothing to or from this process; None if there is none."""
+        return self._queue.failure
+
+    async def wait_for_failed_start(self) -> CallsheetError:
+        """Return the failure once the task queue could not start although Redis answers."""
+        return await self._queue.wait_for_failed_start()
+
     async def has_executor(self) -> bool:
         """Return True if this process, or another one on the same storage, executes runs."""
         return self._open or await self._queue.has_workers()

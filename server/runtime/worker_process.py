@@ -140,8 +140,19 @@ async def _work(settings: Settings, where: str) -> None:
         console = terminal.console()
         names = ", ".join(sorted(runtime.graphs))
         console.print(f"Executing runs of {names} on {terminal.without_control_chars(where)}")
-        await stopped.wait()
+        await _until_stopped(stopped, runtime.worker)
         console.print("Stopping: runs in progress are handed over.")
+
+
+async def _until_stopped(stopped: asyncio.Event, worker: Worker) -> None:
+    """Wait for the stop; raise the failure of a task queue that cannot start."""
+    stopping = asyncio.create_task(stopped.wait())
+    failing = asyncio.create_task(worker.wait_for_failed_start())
+    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    failing.cancel()
+    if failing.done() and not stopped.is_set():
+        raise failing.result()
 
 
 async def _serve_health(

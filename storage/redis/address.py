@@ -1,6 +1,7 @@
 """Redis URLs: parsing, checks, and a form without the password for messages."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
@@ -17,8 +18,10 @@ _TLS_OPTIONS: Final = frozenset(
 _OPTIONS: Final = frozenset({"cluster", "db", "max_connections"}) | _TLS_OPTIONS
 _BOOLEANS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _REMEDY: Final = (
-    "Write it as redis://[user:password@]host:port/db, rediss://…, redis+cluster://… or unix:///path."
+    "Write it as redis://[user:password@]host:port/db, rediss://…, redis+cluster://host:port,host:port… "
+    "or unix:///path."
 )
+_PORT: Final = 6379
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,26 @@ class Address:
     """True for a node of a Redis Cluster."""
     max_connections: int
     """Limit on the connections of one process (on a cluster: to each node)."""
+    other_nodes: tuple[tuple[str, int], ...] = ()
+    """Further nodes of a cluster that the URL names, as host and port."""
 
     def __repr__(self) -> str:
         return f"Address({self.redacted_url!r})"
 
+    def docket_url(self, options: Mapping[str, object], node: tuple[str, int] | None = None) -> str:
+        """Return the URL for Docket, with options for redis-py; that of a node has no login."""
+        parts = urlsplit(self.url)
+        query = "&".join(filter(None, (parts.query, urlencode(options))))
+        netloc = parts.netloc
+        if node:
+            netloc = f"[{node[0]}]:{node[1]}" if ":" in node[0] else f"{node[0]}:{node[1]}"
+        scheme = parts.scheme + (_CLUSTER if self.cluster else "")
+        return _with_authority(parts._replace(scheme=scheme, netloc=netloc, query=query))
+
 
 def parse(url: str) -> Address:
     """Return the address in `url`. Raises `Invalid`, whose message never shows the password."""
-    parts, options = _split(url)
+    parts, others, options = _split(url)
     if unknown := options.keys() - _OPTIONS:
         raise _invalid(url, f"has unknown options {sorted(unknown)}; known are {sorted(_OPTIONS)}")
     cluster = options.pop("cluster", str(parts.scheme.endswith(_CLUSTER))).lower()
@@ -50,10 +65,15 @@ def parse(url: str) -> Address:
     if not limit.isdecimal() or int(limit) < 1:
         raise _invalid(url, f"has max_connections={limit!r}, which must be a number from 1")
     _check_target(url, parts, options.get("db"), cluster=_BOOLEANS[cluster])
+    if others and not _BOOLEANS[cluster]:
+        raise _invalid(url, "names several hosts, which only a cluster has")
     plain = parts._replace(scheme=parts.scheme.removesuffix(_CLUSTER), query=urlencode(options))
+    return Address(redact(url), _with_authority(plain), _BOOLEANS[cluster], int(limit), others)
+
+
+def _with_authority(parts: SplitResult) -> str:
     # urllib writes an empty authority as unix:/path instead of unix:///path.
-    plain_url = plain.geturl() if plain.netloc else re.sub(r"^unix:/+", "unix:///", plain.geturl())
-    return Address(redact(url), plain_url, _BOOLEANS[cluster], int(limit))
+    return parts.geturl() if parts.netloc else re.sub(r"^unix:/+", "unix:///", parts.geturl())
 
 
 def redact(url: str) -> str:
@@ -61,7 +81,8 @@ def redact(url: str) -> str:
     return re.sub(r"^([\w+.-]*:/*)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
-def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
+def _split(url: str) -> tuple[SplitResult, tuple[tuple[str, int], ...], dict[str, str]]:
+    """Return the parts with the first host, the other nodes of a cluster, and the options."""
     # `from None`, because urllib's messages may quote the password.
     try:
         parts = urlsplit(url)
@@ -72,12 +93,18 @@ def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
     # Otherwise the beginning of an unescaped password would be parsed, and shown, as the host.
     if parts.fragment or "@" in parts.path + parts.query:
         raise _invalid(url, "has an unescaped character: in user and password, write / ? # as %2F %3F %23")
+    login, at, hosts = parts.netloc.rpartition("@")
+    first, *others = (parts._replace(netloc=host) for host in hosts.split(","))
     try:
         # Reading the port checks it.
-        _ = parts.port
+        _ = first.port
+        nodes = tuple((other.hostname or "", other.port or _PORT) for other in others)
     except ValueError:
         raise _invalid(url, "has a port that is not a number up to 65535") from None
-    return parts, dict(parse_qsl(parts.query, keep_blank_values=True))
+    if not all(host for host, _ in nodes):
+        raise _invalid(url, "has an empty host beside others")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return parts._replace(netloc=f"{login}{at}{first.netloc}"), nodes, options
 
 
 def _check_target(url: str, parts: SplitResult, database: str | None, *, cluster: bool) -> None:

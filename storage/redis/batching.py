@@ -25,6 +25,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from callsheet.state.unicode import utf8_safe
 from callsheet.storage.redis.command_policy import CommandPolicy
+from callsheet.storage.redis.lost_connections import translating
 from callsheet.storage.redis.scripts import Argument, Command, ScriptCall
 
 MAX_CONNECTIONS: Final = 2
@@ -218,7 +219,9 @@ class Batcher:
         self._busy.add(connection)
 
     def _new_connection(self) -> _Connection:
-        return _Connection(self._pool.connection_class(**self._pool.connection_kwargs | _OPTIONS))
+        # The pool may be a caller's own, as that of a `RedisSaver`.
+        kind = translating(self._pool.connection_class)
+        return _Connection(kind(**self._pool.connection_kwargs | _OPTIONS))
 
     def _check_queue_at(self, time_s: float) -> None:
         self._queue_timer = self.loop.call_at(time_s, self._check_queue)

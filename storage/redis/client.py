@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from redis import exceptions
 from redis.asyncio import ConnectionPool, Redis, RedisCluster, UnixDomainSocketConnection
 from redis.asyncio.client import Pipeline
-from redis.asyncio.cluster import ClusterPipeline
+from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
@@ -18,6 +18,7 @@ from callsheet.storage.embedded.server import Lease
 from callsheet.storage.redis.address import Address
 from callsheet.storage.redis.batching import Batcher
 from callsheet.storage.redis.command_policy import CommandPolicy, can_retry
+from callsheet.storage.redis.lost_connections import translating
 from callsheet.storage.redis.scripts import Command, ScriptCall
 
 T = TypeVar("T")
@@ -164,9 +165,16 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
     options = _options() | {"socket_connect_timeout": _CONNECT_S}
     if address.cluster:
         options["max_connections"] = 2 * policy.max_concurrent
+        options["startup_nodes"] = [ClusterNode(host, port) for host, port in address.other_nodes]
         cluster = cast("ClusterClient", ClusterClient.from_url(address.url, **options))
         cluster.command_policy = policy
         cluster.pipeline_policy = policy.copy()
+        # redis-py has no argument for it. Nodes that are found later get these options, too.
+        cluster.connection_kwargs["connection_class"] = translating(
+            cluster.connection_kwargs["connection_class"]
+        )
+        for node in cluster.startup_nodes:
+            node.connection_class = cluster.connection_kwargs["connection_class"]
         return cluster
     return _client(ConnectionPool.from_url(address.url, **options), policy)
 
@@ -178,6 +186,7 @@ def connect_embedded(lease: Lease, policy: CommandPolicy) -> Client:
 
 
 def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:
+    pool.connection_class = translating(pool.connection_class)
     client = Client(connection_pool=pool)
     client.auto_close_connection_pool = True
     client.command_policy = policy

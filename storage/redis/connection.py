@@ -2,19 +2,22 @@
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from redis.exceptions import RedisError, ResponseError
+from redis.credentials import UsernamePasswordCredentialProvider
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
 from callsheet.state.errors import Invalid, StorageDown, TimedOut
 from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.redis import address, client
 from callsheet.storage.redis.command_policy import TIMEOUT_S, CommandPolicy
+from callsheet.storage.redis.lost_connections import is_lost_connection
 
 URL_VARIABLE: Final = "REDIS_URL"
 OLDEST_VERSION: Final = (6, 2)
@@ -63,12 +66,30 @@ class Storage:
                 self.lease.close()
 
 
+def docket_options(storage: Storage, max_connections: int) -> list[dict[str, Any]]:
+    """Return Docket's options for the server; on a cluster each names a node, any of which may be down."""
+    server = address.parse(storage.url)
+    options: dict[str, object] = {"max_connections": max_connections}
+    if isinstance(storage.redis, client.ClusterClient):
+        login = [storage.redis.connection_kwargs[name] or "" for name in ("username", "password")]
+        # One of Docket's connections to a cluster takes the login in a URL without decoding it.
+        provider = UsernamePasswordCredentialProvider(*login) if any(login) else None
+        nodes = [(str(node.host), int(node.port)) for node in storage.redis.get_nodes()]
+        random.shuffle(nodes)
+        return [{"url": server.docket_url(options, node), "credential_provider": provider} for node in nodes]
+    # With retries on lost connections: Docket keeps those that a restarted Redis has closed, and a delivery
+    # over one of them would wait for a whole lease. Clients of clusters always retry, without the option.
+    return [{"url": server.docket_url(options | {"retry_on_timeout": "true"})}]
+
+
 @contextmanager
 def translated_errors(storage: Storage) -> Iterator[None]:
     """Raise `StorageDown` for failures of connections other than those of `storage.redis`."""
     try:
         yield
-    except (RedisError, OSError) as error:
+    except (RedisError, RedisClusterException, OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not is_lost_connection(error):
+            raise
         rule = f"{storage.origin} cannot be used: {error}"
         raise StorageDown(rule, remedy=_REMEDY) from error
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from redis.exceptions import RedisError
+
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.command_policy import DELETE_THREADS
 from callsheet.storage.redis.connection import Storage
@@ -14,6 +16,8 @@ from callsheet.storage.redis.scripts import Batchable, Script
 
 _NEARLY_FULL: Final = 0.9
 """Share of the memory limit from which memory is reported as a problem."""
+_SUBSCRIPTION_S: Final = 2.0
+"""Seconds for the answer to a subscription."""
 _log = logging.getLogger(__name__)
 
 _TIME: Final = Script.with_clock("return now_us()")
@@ -53,7 +57,7 @@ class HealthProblem:
     """A problem of the server that an operator should know."""
 
     component: str
-    """`storage` if nothing can be written, else the part at risk: `memory`, `persistence`."""
+    """`storage` if nothing can be written, or the part at fault or at risk, such as `queue` or `memory`."""
     fatal: bool
     """True if requests fail already."""
     message: str
@@ -96,6 +100,17 @@ async def read_health(storage: Storage) -> ServerHealth:
 async def server_time_s(redis: Batchable) -> float:
     """Return the server's time, in seconds since 1970; on a cluster, that of one node."""
     return int(await _TIME(redis, [keys.DATA_MARKER])) / 1e6
+
+
+async def subscription_error(storage: Storage, pattern: str) -> RedisError | None:
+    """Return the server's refusal of a subscription to these channels; None if it takes it."""
+    try:
+        async with storage.redis.pubsub() as subscription:
+            await subscription.psubscribe(pattern)
+            await subscription.get_message(timeout=_SUBSCRIPTION_S)
+    except RedisError as error:
+        return error
+    return None
 
 
 def health_problems(health: ServerHealth) -> list[HealthProblem]:

@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from callsheet.state.errors import CallsheetError, StorageDown
@@ -218,9 +220,7 @@ class Announcements:
         try:
             # Every subscriber retries until one succeeds, since the first may fail or be cancelled.
             if channel not in self._subscribed:
-                with translated_errors(self._storage):
-                    await self._pubsub.subscribe(channel)
-                self._subscribed.add(channel)
+                await self._subscribe(channel)
             else:
                 signal.set()
             yield signal
@@ -231,6 +231,18 @@ class Announcements:
                 self._subscribed.discard(channel)
                 with suppress(StorageDown), translated_errors(self._storage):
                     await self._pubsub.unsubscribe(channel)
+
+    async def _subscribe(self, channel: str) -> None:
+        try:
+            with translated_errors(self._storage):
+                await self._pubsub.subscribe(channel)
+        except StorageDown:
+            if not self._is_cluster:
+                raise
+            # Only this node may be gone. The listener moves to another one with all channels.
+            self._notify(channel, None)
+        else:
+            self._subscribed.add(channel)
 
     def has_subscriber(self, thread: str) -> bool:
         """Return whether anything in this process is subscribed to the thread's events."""
@@ -252,15 +264,36 @@ class Announcements:
                 for channel in self._signals:
                     self._notify(channel, None)
                 await asyncio.sleep(_RECONNECT_S)
+                if self._is_cluster:
+                    await self._change_node()
             else:
                 if message and message["type"] in {"message", "subscribe"}:
                     data = message["data"] if message["type"] == "message" else None
                     self._notify(message["channel"].decode(), data)
 
+    @property
+    def _is_cluster(self) -> bool:
+        return self._client is not self._storage.redis
+
+    async def _change_node(self) -> None:
+        """Subscribe to all channels at another node of the cluster, the first that takes the subscription."""
+        while True:
+            former, former_client = self._pubsub, self._client
+            self._client = _single_node(self._storage.redis)
+            self._pubsub = self._client.pubsub()
+            await former.aclose()
+            await former_client.aclose()
+            channels = {*self._signals}
+            with suppress(StorageDown), translated_errors(self._storage):
+                await self._pubsub.subscribe(_IDLE_CHANNEL, *channels)
+                self._subscribed |= channels
+                return
+            await asyncio.sleep(_RECONNECT_S)
+
     async def aclose(self) -> None:
         """Close the connection."""
         await self._pubsub.aclose()
-        if self._client is not self._storage.redis:
+        if self._is_cluster:
             await self._client.aclose()
 
     def _notify(self, channel: str, message: bytes | None) -> None:
@@ -284,10 +317,7 @@ def _single_node(redis: Redis | RedisCluster) -> Redis:
     """Return a client of one server; cluster nodes forward published messages to each other."""
     if isinstance(redis, RedisCluster):
         node = redis.get_random_node()
-        return Redis(host=node.host, port=int(node.port), **_login(node.connection_kwargs))
+        # Without many retries, since another node will do.
+        options = node.connection_kwargs | {"retry": Retry(NoBackoff(), 1)}
+        return Redis.from_pool(ConnectionPool(connection_class=node.connection_class, **options))
     return redis
-
-
-def _login(options: dict[str, Any]) -> dict[str, Any]:
-    names = ("username", "password", "protocol", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
-    return {name: options[name] for name in names if options.get(name) is not None}

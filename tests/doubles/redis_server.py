@@ -7,11 +7,15 @@ import random
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from redis import Redis
+from redis import Redis, RedisCluster
+from redis.exceptions import ResponseError
 
 from tests.doubles.waiting import until
 
@@ -117,6 +121,97 @@ def one_node_cluster(program: Path, folder: Path) -> Iterator[RedisServer]:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
         yield server
+
+
+@dataclass
+class Cluster:
+    """Three primaries, each with one replica."""
+
+    nodes: list[RedisServer]
+
+    @property
+    def url(self) -> str:
+        """URL of all nodes, for the server."""
+        return f"redis+cluster://{','.join(node.address for node in self.nodes)}"
+
+    def primary_of(self, key: str) -> RedisServer:
+        """The primary that has a key."""
+        with RedisCluster.from_url(self.nodes[0].url) as client:
+            port = client.get_node_from_key(key).port
+        return next(node for node in self.nodes if node.port == port)
+
+    def kill(self, node: RedisServer) -> None:
+        """Kill a node, and wait until its replica has taken over if it is a primary."""
+        node.kill()
+        self.nodes.remove(node)
+        until(lambda: self._is_taken_over(node), "a replica has taken over", patience_s=20)
+
+    def restart(self, node: RedisServer) -> None:
+        """Start a killed node again, and wait until it is a replica that has all data."""
+        node.start()
+        self.nodes.append(node)
+        until(partial(_is_replica, node), "the node is a replica", patience_s=20)
+
+    def _is_taken_over(self, former: RedisServer) -> bool:
+        with RedisCluster.from_url(self.nodes[0].url) as client:
+            primaries = {node.port for node in client.get_primaries()}
+        return former.port not in primaries and _is_complete(self.nodes)
+
+
+@contextmanager
+def six_nodes(program: Path, folder: Path) -> Iterator[Cluster]:
+    """A cluster of three primaries and three replicas, on loopback ports."""
+    with ExitStack() as stack:
+        nodes = []
+        for number in range(6):
+            place = folder / f"node{number}"
+            place.mkdir()
+            limits = ["--cluster-node-timeout", "1500", "--repl-diskless-sync-delay", "0"]
+            nodes.append(stack.enter_context(running_redis(program, place, *cluster_options(), *limits)))
+        links = [stack.enter_context(Redis(port=node.port)) for node in nodes]
+        _join(links)
+        until(lambda: _is_complete(nodes), "a complete cluster", patience_s=20)
+        until(lambda: _has_replicas(nodes[:3]), "a replica of every primary", patience_s=20)
+        yield Cluster(nodes)
+
+
+def _join(links: Sequence[Redis]) -> None:
+    """Make the nodes one cluster; the last three are replicas of the first three."""
+    known = links[0].config_get("port", "cluster-port")
+    for link in links[1:]:
+        link.execute_command("CLUSTER", "MEET", "127.0.0.1", known["port"], known["cluster-port"])
+    for number, link in enumerate(links[:3]):
+        first, last = (16384 * bound // 3 for bound in (number, number + 1))
+        link.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
+    ids = [link.execute_command("CLUSTER", "MYID").decode() for link in links]
+    for primary, link in zip(ids, links[3:], strict=False):
+        until(partial(_replicate, link, primary), "the node knows its primary", patience_s=20)
+
+
+def _replicate(link: Redis, primary: str) -> bool:
+    with suppress(ResponseError):
+        return bool(link.execute_command("CLUSTER", "REPLICATE", primary))
+    return False
+
+
+def _is_complete(nodes: Sequence[RedisServer]) -> bool:
+    """Whether every node knows a living primary for every slot."""
+    return all(_info(node, "cluster", "info")["cluster_state"] == "ok" for node in nodes)
+
+
+def _has_replicas(primaries: Sequence[RedisServer]) -> bool:
+    return all(
+        _info(node, "info", "replication").get("slave0", {}).get("state") == "online" for node in primaries
+    )
+
+
+def _is_replica(node: RedisServer) -> bool:
+    return bool(_info(node, "info", "replication").get("master_link_status") == "up")
+
+
+def _info(node: RedisServer, command: str, section: str) -> Any:
+    with Redis(port=node.port) as link:
+        return getattr(link, command)(section)
 
 
 @asynccontextmanager

@@ -2,7 +2,12 @@
 
 import asyncio
 import contextlib
-from typing import Self
+import socket
+import struct
+from typing import Final, Self
+
+_RESET: Final = struct.pack("ii", 1, 0)
+"""Value of SO_LINGER: closing sends RST instead of FIN."""
 
 
 class TcpProxy:
@@ -13,6 +18,7 @@ class TcpProxy:
         self._up = asyncio.Event()
         self._down = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self.heal()
@@ -41,11 +47,19 @@ class TcpProxy:
         self._up.set()
         self._down.set()
 
+    def reset(self) -> None:
+        """Reset the connections of all clients; new ones go through."""
+        for writer in self._clients:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            writer.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self._clients.add(writer)
+        task.add_done_callback(lambda _: self._clients.discard(writer))
         there, back = await asyncio.open_connection("127.0.0.1", self._target)
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await asyncio.wait(

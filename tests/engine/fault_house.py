@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 from langgraph_sdk.sse import SSEDecoder, aiter_lines_raw
-from redis.asyncio import Redis
 
 from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import connect
 from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
 from tests.engine.fault_graphs import STREAM, TICKS
@@ -184,9 +184,9 @@ class StreamFollower:
         self._heard(wanted)
 
     async def _versions(self) -> list[str]:
-        async with Redis.from_url(self.house.redis_url) as redis:
-            found: Any = redis.lrange(keys.versions("ad", self.thread, STREAM), 0, -1)
-            return [one.decode() for one in await found]
+        async with connect(self.house.redis_url) as storage:
+            found = await storage.redis.lrange(keys.versions("ad", self.thread, STREAM), 0, -1)
+            return [one.decode() for one in found]
 
     def _heard(self, wanted: list[str]) -> None:
         custom = [one.data for one in self.told if one.name == "custom"]

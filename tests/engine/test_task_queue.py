@@ -8,6 +8,7 @@ import pytest
 
 from callsheet.server.runtime.background import BackgroundTasks
 from callsheet.server.runtime.task_queue import TaskQueue
+from callsheet.state.errors import Broken
 from callsheet.storage import Storage
 from tests.doubles.redis_server import scripted_redis
 from tests.doubles.waiting import eventually
@@ -49,6 +50,19 @@ async def test_a_submission_that_fails_is_told(storage: Storage, caplog: pytest.
         async with TaskQueue(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:
             await delivery.submit("t", "r")
             await eventually(told, "the warning")
+
+
+async def test_a_queue_that_cannot_be_made_is_reported_until_it_can(storage: Storage) -> None:
+    async with TaskQueue(replace(storage, url="http://127.0.0.1:1"), 10, at_once=1) as delivery:
+        with pytest.raises(Broken, match="must begin with one of"):
+            await delivery.work(_ignore)
+        async with asyncio.timeout(5):
+            failure = await delivery.wait_for_failed_start()
+    assert failure is delivery.failure
+    assert "callsheet doctor" in failure.remedy
+
+
+async def _ignore(thread: str, run: str) -> None: ...
 
 
 async def test_a_bug_in_what_nobody_waits_for_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,12 +23,36 @@ from callsheet.storage.redis.address import parse, redact
         ("redis+cluster://host:7000", "redis://host:7000", True),
         ("rediss+cluster://host:7000/0", "rediss://host:7000/0", True),
         ("redis://host:7000?cluster=true", "redis://host:7000", True),
+        ("rediss+cluster://me:pw@a:7000,b:7001,c/0", "rediss://me:pw@a:7000/0", True),
         ("redis://host:7000?cluster=false", "redis://host:7000", False),
     ],
 )
 def test_a_server_is_named_by_url(url: str, plain: str, *, cluster: bool) -> None:
     address = parse(url)
     assert (address.url, address.cluster, address.max_connections) == (plain, cluster, 64)
+
+
+def test_a_cluster_may_be_named_by_several_nodes() -> None:
+    assert parse("redis+cluster://me:pw@a:7000,b:7001,c").other_nodes == (("b", 7001), ("c", 6379))
+
+
+@pytest.mark.parametrize(
+    ("url", "docket"),
+    [
+        ("redis://me:pw@host/3", "redis://me:pw@host/3?x=1"),
+        ("unix:///run/s?db=4", "unix:///run/s?db=4&x=1"),
+        ("redis://host:7000?cluster=true", "redis+cluster://node:7005?x=1"),
+        ("rediss+cluster://me:pw@a:7000,b:7001", "rediss+cluster://node:7005?x=1"),
+    ],
+)
+def test_docket_gets_a_url_with_its_options_and_a_node_of_a_cluster(url: str, docket: str) -> None:
+    address = parse(url)
+    assert address.docket_url({"x": 1}, ("node", 7005) if address.cluster else None) == docket
+
+
+def test_docket_gets_the_address_of_a_node_in_brackets() -> None:
+    url = parse("redis+cluster://a").docket_url({}, ("::1", 7000))
+    assert url == "redis+cluster://[::1]:7000"
 
 
 def test_the_number_of_connections_can_be_chosen() -> None:
@@ -60,6 +84,10 @@ def test_the_number_of_connections_can_be_chosen() -> None:
         ("redis://:pass/word@host", "write / ? # as %2F %3F %23"),
         ("redis://:pass?word@host", "write / ? # as %2F %3F %23"),
         ("redis://:1#word@host", "write / ? # as %2F %3F %23"),
+        ("redis+cluster://a:7000,b:port", "has a port that is not a number up to 65535"),
+        ("redis+cluster://a:7000,:7001", "has an empty host beside others"),
+        ("redis+cluster://,a:7000", "names no host"),
+        ("redis://a:7000,b:7001", "names several hosts, which only a cluster has"),
         ("redis://host?cluster=maybe", "has cluster='maybe', which must be true or false"),
     ],
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 from redis.exceptions import ResponseError
 
 from callsheet.state.errors import Broken, Invalid, StorageDown, TimedOut
@@ -17,6 +18,7 @@ from callsheet.storage.embedded import server as embedded
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis.client import ClusterClient
 from callsheet.storage.redis.scripts import Script
+from callsheet.storage.runs.events import Announcements
 from tests.doubles.needs import need
 from tests.doubles.redis_server import (
     RedisServer,
@@ -109,6 +111,23 @@ async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
         async with asyncio.timeout(5):
             with pytest.raises(StorageDown, match="certificate verify failed"):
                 await open_storage(url)
+
+
+@pytest.mark.slow
+async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, certified: list[str]) -> None:
+    options = [*cluster_options(), *certified, "--tls-cluster", "yes"]
+    with running_redis(need("redis-server"), tmp_path, *options) as server, Redis(port=server.port) as node:
+        node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
+        until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
+        url = f"rediss+cluster://127.0.0.1:{certified[-1]}?ssl_ca_certs={tmp_path / 'cert'}"
+        async with connect(url) as storage:
+            announcements = Announcements(storage)
+            await announcements.open()
+            listening = asyncio.create_task(announcements.listen())
+            async with announcements.subscribe("t") as signal:
+                await asyncio.wait_for(signal.wait(), 5)
+            listening.cancel()
+            await announcements.aclose()
 
 
 @pytest.mark.slow

@@ -36,6 +36,23 @@ UNKNOWN_MODEL: Final = "other"
 _account: ContextVar[Account | None] = ContextVar("account", default=None)
 
 
+_collected: ContextVar[list[ModelUsage] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collect_usage() -> Iterator[list[ModelUsage]]:
+    """Yield a list that gets the usage of each model call of this task, and of the tasks it starts.
+
+    A failed call has no tokens and no cost.
+    """
+    used: list[ModelUsage] = []
+    token = _collected.set(used)
+    try:
+        yield used
+    finally:
+        _collected.reset(token)
+
+
 @contextmanager
 def charge(account: Account) -> Iterator[None]:
     """Charge the model calls of this task, and of the tasks it starts, to `account`."""
@@ -97,6 +114,8 @@ class _Charged:
 
     async def settle(self, messages: Sequence[BaseMessage], answer: AIMessage | None, took_s: float) -> None:
         usage = _usage(self.model, messages, answer) if answer else None
+        if (collected := _collected.get()) is not None:
+            collected.append(usage or ModelUsage(calls=1))
         application = current_application()
         name = self.model if application.policy.prices.get(self.model) else UNKNOWN_MODEL
         application.counters.count_model_call(

@@ -5,7 +5,6 @@ run; otherwise the input never arrived and is passed again.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
@@ -21,13 +20,14 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import ProtocolTranslator, protocol_event
+from callsheet.server.operations.attempt_log import log_crash
 from callsheet.server.runtime import graph_factory
 from callsheet.server.runtime.encoding import Event, EventTranslator, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.graph_factory import graph_of_run
 from callsheet.server.runtime.repeated_events import RepeatedEvents
-from callsheet.state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
+from callsheet.state.errors import Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.events import Announcements, wait_for_signal
@@ -46,7 +46,6 @@ _FENCED_AT: Final = 0.5
 """Share of a lease without an answer from Redis after which an attempt stops itself."""
 _HEARTBEAT_DELAY_S: Final = 0.5
 """Seconds before the lease is renewed and cancellations are checked; most runs end earlier."""
-_log = logging.getLogger(__name__)
 
 
 class Drained(Exception):
@@ -81,6 +80,8 @@ class RunExecution:
     """Builds the caller's reply while the attempt still holds the thread."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
+    error: Exception | None = None
+    """Exception that ended the run, if any."""
     _work_limit: asyncio.Timeout | None = None
     """Set while the graph runs; rescheduling it stops the graph."""
     lease: Lease = field(init=False)
@@ -292,7 +293,9 @@ class RunExecution:
         if self.attempt.number == 1:
             return
         place = (before.config if before else {}).get("configurable", {}).get("checkpoint_id", "")
-        if await self.runs.record_crash(self.attempt, place) >= MAX_ATTEMPTS:
+        if crashes := await self.runs.record_crash(self.attempt, place):
+            log_crash(self.attempt)
+        if crashes >= MAX_ATTEMPTS:
             raise Conflict(
                 f"run {self.run.id!r} crashed {MAX_ATTEMPTS} processes at the same checkpoint",
                 remedy="look at the logs of those processes",
@@ -360,8 +363,7 @@ class RunExecution:
         return replace(failed, thread=standing, interrupts=interrupts_by_task(state))
 
     def _failure(self, error: Exception, ending: Any = "error") -> Outcome:
-        if not isinstance(error, CallsheetError):
-            _log.warning("run %s failed", self.run.id, exc_info=error)
+        self.error = error
         record = serialize_error(error)
         last = ("error", dumps({"error": record["error"], "message": record["message"]}))
         return Outcome(ending, "error", error=record, final_events=[last])

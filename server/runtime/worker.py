@@ -15,6 +15,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
+from callsheet.server.operations.attempt_log import log_attempt
+from callsheet.server.operations.logs import context_fields
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.admission import CrashLoopIsolation, RunSlots
 from callsheet.server.runtime.background import cancel_and_wait, run_periodically
@@ -26,7 +28,7 @@ from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalize
 from callsheet.server.runtime.graph_factory import factory_of, mark
 from callsheet.server.runtime.lease_watch import watch_leases
 from callsheet.server.runtime.task_queue import TaskQueue
-from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
+from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import START_ID, Announcements, Event
@@ -159,15 +161,17 @@ class Worker:
         A request equal to the thread's unfinished run resumes or joins that run. Raises as `Runs.create`.
         """
         thread = request.thread
-        if parent := self._observer.traceparent():
-            request = replace(request, request={**request.request, "traceparent": parent})
+        origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
+        if known := {name: value for name, value in origin.items() if value}:
+            request = replace(request, request={**request.request, **known})
         with ExitStack() as held:
             if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
                 held.callback(self._slots.release)
             created = await self.runs.create(request, claim=claim)
             if created.attempt:
                 held.pop_all()
-                task = self._start(thread, created.run, self._attempt(created.attempt, request.to_run()))
+                record = request.to_run(created.attempt.started_ms)
+                task = self._start(thread, created.run, self._attempt(created.attempt, record))
                 task.add_done_callback(lambda _: self._slots.release())
                 # The caller follows the run next and must find its buffer.
                 await asyncio.sleep(0)
@@ -187,11 +191,9 @@ class Worker:
             await attempt
         except (Drained, Redeliver):
             await self._queue.submit(thread, run)
-        except Fenced:
-            _log.info("another process continues run %s", run)
         except CallsheetError as error:
-            # Its lease expires, and the run is submitted again.
-            _log.warning("the attempt at run %s failed and is repeated: %s", run, error)
+            # Its lease expires, and the run is submitted again, unless another process continues it already.
+            _log.info("run %s is left to another attempt: %s", run, error)
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
         """Cancel a run; return True if it has ended now. Raises `Missing`."""
@@ -278,12 +280,17 @@ class Worker:
         execution = self._execution(attempt, record, buffer)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            with use_application(self._options.application), self._observe(record) as tell:
+            with (
+                use_application(self._options.application),
+                self._observe(record) as tell,
+                log_attempt(record, attempt) as line,
+            ):
                 outcome = await execution.run_to_outcome()
                 if outcome.ending == "rolled-back":
                     await self._saver.adelete_for_runs([record.id])
                 await self._finish(record, attempt, outcome, buffer)
                 tell(outcome.ending)
+                line.log_outcome(outcome, execution.error)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
@@ -311,9 +318,10 @@ class Worker:
         )
 
     def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
-        parent = str(run.request.get("traceparent") or "")
+        about = {"run_id": run.id, "thread_id": run.thread, "owner": run.owner}
+        origin = {"parent": run.request.get("traceparent"), "key_id": run.request.get("key_id")}
         return self._observer.observe_run(
-            run.graph, run_id=run.id, thread_id=run.thread, owner=run.owner, parent=parent
+            run.graph, **about, **{name: str(value or "") for name, value in origin.items()}
         )
 
     async def _admit(self, thread: str, run: str) -> Run | None:

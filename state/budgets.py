@@ -49,16 +49,6 @@ class OverBudget:
 
         `problem` says why the last answer was refused.
         """
-        text = (
-            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
-            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. "
-        )
-        if self.ends:
-            text += (
-                f"It begins again at {self.ends}; only the operator can raise it. Try again then, or stop?"
-            )
-        else:
-            text += "Raise the budget, or stop here?"
         args: dict[str, Any] = {
             "budget": self.budget,
             "spent": self.spent,
@@ -68,7 +58,7 @@ class OverBudget:
         args |= {"ends": self.ends} if self.ends else {}
         return {
             "action_requests": [
-                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{text}".strip()}
+                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{self._text()}".strip()}
             ],
             "review_configs": [
                 {"action_name": "raise_budget", "allowed_decisions": ["approve", "edit", "reject"]}
@@ -86,6 +76,16 @@ class OverBudget:
                 {"decisions": [{"type": "reject"}]},
             ],
         }
+
+    def _text(self) -> str:
+        text = (
+            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
+            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. "
+        )
+        if self.ends:
+            text += f"It begins again at {self.ends}; only the operator can raise it. "
+            return f"{text}Try again then, or stop?"
+        return f"{text}Raise the budget, or stop here?"
 
     def raised_cap(self, answer: Any) -> float | None:
         """Return the cap that an answer to the question sets; None if the person declines.

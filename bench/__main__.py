@@ -1,12 +1,15 @@
 """`python -m bench`: every figure, each beside its peer or floor in the same run.
 
-`python -m bench start drafts` prints only those named.
+`python -m bench start drafts` prints only those named, and `--short` runs each in its smallest size, whose
+figures mean nothing. A bench that fails does not keep the others from running.
 """
 
 import importlib
+import os
 import pkgutil
 import sys
 import time
+import traceback
 
 import bench
 
@@ -14,7 +17,9 @@ import bench
 def main() -> int:
     """Run the named benches, or all of them; 1 if any could not be run."""
     known = sorted(one.name for one in pkgutil.iter_modules(bench.__path__) if not one.name.startswith("_"))
-    chosen = sys.argv[1:] or known
+    if "--short" in sys.argv:
+        os.environ[bench.SHORT_VARIABLE] = "1"
+    chosen = [word for word in sys.argv[1:] if word != "--short"] or known
     for name in chosen:
         if name not in known:
             print(f"no bench {name!r}; there are: {', '.join(known)}")
@@ -23,13 +28,21 @@ def main() -> int:
     for name in chosen:
         began = time.monotonic()
         print(f"\n== {name} ==", flush=True)
-        module = importlib.import_module(f"bench.{name}")
-        if module.main():
+        if not _succeeds(name):
             failed.append(name)
         print(f"({time.monotonic() - began:.0f} s)", flush=True)
     if failed:
         print(f"\nfailed: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def _succeeds(name: str) -> bool:
+    """Run a bench; print its failure in the place of its figures."""
+    try:
+        return not importlib.import_module(f"bench.{name}").main()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the other benches still run
+        print(f"{name} failed:", *traceback.format_exception(error), sep="\n", flush=True)
+        return False
 
 
 if __name__ == "__main__":

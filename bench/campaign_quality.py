@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from bench import size
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
@@ -31,7 +32,7 @@ from callsheet.storage.campaigns.words import embedding_texts, normalize
 from evals.campaigns import labelled_questions
 
 PLACES: Final = 10
-_SAMPLES: Final = 1_000
+_SAMPLES: Final = size(1_000, short=20)
 _K1: Final = 1.2
 _B: Final = 0.75
 

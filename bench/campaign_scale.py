@@ -18,6 +18,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench import size
 from bench._campaigns import SyntheticEmbeddings, campaigns, word, words
 from callsheet import storage
 from callsheet.state.campaigns.campaign import Campaign
@@ -27,7 +28,7 @@ from callsheet.storage.campaigns.library import MAX_CAMPAIGNS_VARIABLE, own_libr
 
 SIZES: Final = (1_000, 100_000)
 MILLION: Final = 1_000_000
-QUESTIONS: Final = 200
+QUESTIONS: Final = size(200, short=3)
 _BATCH: Final = 5_000
 _NARROW: Final = Filters(
     channel=("facebook",),
@@ -50,9 +51,9 @@ def main() -> int:
     # No limit of campaigns.
     os.environ[MAX_CAMPAIGNS_VARIABLE] = "0"
     sizes = (*SIZES, MILLION) if "--million" in sys.argv else SIZES
-    for size in sizes:
+    for count in sizes:
         with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
-            asyncio.run(_measure(size, Path(folder)))
+            asyncio.run(_measure(count, Path(folder)))
     return 0
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 import httpx
 from langchain_core.messages import HumanMessage
 
+from bench import size
 from bench._servers import Question, free_port, running, serve_command
 from callsheet import storage
 from callsheet.graphs import ad_creation
@@ -27,8 +28,8 @@ from callsheet.server.runtime import process
 from callsheet.state.ads import brief
 from callsheet.storage.checkpoints import RedisSaver
 
-ROUNDS: Final = 100
-_WARM: Final = 3
+ROUNDS: Final = size(100, short=2)
+_WARM: Final = size(3, short=1)
 _OURS: Final = "callsheet"
 _OTHER: Final = "other checkout"
 _FLOOR: Final = "bare graph"

@@ -18,6 +18,7 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from bench import size
 from callsheet import storage
 from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons.selection import selection_calls
@@ -30,8 +31,8 @@ from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
 from tests.lessons.lesson_material import material
 
-ROUNDS: Final = 40
-_WARM: Final = 3
+ROUNDS: Final = size(40, short=2)
+_WARM: Final = size(3, short=1)
 _OFFLINE: Final = Context(provider="offline")
 _TEXT: Final = material("photosynthesis").text
 

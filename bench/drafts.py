@@ -20,6 +20,7 @@ from typing import Any, Final
 import httpx
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from bench import size
 from bench._servers import Question, free_port, running, serve_command
 from callsheet import providers
 from callsheet.graphs import ad_creation
@@ -33,8 +34,8 @@ from callsheet.tools.guard import outcome
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.registry import definition
 
-GENERATES: Final = 120
-_WARM: Final = 5
+GENERATES: Final = size(120, short=4)
+_WARM: Final = size(5, short=1)
 _MADE: Final = {"voices": "v1", "music": "v1", "sfx": "v1"}
 _CLIENTS: Final = (
     "Nordlys, a bakery in Oslo that opens at six",
@@ -115,7 +116,7 @@ async def _alone(fields: Mapping[str, Any]) -> float:
             tool, call_id = tools[call["name"]], str(call["id"])
             given = Call(scope, artefact, call_id, tool.writes, Fence(call_id, "0:1"))
             run: Any = tool.run
-            output = await run(tool.schema.model_validate(call["args"]), given)
+            output = await run(tool.schema.model_validate({"adId": "ad-1", **call["args"]}), given)
             messages.append(outcome.tool_message(call_id, tool.name, output))
     took_s = time.perf_counter() - began
     assert {name: stream.versions[-1].id for name, stream in artefact.held.items()} == _MADE

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from bench import size
 from callsheet import storage
 from callsheet.server.runtime import process
 from callsheet.state.plan import Step
@@ -22,8 +23,8 @@ from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.registry import index, tool
 
-CALLS: Final = 2_000
-_WARM: Final = 100
+CALLS: Final = size(2_000, short=20)
+_WARM: Final = size(100, short=2)
 _TERMS: Final = ToolOptions(calls=100_000)
 """Else the limit would be what is measured."""
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import httpx
 
+from bench import size
 from bench._servers import (
     PATIENCE_S,
     ROOT,
@@ -29,10 +30,10 @@ from bench._servers import (
     serve_command,
 )
 
-FEW: Final = 100
-THREADS: Final = 10_000
-STREAMS: Final = 1_000
-SAMPLES: Final = 100
+FEW: Final = size(100, short=4)
+THREADS: Final = size(10_000, short=20)
+STREAMS: Final = size(1_000, short=4)
+SAMPLES: Final = size(100, short=3)
 _AT_ONCE: Final = 16
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],

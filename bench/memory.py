@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import httpx
 import psutil
 
+from bench import size
 from bench._servers import PATIENCE_S, ROOT, Question, Server, free_port, running, serve_command
 
 AT_ONCE: Final = 8
@@ -39,8 +40,8 @@ class Kind(NamedTuple):
     mode: str
 
 
-LARGE: Final = Kind(900, "large", {"events": 200, "characters": 20_000}, "custom")
-SMALL: Final = Kind(15_000, "small", {"x": 1}, "updates")
+LARGE: Final = Kind(size(900, short=10), "large", {"events": 200, "characters": 20_000}, "custom")
+SMALL: Final = Kind(size(15_000, short=20), "small", {"x": 1}, "updates")
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from callsheet.server.runtime.worker import Worker
 from callsheet.server.settings import Settings
 from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.health import DataMarker
+from callsheet.storage.redis.health import DataMarker, OutageLog
 from callsheet.storage.store import RedisStore
 from callsheet.tools.guard.application import Application
 
@@ -37,6 +37,8 @@ class AppContext:
     """Shows whether the data is still there."""
     application: Application
     """The operator's policy for tools and models."""
+    outage_log: OutageLog = field(default_factory=OutageLog)
+    """Logs what makes `/health` answer 503."""
     started_at: str = field(default_factory=iso_now)
     """Time of the server's start, in the format of LangGraph's REST API."""
 

@@ -34,20 +34,31 @@ class OverBudget:
     estimate: float
     """Most that the call can cost, in US dollars."""
     cap: float
+    settled: float = 0.0
+    """US dollars spent alone."""
+    ends: str = ""
+    """Time at which the budget begins again, in ISO 8601; empty for a turn or thread."""
+
+    @property
+    def is_reserved(self) -> bool:
+        """True if only the reservations of calls in progress stand in the way; they mostly cost less."""
+        return self.settled + self.estimate <= self.cap
 
     def question(self, problem: str = "") -> dict[str, Any]:
         """Return the value of the interrupt that asks a person to raise the budget.
 
         `problem` says why the last answer was refused.
         """
-        text = (
-            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
-            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. Raise the budget, or stop here?"
-        )
-        args = {"budget": self.budget, "spent": self.spent, "estimate": self.estimate, "cap": self.cap}
+        args: dict[str, Any] = {
+            "budget": self.budget,
+            "spent": self.spent,
+            "estimate": self.estimate,
+            "cap": self.cap,
+        }
+        args |= {"ends": self.ends} if self.ends else {}
         return {
             "action_requests": [
-                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{text}".strip()}
+                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{self._text()}".strip()}
             ],
             "review_configs": [
                 {"action_name": "raise_budget", "allowed_decisions": ["approve", "edit", "reject"]}
@@ -65,6 +76,16 @@ class OverBudget:
                 {"decisions": [{"type": "reject"}]},
             ],
         }
+
+    def _text(self) -> str:
+        text = (
+            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
+            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. "
+        )
+        if self.ends:
+            text += f"It begins again at {self.ends}; only the operator can raise it. "
+            return f"{text}Try again then, or stop?"
+        return f"{text}Raise the budget, or stop here?"
 
     def raised_cap(self, answer: Any) -> float | None:
         """Return the cap that an answer to the question sets; None if the person declines.

@@ -27,11 +27,13 @@ _RESERVE: Final = Script.with_clock("""
 local call, amount, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local ms = tonumber(now_ms())
 for at, key in ipairs(KEYS) do
-  local cap, used = tonumber(ARGV[3 + at]), 0
+  local cap, used, spent = tonumber(ARGV[3 + at]), 0, 0
   if cap >= 0 then
     local all = redis.call('HGETALL', key)
     for i = 1, #all, 2 do
-      if all[i] == 'spent' then used = used + tonumber(all[i + 1])
+      if all[i] == 'spent' then
+        spent = tonumber(all[i + 1])
+        used = used + spent
       elseif all[i] == 'raised' then cap = math.max(cap, tonumber(all[i + 1]))
       elseif string.sub(all[i], 1, 2) == 'r:' and all[i] ~= 'r:' .. call then
         local reserved, ends = string.match(all[i + 1], '(%d+) (%d+)')
@@ -39,7 +41,9 @@ for at, key in ipairs(KEYS) do
         elseif at > 1 then redis.call('HDEL', key, all[i]) end
       end
     end
-    if used + amount > cap then return {at, string.format('%.0f', used), string.format('%.0f', cap)} end
+    if used + amount > cap then
+      return {at, string.format('%.0f', used), string.format('%.0f', cap), string.format('%.0f', spent)}
+    end
   end
 end
 for at, key in ipairs(KEYS) do
@@ -131,8 +135,10 @@ async def reserve(
     at, *amounts = await _RESERVE(storage.redis, account.keys, args)
     if at == 0:
         return None
-    used, cap = (int(amount) / _NANO for amount in amounts)
-    return OverBudget(_NAMES[at - 1], used, estimate, cap)
+    used, cap, spent = (int(amount) / _NANO for amount in amounts)
+    name = _NAMES[at - 1]
+    ends = f"{(account.day + timedelta(days=1)).isoformat()}T00:00:00Z" if name == "day" else ""
+    return OverBudget(name, used, estimate, cap, spent, ends)
 
 
 async def settle(

@@ -4,6 +4,7 @@ A node names the account that pays; its tools and their tasks inherit it. Every 
 usage that the vendor reports. The offline model is free and is not recorded.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -29,11 +30,31 @@ OUTPUT_TOKENS: Final = 4_096
 """Most output tokens that are expected of a call whose model has no limit set."""
 LEASE_S: Final = keys.VENDOR_CALL_LEASE_S
 """Lifetime of a reservation; longer than a call with its retries takes."""
+_RESERVATION_PATIENCE_S: Final = 10.0
+"""Seconds that a call waits for others to be settled, if the budget suffices without their reservations."""
+_RESERVATION_POLL_S: Final = 0.2
 UNKNOWN_MODEL: Final = "other"
 """Label of a model without a price, so that callers cannot make up labels."""
 
 
 _account: ContextVar[Account | None] = ContextVar("account", default=None)
+
+
+_collected: ContextVar[list[ModelUsage] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collect_usage() -> Iterator[list[ModelUsage]]:
+    """Yield a list that gets the usage of each model call of this task, and of the tasks it starts.
+
+    A failed call has no tokens and no cost.
+    """
+    used: list[ModelUsage] = []
+    token = _collected.set(used)
+    try:
+        yield used
+    finally:
+        _collected.reset(token)
 
 
 @contextmanager
@@ -54,7 +75,8 @@ async def call_model(
 ) -> AIMessage:
     """Return what `invoke` returns: the answer of `model` to `messages`, with `tools` offered.
 
-    Raises `BudgetExceeded` before anything is sent, and what `invoke` raises.
+    Waits while only reservations of other calls exceed a budget. Raises `BudgetExceeded` before anything is
+    sent, and what `invoke` raises.
     """
     account = _account.get()
     name = str(getattr(model, "model_name", ""))
@@ -91,12 +113,16 @@ class _Charged:
         estimate = _cost(self.model, self.input_tokens, output) or 0.0
         opened = await storage.current()
         budgets = current_application().policy.budgets
-        over = await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S)
-        if over:
-            raise BudgetExceeded(over)
+        patience_ends_s = time.monotonic() + _RESERVATION_PATIENCE_S
+        while over := await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S):
+            if not over.is_reserved or time.monotonic() >= patience_ends_s:
+                raise BudgetExceeded(over)
+            await asyncio.sleep(_RESERVATION_POLL_S)
 
     async def settle(self, messages: Sequence[BaseMessage], answer: AIMessage | None, took_s: float) -> None:
         usage = _usage(self.model, messages, answer) if answer else None
+        if (collected := _collected.get()) is not None:
+            collected.append(usage or ModelUsage(calls=1))
         application = current_application()
         name = self.model if application.policy.prices.get(self.model) else UNKNOWN_MODEL
         application.counters.count_model_call(

@@ -328,6 +328,11 @@ def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": name, "actions": list(value.get("action_requests", ()))}
 
 
+def question_type(value: Any) -> str:
+    """Return the type of a pending question, such as `raise_budget`; empty for none."""
+    return str(value.get("type") or "") if isinstance(value, Mapping) else ""
+
+
 def answer_interrupt(
     pending: Sequence[Interrupt], caller: Caller, thread: Thread, answer: Any, question_id: str | None = None
 ) -> RunRequest:

@@ -21,7 +21,8 @@ def show(target: Console, reply: Mapping[str, Any], data_dir: Path | None = None
     layout.print_parts(target, _parts(reply))
     if "conversationId" in reply:
         resume = resume_command("ask --thread", reply["conversationId"], data_dir)
-        layout.print_next_command(target, "Go on", f'{resume} "only the urgent ones"')
+        label, example = ("Answer", "yes") if reply["question"] else ("Go on", '"only the urgent ones"')
+        layout.print_next_command(target, label, f"{resume} {example}")
 
 
 def _parts(reply: Mapping[str, Any]) -> Iterator[RenderableType]:

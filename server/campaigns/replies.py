@@ -4,12 +4,17 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from callsheet.server.artefacts.replies import ApprovalQuestion
+
 
 class CampaignAnswer(TypedDict):
     """The answer to a question."""
 
     conversationId: str
     response: str
+    """The answer, or the text of `question`."""
+    question: ApprovalQuestion | None
+    """Question of a turn that could exceed a budget; the message yes or no answers it."""
     campaigns: list[dict[str, Any]]
     """Campaigns of the last search with any, with the fields of the library."""
     campaignsSource: str | None

@@ -71,10 +71,13 @@ async def ask_about_campaigns(
     `result` or `error`. The answer comes whole, because it is checked before it is sent. `Last-Event-ID`
     resumes the stream of an equal request; send an `Idempotency-Key`, since a question without one is always
     another.
+
+    A turn that could exceed a budget waits with a `question`, which `response` says in words. The message yes
+    or no with the `conversationId` answers it.
     """
     ctx, owner = app_context(request), current_owner(request)
     caller = Caller(owner, idempotency_key, body.context())
-    question = await service.question_run(ctx.storage, body, caller)
+    question = await service.question_run(ctx.worker, body, caller)
     if events.wants_event_stream(request):
         return await stream_turn(request, question, partial(submit, ctx.worker, question))
     reply, arrived = await run(ctx.worker, question)
@@ -196,7 +199,7 @@ async def repeat_search(name: str, request: Request) -> dict[str, Any]:
         raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
     question = CampaignChat.model_validate(known[name])
     caller = Caller(owner, context=question.context())
-    return await run_and_ack(ctx.worker, await service.question_run(ctx.storage, question, caller))
+    return await run_and_ack(ctx.worker, await service.question_run(ctx.worker, question, caller))
 
 
 @router.delete("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))

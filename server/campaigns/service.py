@@ -7,19 +7,24 @@ from typing import Any, Final
 from callsheet.server.artefacts.service import (
     CHAT,
     Caller,
+    answer_in_words,
     clean_message,
     human_message,
     new_thread_id,
+    pending_questions,
+    question_view,
     run_request,
 )
 from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_use, usage
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.execution import BuildReply
+from callsheet.server.runtime.worker import Worker
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.workflow import LastResult
+from callsheet.state.consent import consent
 from callsheet.state.errors import Conflict, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage
@@ -35,13 +40,14 @@ MAX_RANKED: Final = 10_000
 """Campaigns that an export of a ranked result has at most, since ranking holds them all in memory."""
 
 
-async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> RunRequest:
+async def question_run(worker: Worker, body: CampaignChat, caller: Caller) -> RunRequest:
     """Return the run for a question about the owner's library; write nothing.
 
+    A plain yes or no answers the question that the conversation waits with.
     Raises `Invalid` for a message or a filter that does not fit, `Missing` for an unknown conversation, and
     `Conflict` for another workflow's.
     """
-    text = clean_message(body.message)
+    text, storage = clean_message(body.message), worker.storage
     thread = await find_thread(storage, caller.owner, body.conversationId, caller.idempotency_key)
     base: dict[str, Any] = {}
     if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
@@ -58,6 +64,11 @@ async def question_run(storage: Storage, body: CampaignChat, caller: Caller) -> 
         "messages": [human_message(text)],
     }
     what = {"ask": "question", "message": text, "filters": base}
+    pending = (
+        await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()
+    )
+    if answer_run := answer_in_words(pending, caller, thread, text, what):
+        return answer_run
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
@@ -113,12 +124,15 @@ def reply_builder(storage: Storage) -> BuildReply:
 
 def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reply to a question."""
+    interrupts = state.get("__interrupt__") or ()
+    question = question_view(interrupts[0].id, interrupts[0].value) if interrupts else None
     searched = any("count" in one["output"] for one in state.get("results", ()))
     result = (state.get("result") or {}) if searched else {}
     counts = [one["output"]["count"] for one in state.get("results", ()) if "count" in one["output"]]
     return {
         "conversationId": thread_id,
-        "response": last_message(state),
+        "response": question["actions"][0]["description"] if question else last_message(state),
+        "question": question,
         "campaigns": result.get("campaigns", []) if any(counts) else [],
         "campaignsSource": result.get("source") if any(counts) else None,
         "total": result.get("total", 0) if any(counts) else 0,

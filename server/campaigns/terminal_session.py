@@ -40,7 +40,7 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Ma
         reply: Mapping[str, Any] = {}
         if request.text is not None:
             question = CampaignChat(message=request.text, conversationId=request.thread)
-            run_request = await service.question_run(storage, question, Caller(context=request.context))
+            run_request = await service.question_run(worker, question, Caller(context=request.context))
             reply = await run_and_ack(worker, run_request, report)
         return {**reply, "import": imported} if imported else reply
 

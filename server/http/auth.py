@@ -40,6 +40,8 @@ class Caller:
     permissions: frozenset[str]
     name: str
     """Name of the credential, for logs and messages; never a secret."""
+    key_id: str = ""
+    """Id of the API key; empty for any other credential."""
 
     def require(self, permission: str) -> None:
         """Raise `Forbidden` unless the caller has this permission."""
@@ -162,7 +164,7 @@ class Authenticator:
                 record = await api_keys.authenticate_key(storage, text)
         except TimeoutError as error:
             raise StorageDown(f"{storage.origin} does not answer, so no key can be checked") from error
-        return Caller(record.owner, frozenset(record.permissions), f"API key {record.id!r}")
+        return Caller(record.owner, frozenset(record.permissions), f"API key {record.id!r}", record.id)
 
     def _scopes(self, claims: Mapping[str, Any]) -> list[str]:
         claim = claims.get(self._scopes_claim, "")
@@ -199,7 +201,8 @@ class AuthenticationMiddleware:
             await reject(error, scope, receive, send, _challenge(error, scope))
             return
         set_caller(scope, caller, partial(self._authenticator.authenticate, scope))
-        with logs.log_context(owner=caller.owner if self._authenticator.required else ""):
+        owner = caller.owner if self._authenticator.required else ""
+        with logs.log_context(owner=owner, key_id=caller.key_id):
             await self._app(scope, receive, _accept_subprotocol(scope, send))
 
 

@@ -113,12 +113,12 @@ class _Guarded:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.failure: CallsheetError | None = None
+        self.failure: BaseException | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
-        except CallsheetError as error:
+        except BaseException as error:
             if scope["type"] == "lifespan":
                 self.failure = error
             raise

@@ -33,6 +33,7 @@ from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.shapes import JsonObject, select_fields, wire_time
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime import background
+from callsheet.server.runtime.errors import error_message
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
@@ -240,7 +241,14 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
-        _log.warning("cron %s created no run at %s: %s", cron.id, wire_time(due.due_ms), error)
+        about = {"owner": cron.owner, "kind": type(error).__name__}
+        _log.warning(
+            "cron %s created no run at %s: %s",
+            cron.id,
+            wire_time(due.due_ms),
+            error_message(error),
+            extra=about,
+        )
 
 
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:

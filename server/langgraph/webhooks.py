@@ -58,7 +58,8 @@ class WebhookCaller:
             if failure is None:
                 return
             if delay_s is None:
-                _log.warning("webhook of run %s failed: %s", run.id, failure)
+                about = {"run_id": run.id, "thread_id": run.thread, "graph": run.graph, "owner": run.owner}
+                _log.warning("webhook of run %s failed: %s", run.id, failure, extra=about)
                 return
             await asyncio.sleep(delay_s)
 

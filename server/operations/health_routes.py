@@ -131,6 +131,12 @@ def _availability(tools: Mapping[str, Breaker]) -> Mapping[str, Any]:
 
 
 async def _read_storage(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[HealthProblem]]:
+    server_health, problems = await _read_problems(ctx)
+    ctx.outage_log.report(problems)
+    return server_health, problems
+
+
+async def _read_problems(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[HealthProblem]]:
     patience_s = ctx.settings.storage_patience_s
     try:
         async with asyncio.timeout(patience_s):

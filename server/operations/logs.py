@@ -19,7 +19,7 @@ Format = Literal["auto", "json", "text"]
 REQUEST_LOGGER: Final = "server.requests"
 """Logger with one line per request; silent in `text` unless the level is debug."""
 REDACTED: Final = "[hidden]"
-_VERBOSE_LOGGERS: Final = ("httpx", "httpcore", "docket", "asyncio")
+_VERBOSE_LOGGERS: Final = ("httpx", "httpx2", "httpcore", "docket", "asyncio", "openai")
 _MIN_SECRET_CHARS: Final = 8
 """Least length of a secret from the environment; shorter values occur in text by chance."""
 

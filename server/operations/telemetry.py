@@ -49,15 +49,15 @@ class Telemetry:
 
     @contextmanager
     def observe_run(
-        self, graph: str, *, run_id: str, thread_id: str, owner: str, parent: str = ""
+        self, graph: str, *, run_id: str, thread_id: str, owner: str, parent: str = "", key_id: str = ""
     ) -> Iterator[ReportOutcome]:
         """Measure an attempt at a run; the context reports its outcome, or is handed over if it raises.
 
-        `parent` is the `traceparent` of the request for the run.
+        `parent` is the `traceparent` of the request for the run, `key_id` the id of its API key.
         """
         about = {"callsheet__run_id": run_id, "callsheet__thread_id": thread_id, "callsheet__graph": graph}
         with (
-            logs.log_context(run_id=run_id, thread_id=thread_id, graph=graph, owner=owner),
+            logs.log_context(run_id=run_id, thread_id=thread_id, graph=graph, owner=owner, key_id=key_id),
             self._span(f"run {graph}", "CONSUMER", parent=parent, **about) as span,
             self._running(),
             _Timer("success", partial(self._count_run, graph)) as tell,

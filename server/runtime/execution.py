@@ -6,7 +6,6 @@ run; otherwise the input never arrived and is passed again.
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
@@ -22,13 +21,14 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
 from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.protocol.encoding import ProtocolTranslator, protocol_event
+from callsheet.server.operations.attempt_log import log_crash
 from callsheet.server.runtime import graph_factory
 from callsheet.server.runtime.encoding import Event, EventTranslator, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.graph_factory import graph_of_run
 from callsheet.server.runtime.repeated_events import RepeatedEvents
-from callsheet.state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
+from callsheet.state.errors import Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.events import Announcements, wait_for_signal
@@ -47,7 +47,6 @@ _FENCED_AT: Final = 0.5
 """Share of a lease without an answer from Redis after which an attempt stops itself."""
 _HEARTBEAT_DELAY_S: Final = 0.5
 """Seconds before the lease is renewed and cancellations are checked; most runs end earlier."""
-_log = logging.getLogger(__name__)
 
 
 class Drained(Exception):
@@ -82,6 +81,8 @@ class RunExecution:
     """Builds the caller's reply while the attempt still holds the thread."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
+    error: Exception | None = None
+    """Exception that ended the run, if any."""
     _work_limit: asyncio.Timeout | None = None
     """Set while the graph runs; rescheduling it stops the graph."""
     lease: Lease = field(init=False)
@@ -293,7 +294,9 @@ class RunExecution:
         if self.attempt.number == 1:
             return
         place = (before.config if before else {}).get("configurable", {}).get("checkpoint_id", "")
-        if await self.runs.record_crash(self.attempt, place) >= MAX_ATTEMPTS:
+        if crashes := await self.runs.record_crash(self.attempt, place):
+            log_crash(self.attempt)
+        if crashes >= MAX_ATTEMPTS:
             raise Conflict(
                 f"run {self.run.id!r} crashed {MAX_ATTEMPTS} processes at the same checkpoint",
                 remedy="look at the logs of those processes",
@@ -361,8 +364,7 @@ class RunExecution:
         return replace(failed, thread=standing, interrupts=interrupts_by_task(state))
 
     def _failure(self, error: Exception, ending: Any = "error") -> Outcome:
-        if not isinstance(error, CallsheetError):
-            _log.warning("run %s failed", self.run.id, exc_info=error)
+        self.error = error
         record = serialize_error(error)
         last = ("error", dumps({"error": record["error"], "message": record["message"]}))
         return Outcome(ending, "error", error=record, final_events=[last])
@@ -376,7 +378,6 @@ class RunExecution:
 
 def unstorable_outcome(error: Exception) -> Outcome:
     """Return the outcome of a run whose result or error cannot be stored."""
-    _log.error("the outcome of a run cannot be stored", exc_info=error)
     record = {"error": type(error).__name__, "message": f"the outcome of the run cannot be stored: {error}"}
     return Outcome("error", "error", error=record, final_events=[("error", dumps(record))])
 

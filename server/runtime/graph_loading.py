@@ -94,7 +94,10 @@ def _compile(location: GraphLocation, value: Any) -> Pregel[Any, Any]:
     if isinstance(value, Pregel):
         return value
     if isinstance(value, StateGraph):
-        return value.compile(name=location.name)
+        try:
+            return value.compile(name=location.name)
+        except Exception as error:
+            raise _failure(location, "cannot be compiled", error) from error
     raise Invalid(
         f"graph {location.name!r}: {location.variable!r} is of type {type(value).__name__}",
         remedy="name a StateGraph, a compiled graph, an entrypoint, or a function that returns one",
@@ -110,7 +113,8 @@ def _variable(location: GraphLocation) -> Any:
         )
     except CallsheetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A module that calls `sys.exit` must not end the server without a word.
         raise _failure(location, "cannot be imported", error) from error
     try:
         return getattr(module, location.variable)
@@ -148,7 +152,7 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _failure(location: GraphLocation, rule: str, error: Exception) -> Invalid:
+def _failure(location: GraphLocation, rule: str, error: BaseException) -> Invalid:
     return Invalid(
         f"graph {location.name!r} {rule}: {type(error).__name__}: {error}",
         remedy=f"correct {str(location.source)!r}",

@@ -15,6 +15,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
+from callsheet.server.operations.attempt_log import log_attempt
+from callsheet.server.operations.logs import context_fields
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.admission import CrashLoopIsolation, RunSlots
 from callsheet.server.runtime.background import cancel_and_wait, run_periodically
@@ -33,7 +35,7 @@ from callsheet.server.runtime.graph_factory import factory_of, mark
 from callsheet.server.runtime.graph_states import build_state
 from callsheet.server.runtime.lease_watch import watch_leases
 from callsheet.server.runtime.task_queue import TaskQueue
-from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
+from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import START_ID, Announcements, Event
@@ -161,15 +163,17 @@ class Worker:
         A request equal to the thread's unfinished run resumes or joins that run. Raises as `Runs.create`.
         """
         thread = request.thread
-        if parent := self._observer.traceparent():
-            request = replace(request, request={**request.request, "traceparent": parent})
+        origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
+        if known := {name: value for name, value in origin.items() if value}:
+            request = replace(request, request={**request.request, **known})
         with ExitStack() as held:
             if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
                 held.callback(self._slots.release)
             created = await self.runs.create(request, claim=claim)
             if created.attempt:
                 held.pop_all()
-                task = self._start(thread, created.run, self._attempt(created.attempt, request.to_run()))
+                record = request.to_run(created.attempt.started_ms)
+                task = self._start(thread, created.run, self._attempt(created.attempt, record))
                 task.add_done_callback(lambda _: self._slots.release())
                 # The caller follows the run next and must find its buffer.
                 await asyncio.sleep(0)
@@ -189,11 +193,9 @@ class Worker:
             await attempt
         except (Drained, Redeliver):
             await self._queue.submit(thread, run)
-        except Fenced:
-            _log.info("another process continues run %s", run)
         except CallsheetError as error:
-            # Its lease expires, and the run is submitted again.
-            _log.warning("the attempt at run %s failed and is repeated: %s", run, error)
+            # Its lease expires, and the run is submitted again, unless another process continues it already.
+            _log.info("run %s is left to another attempt: %s", run, error)
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
         """Cancel a run; return True if it has ended now. Raises `Missing`."""
@@ -289,8 +291,14 @@ class Worker:
         execution = self._execution(attempt, record, buffer)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            with use_application(self._options.application), self._observe(record) as tell:
-                tell((await self._execute_to_end(execution, buffer)).ending)
+            with (
+                use_application(self._options.application),
+                self._observe(record) as tell,
+                log_attempt(record, attempt) as line,
+            ):
+                outcome, error = await self._execute_to_end(execution, buffer)
+                tell(outcome.ending)
+                line.log_outcome(outcome, error)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
@@ -299,8 +307,13 @@ class Worker:
             if buffer:
                 self.events.buffers.end(buffer)
 
-    async def _execute_to_end(self, execution: RunExecution, buffer: LocalEventBuffer | None) -> Outcome:
-        """Execute and end the run; one whose outcome cannot be stored fails, as it would in any attempt."""
+    async def _execute_to_end(
+        self, execution: RunExecution, buffer: LocalEventBuffer | None
+    ) -> tuple[Outcome, Exception | None]:
+        """Execute and end the run; return its outcome, and the error that ended it.
+
+        A run whose outcome cannot be stored fails, as it would in any attempt.
+        """
         attempt, record = execution.attempt, execution.run
         try:
             outcome = await execution.run_to_outcome()
@@ -310,7 +323,8 @@ class Worker:
         except (TypeError, ValueError, RecursionError) as error:
             outcome = unstorable_outcome(error)
             await self._finish(record, attempt, outcome, buffer)
-        return outcome
+            return outcome, error
+        return outcome, execution.error
 
     def _execution(self, attempt: Attempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
         return RunExecution(
@@ -331,9 +345,10 @@ class Worker:
         )
 
     def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
-        parent = str(run.request.get("traceparent") or "")
+        about = {"run_id": run.id, "thread_id": run.thread, "owner": run.owner}
+        origin = {"parent": run.request.get("traceparent"), "key_id": run.request.get("key_id")}
         return self._observer.observe_run(
-            run.graph, run_id=run.id, thread_id=run.thread, owner=run.owner, parent=parent
+            run.graph, **about, **{name: str(value or "") for name, value in origin.items()}
         )
 
     async def _admit(self, thread: str, run: str) -> Run | None:

@@ -1,6 +1,7 @@
 """Workers without a server: a process with health checks, or for one command of the terminal."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -19,7 +20,7 @@ from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.policy import RoutePolicyMiddleware, RouteTable
 from callsheet.server.http.serving import bind_sockets, describe_storage, url_host
-from callsheet.server.operations import health_routes, logs, tracing
+from callsheet.server.operations import attempt_log, health_routes, logs, tracing
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime import graphs_file, process
 from callsheet.server.runtime.tool_policy import create_application
@@ -47,6 +48,8 @@ async def _running(
     opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]], application: Application
 ) -> AsyncIterator[Worker]:
     storage.use(opened)
+    # The command itself prints the error of its run; Python would print the warning beside it.
+    logging.getLogger(attempt_log.__name__).addHandler(logging.NullHandler())
     try:
         # After Ctrl-C the prompt returns; the run continues in another process, or with the next command.
         from callsheet.server.bootstrap import Workflows  # noqa: PLC0415 -- slow

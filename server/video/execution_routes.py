@@ -75,7 +75,7 @@ async def start_execution(
     caller = Caller(owner, idempotency_key, body.context())
     body = body.model_copy(update={"message": message})
     return _reply(
-        await executions.start_run(ctx, await service.edit_run(ctx.storage, project_id, body, caller))
+        await executions.start_run(ctx, await service.edit_run(ctx.worker, project_id, body, caller))
     )
 
 
@@ -210,4 +210,5 @@ def _reply(started: Started) -> dict[str, Any]:
         "threadId": started.thread.id,
         "plan": views.plan_view(record) if record else None,
         "message": started.message or (record["feedback"] if record else ""),
+        "question": started.question,
     }

@@ -14,6 +14,7 @@ from callsheet.server.artefacts.service import (
     Caller,
     answer_interrupt,
     pending_questions,
+    question_view,
     submit,
     thread_of,
 )
@@ -65,7 +66,9 @@ class Started:
     thread: Thread
     execution: Execution | None
     message: str = ""
-    """The model's words where it made no plan."""
+    """The model's words where it made no plan, or the text of the question."""
+    question: Mapping[str, Any] | None = None
+    """Question about a budget that waits before there is a plan."""
 
 
 async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
@@ -96,6 +99,9 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
             return Started(thread, record)
     reply = await ctx.worker.reply(thread.id, created.run)
     await ctx.worker.runs.mark_answered(thread.id, created.run)
+    if pending := reply["question"]:
+        question = question_view(pending["id"], pending["value"])
+        return Started(thread, None, question["actions"][0]["description"], question)
     return Started(thread, None, reply["message"])
 
 

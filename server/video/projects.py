@@ -103,6 +103,7 @@ async def restore_version(ref: ProjectRef, caller: Caller, scene_id: str, versio
         "threadId": thread.id,
         "plan": views.plan_view(record) if record else None,
         "message": started.message,
+        "question": started.question,
     }
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from callsheet.server.artefacts.replies import ApprovalQuestion
+
 
 class SceneSummary(TypedDict):
     """A scene in a list."""
@@ -115,6 +117,9 @@ class ExecutionStarted(TypedDict):
     threadId: str
     plan: dict[str, Any] | None
     message: str
+    """The model's words, or the text of `question`."""
+    question: ApprovalQuestion | None
+    """Question of a turn that could exceed a budget before it has a plan; a message yes or no answers it."""
 
 
 class ProjectExport(TypedDict):

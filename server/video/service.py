@@ -10,13 +10,18 @@ from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
     Caller,
+    answer_in_words,
     clean_message,
     human_message,
+    pending_questions,
+    question_type,
     run_request,
 )
 from callsheet.server.artefacts.turn_view import turn_use, turn_view
 from callsheet.server.runtime.execution import BuildReply
+from callsheet.server.runtime.worker import Worker
 from callsheet.server.video.bodies import ExecutionCreate
+from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import project
@@ -30,13 +35,16 @@ GRAPH: Final = "scene_edit"
 VIDEOS: Final = ArtefactService(GRAPH, "video", "projectId")
 
 
-async def edit_run(storage: Storage, project_id: str, body: ExecutionCreate, caller: Caller) -> RunRequest:
-    """Return the run for a message; write nothing. Raises `Invalid` for a message or an id that is none."""
+async def edit_run(worker: Worker, project_id: str, body: ExecutionCreate, caller: Caller) -> RunRequest:
+    """Return the run for a message; write nothing. A plain yes or no answers a question about a budget.
+
+    Raises `Invalid` for a message or an id that is none.
+    """
     text = clean_message(body.message)
     for name in body.sceneIds:
         if not project.is_scene_id(name):
             raise Invalid(f"sceneIds has {name!r}, which is no scene", remedy="send ids such as 'scene-1'")
-    thread = await VIDEOS.find_thread(storage, project_id, caller.owner)
+    thread = await VIDEOS.find_thread(worker.storage, project_id, caller.owner)
     graph_input = {
         "project_id": VIDEOS.artefact_id(thread),
         "scene_ids": [*body.sceneIds],
@@ -45,6 +53,12 @@ async def edit_run(storage: Storage, project_id: str, body: ExecutionCreate, cal
     }
     what = {"ask": "edit", "message": text, "scenes": [*body.sceneIds], "approve": body.approve}
     caller = replace(caller, context={**caller.context, "approve_plan": body.approve})
+    pending = (
+        await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()
+    )
+    budgets = [one for one in pending if question_type(one.value) == "raise_budget"]
+    if answer_run := answer_in_words(budgets, caller, thread, text, what):
+        return answer_run
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 

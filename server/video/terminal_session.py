@@ -71,7 +71,7 @@ async def _run_request(worker: Worker, thread: Thread, request: CliRequest) -> R
     if request.text is None:
         return None
     body = ExecutionCreate(message=request.text, sceneIds=[*request.scene_ids])
-    return await service.edit_run(worker.storage, request.project, body, caller)
+    return await service.edit_run(worker, request.project, body, caller)
 
 
 async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:

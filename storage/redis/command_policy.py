@@ -59,6 +59,14 @@ class CommandPolicy:
                 raise translated from error
             raise
 
+    def _refusal(self, error: Exception) -> StorageRefused:
+        if isinstance(error, exceptions.InvalidResponse):
+            return StorageRefused(
+                f"{self.origin} is no Redis, or expects TLS: its answer is not in Redis' protocol",
+                remedy="Correct REDIS_URL; for a server with TLS it begins with rediss://.",
+            )
+        return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy="Correct REDIS_URL.")
+
     def _translate(self, error: Exception) -> CallsheetError | None:
         """Return our error for the failure; None if it is a reply about the command."""
         match root := _root_cause(error):
@@ -73,9 +81,7 @@ class CommandPolicy:
                     f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."
                 )
             case _ if _is_refusal(root) or (root is not error and isinstance(root, exceptions.ResponseError)):
-                return StorageRefused(
-                    f"{self.origin} refuses the connection: {root}", remedy="Correct REDIS_URL."
-                )
+                return self._refusal(root)
             case _ if isinstance(root, _UNAVAILABLE) or _SERVER_STATE.match(str(root)):
                 return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
         return None
@@ -97,7 +103,8 @@ def _is_refusal(error: Exception) -> bool:
         exceptions.AuthenticationError
         | exceptions.AuthenticationWrongNumberOfArgsError
         | exceptions.AuthorizationError
-        | exceptions.NoPermissionError,
+        | exceptions.NoPermissionError
+        | exceptions.InvalidResponse,
     )
 
 

@@ -24,6 +24,7 @@ OLDEST_VERSION: Final = (6, 2)
 """The oldest Redis with every command used here."""
 _CHECK_TIMEOUT_S: Final = 10.0
 _REMEDY: Final = f"Start the server, or correct {URL_VARIABLE}."
+_SILENT_REMEDY: Final = f"{_REMEDY} With TLS it begins with rediss://, without with redis://."
 
 
 class Attached(Protocol):
@@ -148,7 +149,7 @@ async def _check_server(storage: Storage) -> None:
             info = await storage.redis.info("server")
     except (TimeoutError, TimedOut) as error:
         raise StorageDown(
-            f"{storage.origin} cannot be reached: it does not answer", remedy=_REMEDY
+            f"{storage.origin} cannot be reached: it does not answer", remedy=_SILENT_REMEDY
         ) from error
     except ResponseError as error:
         rule = f"{storage.origin} refuses the connection: {error}"

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,6 +88,24 @@ class DataMarker:
         message = f"{self._storage.origin} was emptied or replaced since this server started"
         remedy = "If that was not intended, restore a backup; then restart this server."
         return [HealthProblem("persistence", fatal=False, message=message, remedy=remedy)]
+
+
+class OutageLog:
+    """Logs the problems that make requests fail: once for each change, however often they are read."""
+
+    def __init__(self) -> None:
+        self._known: list[str] = []
+
+    def report(self, problems: Sequence[HealthProblem]) -> None:
+        """Log the fatal problems, or their end, if they differ from the last ones."""
+        fatal = [str(problem) for problem in problems if problem.fatal]
+        if fatal == self._known:
+            return
+        self._known = fatal
+        if fatal:
+            _log.error("unhealthy: %s", " ".join(fatal))
+        else:
+            _log.info("healthy again")
 
 
 async def read_health(storage: Storage) -> ServerHealth:

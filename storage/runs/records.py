@@ -69,9 +69,9 @@ class RunRequest:
         """True if the thread was created for this run and is deleted with it."""
         return self.thread == self.id
 
-    def to_run(self) -> "Run":
-        """Return the record of the run after its first attempt has started."""
-        now_ms = int(time.time() * 1000)
+    def to_run(self, started_ms: int | None = None) -> "Run":
+        """Return the record of the run after its first attempt has started, by default now."""
+        now_ms = started_ms or int(time.time() * 1000)
         # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
         names = (self.thread, self.id, self.graph, self.owner)
@@ -142,6 +142,11 @@ class Attempt:
     """Event that announced the attempt on the thread."""
     lease_ends_s: float
     """End of the first lease, by `now_s`."""
+
+    @property
+    def started_ms(self) -> int:
+        """Unix time of the start in milliseconds, by Redis' clock."""
+        return int(self.started_event.id.partition("-")[0])
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,75 @@ async def test_an_owners_day_has_a_budget_that_an_answer_does_not_raise(
         assert len(double.requests) == 1
 
 
+HELLO = [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "The Moon is round and grey."}]}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/ai/generate", BRIEF),
+        ("/api/agent-create/tools", {"messages": HELLO}),
+        ("/api/pages/bakery/chat", {"message": "Make the title green"}),
+        ("/api/projects/launch/executions", {"message": "Make all scenes green"}),
+        ("/api/chat", {"message": "Which offers are there?"}),
+    ],
+    ids=["ads", "lessons", "pages", "videos", "campaigns"],
+)
+@pytest.mark.parametrize("budget", ["turn", "day"])
+async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_empty_success(
+    valkey_url: str, double: ChatDouble, path: str, body: dict[str, Any], budget: str
+) -> None:
+    """X14: the question names the budget, what is spent, and when it begins again."""
+    async with client(valkey_url, **{budget: 0.000001}) as http:
+        asked = await posted(http, path, {**body, "provider": "openai"})
+        question = asked["interrupt"]["value"]["action_requests"] if "interrupt" in asked else None
+        [action] = question or asked["question"]["actions"]
+        assert (action["name"], action["args"]["budget"]) == ("raise_budget", budget)
+        text = action["description"]
+        assert f"The budget of this {budget} is $" in text
+        assert ("ends" in action["args"]) == (budget == "day")
+        if budget == "day":
+            assert datetime.fromisoformat(action["args"]["ends"]) > datetime.now(UTC)
+            assert action["args"]["ends"] in text
+        words = {"/api/chat": "response", "/api/projects/launch/executions": "message"}.get(path)
+        assert words is None or asked[words] == text
+        assert not double.requests
+
+
+@pytest.mark.parametrize(
+    ("path", "named", "words"),
+    [("/api/chat", "conversationId", "response"), ("/api/projects/launch/executions", "", "message")],
+    ids=["campaigns", "videos"],
+)
+@pytest.mark.parametrize("answer", ["yes", "no"])
+async def test_a_message_answers_the_question_about_a_budget(
+    valkey_url: str, double: ChatDouble, path: str, named: str, words: str, answer: str
+) -> None:
+    async with client(valkey_url, turn=0.000001) as http:
+        asked = await posted(http, path, {"message": "Which offers are there?", "provider": "openai"})
+        double.script(*[Say("There is nothing to do.")] * 2)
+        thread = {named: asked[named]} if named else {}
+        told = await posted(http, path, {"message": answer, "provider": "openai", **thread})
+        assert told["question"] is None
+        expected = "There is nothing to do." if answer == "yes" else "the budget was not raised"
+        assert expected in told[words]
+        assert bool(double.requests) == (answer == "yes")
+
+
+async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffices(
+    valkey_url: str, double: ChatDouble
+) -> None:
+    """A call costs a small part of what is reserved for it: all are answered, and none is asked about."""
+    double.script(*[Say("There is no such offer.", prompt_tokens=100, completion_tokens=10)] * 12)
+    # The reservation of a call is 0.003, its cost 0.00002.
+    async with client(valkey_url, day=0.008) as http:
+        body = {"message": "Which offers are there?", "provider": "openai"}
+        answers = await asyncio.gather(*(posted(http, "/api/chat", body) for _ in range(12)))
+        assert [one["question"] for one in answers] == [None] * 12
+        assert {one["response"] for one in answers} == {"There is no such offer."}
+        assert len(double.requests) == 12
+
+
 async def test_parallel_calls_never_reserve_more_than_a_budget(storage: Storage) -> None:
     account, budgets = Account("alice", "t", "m"), Budgets(turn=1.0, thread=0.75, day=5.0)
     found = await asyncio.gather(

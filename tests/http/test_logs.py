@@ -30,7 +30,7 @@ def as_before() -> Iterator[None]:
     for handler in handlers:
         root.addHandler(handler)
     root.setLevel(level)
-    for name in ("httpx", "httpcore", "docket", "asyncio", logs.REQUEST_LOGGER):
+    for name in ("httpx", "httpx2", "httpcore", "docket", "asyncio", "openai", logs.REQUEST_LOGGER):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 

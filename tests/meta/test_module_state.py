@@ -13,6 +13,7 @@ ALLOWED = {
     "storage/runs/leases.py: LEASE": "of one run: a tool asks for it before an effect",
     "tools/guard/application.py: _CURRENT": "of one run: the application it is executed in",
     "tools/model_calls.py: _account": "of one task: the account that pays for its models",
+    "tools/model_calls.py: _collected": "of one attempt at a run: usage of its models, for its log line",
     "server/operations/logs.py: _bound": "of one request or run: fields of its log lines",
     "tools/__init__.py: REGISTRY": "imports a domain's tools on first use",
     "tools/guard/sandbox.py: _queues": "of each event loop: sandbox processes that may be started",

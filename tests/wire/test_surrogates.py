@@ -71,7 +71,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     """No half of a pair in captured logs, which pytest-xdist cannot send to its parent."""
-    for name in ("callsheet.server.runtime.execution", "langgraph"):
+    for name in ("callsheet.server", "langgraph"):
         caplog.set_level("CRITICAL", logger=name)
 
 

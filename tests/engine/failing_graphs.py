@@ -1,0 +1,38 @@
+"""Graphs whose runs fail in their own ways."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+
+class Number(TypedDict):
+    x: int
+
+
+def raises(state: Number) -> dict[str, Any]:
+    raise ValueError(f"the number {state['x']} does not fit; Authorization: Bearer abcdef1234567890")
+
+
+def kills(state: Number) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+async def waits(state: Number) -> dict[str, Any]:
+    await asyncio.Event().wait()
+    return {}
+
+
+def passes(state: Number) -> dict[str, Any]:
+    return {"x": state["x"] + 1}
+
+
+def _graph(node: Any) -> StateGraph[Any, Any]:
+    return StateGraph(Number).add_node("node", node).add_edge(START, "node")
+
+
+raising, killing, waiting, passing = (_graph(node) for node in (raises, kills, waits, passes))

@@ -33,7 +33,7 @@ _RETRY_DELAYS_S: Final = (0.02, 0.2)
 _BATCH: Final = 2
 """Deliveries taken at once. With more, a process would starve others of runs that compute."""
 _WATCH_S: Final = 0.5
-_SILENT_CHECKS: Final = 8
+_SILENT_CHECKS: Final = 6
 """Checks without a completed poll after which Docket's worker counts as broken."""
 _READS_OF_A_POLL: Final = 3
 """Reads of free slots that show a completed poll: at the start, and before two polls."""
@@ -150,7 +150,7 @@ class DocketQueue:
                 await asyncio.gather(*tasks, return_exceptions=True)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()):
-                if not self.has_worked and self.failure is None:
+                if not self.has_worked and not isinstance(error, CallsheetError):
                     self.failure = Broken(f"the task queue cannot start: {error}", remedy=_DOCTOR)
                 raise error
 
@@ -174,8 +174,8 @@ class DocketQueue:
         refusal = self._polls.error or await subscription_error(self._storage, self._docket.key("cancel:*"))
         rule = f"the task queue on {self._storage.origin} cannot be used: {refusal or 'it gets no answer'}"
         failure = StorageRefused(rule, remedy=_REMEDY)
-        # Another node of a cluster may do.
-        if self._restarts or not self.has_worked:
+        # The first time, a node of a cluster may have gone, and another one will do.
+        if self._restarts:
             self.failure = failure
         self._restarts += 1
         raise failure

@@ -29,7 +29,7 @@ _ENOUGH_CONNECTIONS: Final = 32
 
 
 @dataclass(frozen=True)
-class Peer:
+class SaverPeer:
     """A saver and how to open it."""
 
     name: str
@@ -135,10 +135,10 @@ def _under(prefix: str) -> Callable[[str, Path, Saver], Awaitable[int]]:
 
 
 PEERS: Final = (
-    Peer("InMemorySaver", "", _memory, _in_memory),
-    Peer("RedisSaver (ours)", "", _ours, _under("*checkpoint")),
-    Peer("AsyncSqliteSaver", "langgraph.checkpoint.sqlite", _sqlite, _in_files),
-    Peer("plainredis", "langgraph_checkpoint_plainredis", _plainredis, _under("lg")),
-    Peer("hotkv", "langgraph.checkpoint.hotkv", _hotkv, _under("*langgraph")),
+    SaverPeer("InMemorySaver", "", _memory, _in_memory),
+    SaverPeer("RedisSaver (ours)", "", _ours, _under("*checkpoint")),
+    SaverPeer("AsyncSqliteSaver", "langgraph.checkpoint.sqlite", _sqlite, _in_files),
+    SaverPeer("plainredis", "langgraph_checkpoint_plainredis", _plainredis, _under("lg")),
+    SaverPeer("hotkv", "langgraph.checkpoint.hotkv", _hotkv, _under("*langgraph")),
 )
 """The first is the one the others are compared with."""

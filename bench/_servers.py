@@ -21,7 +21,7 @@ _PAUSE_S: Final = 0.005
 
 
 @dataclass(frozen=True)
-class Question:
+class ReadinessCheck:
     """A request that a server answers 200 once it can do what is asked."""
 
     path: str
@@ -45,7 +45,7 @@ class Server:
     began: float
     """`time.monotonic()` just before the process was started."""
 
-    def answers_s(self, question: Question) -> float:
+    def answers_s(self, question: ReadinessCheck) -> float:
         """Return the seconds from the start until `question` is answered."""
         with httpx.Client(base_url=self.url, timeout=PATIENCE_S) as client:
             while not question.is_answered(client):

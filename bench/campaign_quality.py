@@ -37,7 +37,7 @@ _K1: Final = 1.2
 _B: Final = 0.75
 
 
-class Question(NamedTuple):
+class LabelledQuestion(NamedTuple):
     """A labelled question."""
 
     text: str
@@ -48,7 +48,7 @@ class Question(NamedTuple):
     ids: frozenset[str]
 
 
-Search = Callable[[Question], Awaitable[Sequence[str]]]
+Search = Callable[[LabelledQuestion], Awaitable[Sequence[str]]]
 
 
 def main() -> int:
@@ -57,10 +57,10 @@ def main() -> int:
     return 0
 
 
-def read_questions() -> list[Question]:
+def read_questions() -> list[LabelledQuestion]:
     """Return the labelled questions that campaigns answer."""
     return [
-        Question(
+        LabelledQuestion(
             line["question"],
             line["tool"],
             _filters(line["filters"]),
@@ -115,7 +115,7 @@ def score(ids: Sequence[str], expected: frozenset[str]) -> tuple[float, float]:
     return sum(hits) / min(PLACES, len(expected)), first
 
 
-async def search(index: EmbeddedIndex, question: Question) -> list[str]:
+async def search(index: EmbeddedIndex, question: LabelledQuestion) -> list[str]:
     """Return what the question's tool returns for its arguments."""
     if question.tool == "filter_campaigns":
         result = await index.filter(question.filters, limit=PLACES)
@@ -144,7 +144,7 @@ class PlainWords:
         self._lengths = [sum(counts.values()) for counts in self._counts]
         self._frequencies = Counter(word for counts in self._counts for word in counts)
 
-    async def search(self, question: Question) -> list[str]:
+    async def search(self, question: LabelledQuestion) -> list[str]:
         """Return the best ids."""
         words = set(_stems(question.text))
         scores = [self._score(words, row) for row in range(len(self._ids))]
@@ -173,7 +173,7 @@ class PlainVectors:
         self._embeddings = embeddings
         self._matrix: Any = None
 
-    async def search(self, question: Question) -> list[str]:
+    async def search(self, question: LabelledQuestion) -> list[str]:
         """Return the best ids."""
         if self._matrix is None:
             texts = [everything(campaign) for campaign in self._campaigns]

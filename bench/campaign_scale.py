@@ -38,7 +38,7 @@ _NARROW: Final = Filters(
 _ALL: Final = Filters()
 
 
-class Kind(NamedTuple):
+class SearchKind(NamedTuple):
     """One kind of search, and what stands beside it."""
 
     name: str
@@ -59,7 +59,7 @@ def main() -> int:
 
 async def _measure(size: int, folder: Path) -> None:
     embeddings = SyntheticEmbeddings() if size == MILLION else None
-    peer = Peer(folder)
+    peer = SqlitePeer(folder)
     async with storage.connect(data_dir=folder) as opened:
         index = await own_library(opened, "bench", embeddings)
         took_s = await _fill(index, peer, size)
@@ -70,7 +70,7 @@ async def _measure(size: int, folder: Path) -> None:
             await _print_row(kind)
 
 
-async def _fill(index: CampaignIndex, peer: "Peer", size: int) -> float:
+async def _fill(index: CampaignIndex, peer: "SqlitePeer", size: int) -> float:
     """Import, and return the seconds it took without what the peers took."""
     took_s, batch = 0.0, list[Campaign]()
     # The first import loads libraries and weights.
@@ -88,23 +88,23 @@ async def _fill(index: CampaignIndex, peer: "Peer", size: int) -> float:
     return took_s
 
 
-def _kinds(index: CampaignIndex, peer: "Peer") -> Sequence[Kind]:
+def _kinds(index: CampaignIndex, peer: "SqlitePeer") -> Sequence[SearchKind]:
     return (
-        Kind("filter: 50 newest of all", lambda _: index.filter(_ALL)),
-        Kind("filter: three conditions", lambda _: index.filter(_NARROW), peer.filter),
-        Kind("filter: 50 by spend", lambda _: index.filter(_NARROW, sort="spend")),
-        Kind("group: companies of all", lambda _: index.group(_ALL, "company")),
-        Kind("group: months, three conditions", lambda _: index.group(_NARROW, "month"), peer.group),
-        Kind("full text: two words", lambda text: index.full_text(text, _ALL), peer.words),
-        Kind("full text: a phrase", lambda text: index.full_text(f'"{text}"', _ALL), peer.phrase),
-        Kind("full text: a frequent word", lambda _: index.full_text(words()[0], _ALL), peer.frequent),
-        Kind("full text: three conditions", lambda text: index.full_text(text, _NARROW)),
-        Kind("meaning: all", lambda text: index.similar(text, _ALL), peer.product),
-        Kind("meaning: three conditions", lambda text: index.similar(text, _NARROW)),
+        SearchKind("filter: 50 newest of all", lambda _: index.filter(_ALL)),
+        SearchKind("filter: three conditions", lambda _: index.filter(_NARROW), peer.filter),
+        SearchKind("filter: 50 by spend", lambda _: index.filter(_NARROW, sort="spend")),
+        SearchKind("group: companies of all", lambda _: index.group(_ALL, "company")),
+        SearchKind("group: months, three conditions", lambda _: index.group(_NARROW, "month"), peer.group),
+        SearchKind("full text: two words", lambda text: index.full_text(text, _ALL), peer.words),
+        SearchKind("full text: a phrase", lambda text: index.full_text(f'"{text}"', _ALL), peer.phrase),
+        SearchKind("full text: a frequent word", lambda _: index.full_text(words()[0], _ALL), peer.frequent),
+        SearchKind("full text: three conditions", lambda text: index.full_text(text, _NARROW)),
+        SearchKind("meaning: all", lambda text: index.similar(text, _ALL), peer.product),
+        SearchKind("meaning: three conditions", lambda text: index.similar(text, _NARROW)),
     )
 
 
-async def _print_row(kind: Kind) -> None:
+async def _print_row(kind: SearchKind) -> None:
     random_ = random.Random(7)  # noqa: S311 -- repeatable, not secret
     ours, peers = [], []
     for number in range(QUESTIONS + 5):
@@ -126,7 +126,7 @@ async def _print_row(kind: Kind) -> None:
     print(row, flush=True)
 
 
-class Peer:
+class SqlitePeer:
     """SQLite with the same campaigns, and a matrix of as many vectors."""
 
     def __init__(self, folder: Path) -> None:

@@ -21,7 +21,7 @@ import httpx
 from langchain_core.messages import HumanMessage
 
 from bench import size
-from bench._servers import Question, free_port, running, serve_command
+from bench._servers import ReadinessCheck, free_port, running, serve_command
 from callsheet import storage
 from callsheet.graphs import ad_creation
 from callsheet.server.runtime import process
@@ -35,7 +35,7 @@ _OTHER: Final = "other checkout"
 _FLOOR: Final = "bare graph"
 _BRIEF: Final = "30 seconds for Miel, a bakery in Lyon that bakes sourdough bread at four every morning"
 _MESSAGE: Final = "make the music calmer"
-_READY: Final = Question("/assistants/search", "POST")
+_READY: Final = ReadinessCheck("/assistants/search", "POST")
 _QUIET: Final = {"CALLSHEET_LOG_LEVEL": "error", "REDIS_URL": ""}
 
 

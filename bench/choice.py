@@ -25,7 +25,7 @@ from callsheet.nodes.lessons.selection import selection_calls
 from callsheet.nodes.question import decision_plan
 from callsheet.state.context import Context
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.selection import Chosen
+from callsheet.state.lessons.selection import ChosenFacts
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
@@ -44,7 +44,7 @@ async def choose_all(state: LessonState, *, runtime: Runtime[Context]) -> dict[s
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     newest = (await artefact.stream_head("facts")).newest
     facts = [Fact.model_validate(one) for one in (newest.data["facts"] if newest else ())]
-    made = decision_plan(fact_narration.WORKFLOW, scope.task, *selection_calls(Chosen(tuple(facts))))
+    made = decision_plan(fact_narration.WORKFLOW, scope.task, *selection_calls(ChosenFacts(tuple(facts))))
     return {**made, "messages": [AIMessage(**made["messages"][0])]}
 
 

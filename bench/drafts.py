@@ -21,7 +21,7 @@ import httpx
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from bench import size
-from bench._servers import Question, free_port, running, serve_command
+from bench._servers import ReadinessCheck, free_port, running, serve_command
 from callsheet import providers
 from callsheet.graphs import ad_creation
 from callsheet.state.ads import brief
@@ -29,7 +29,7 @@ from callsheet.state.ads.ad import AdState
 from callsheet.state.model_input import model_input
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
-from callsheet.storage.artefacts.receipts import Fence
+from callsheet.storage.artefacts.receipts import StepFence
 from callsheet.tools.guard import outcome
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.registry import definition
@@ -53,7 +53,7 @@ def main() -> int:
         port = free_port()
         environment = {"CALLSHEET_DATA_DIR": folder, "REDIS_URL": "", "OPENAI_API_KEY": ""}
         with running(serve_command(port), port, Path(folder), environment) as server:
-            server.answers_s(Question("/api/ads"))
+            server.answers_s(ReadinessCheck("/api/ads"))
             ours, floor = _measure(server.url)
     ratios = sorted(one / other for one, other in zip(ours, floor, strict=True))
     cuts = statistics.quantiles(ratios, n=20)
@@ -114,7 +114,7 @@ async def _alone(fields: Mapping[str, Any]) -> float:
             break
         for call in answer.tool_calls:
             tool, call_id = tools[call["name"]], str(call["id"])
-            given = Call(scope, artefact, call_id, tool.writes, Fence(call_id, "0:1"))
+            given = Call(scope, artefact, call_id, tool.writes, StepFence(call_id, "0:1"))
             run: Any = tool.run
             output = await run(tool.schema.model_validate({"adId": "ad-1", **call["args"]}), given)
             messages.append(outcome.tool_message(call_id, tool.name, output))
@@ -135,7 +135,7 @@ class _Dictionary(Artefact):
         """Return what is held."""
         return {name: self.held.get(name, Stream()) for name in names}
 
-    async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
+    async def create_version(self, new: NewVersion, fence: StepFence | None = None) -> dict[str, Any]:
         """Hold a version as storage would."""
         del fence
         earlier = self.held.get(new.stream, Stream()).versions

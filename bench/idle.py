@@ -22,7 +22,7 @@ from bench import size
 from bench._servers import (
     PATIENCE_S,
     ROOT,
-    Question,
+    ReadinessCheck,
     Server,
     free_port,
     rss_of_folder_mib,
@@ -56,7 +56,7 @@ def main() -> int:
             "REDIS_URL": "",
         }
         with running(serve_command(port), port, folder, chosen) as server:
-            server.answers_s(Question("/assistants/search", "POST"))
+            server.answers_s(ReadinessCheck("/assistants/search", "POST"))
             asyncio.run(_measure(server, folder))
     return 0
 

@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 from bench import size
-from bench._servers import PATIENCE_S, ROOT, Question, Server, free_port, running, serve_command
+from bench._servers import PATIENCE_S, ROOT, ReadinessCheck, Server, free_port, running, serve_command
 
 AT_ONCE: Final = 8
 _TENTHS: Final = 10
@@ -31,7 +31,7 @@ _CONFIG: Final = {
 }
 
 
-class Kind(NamedTuple):
+class StreamKind(NamedTuple):
     """Streams of one kind."""
 
     streams: int
@@ -40,8 +40,8 @@ class Kind(NamedTuple):
     mode: str
 
 
-LARGE: Final = Kind(size(900, short=10), "large", {"events": 200, "characters": 20_000}, "custom")
-SMALL: Final = Kind(size(15_000, short=20), "small", {"x": 1}, "updates")
+LARGE: Final = StreamKind(size(900, short=10), "large", {"events": 200, "characters": 20_000}, "custom")
+SMALL: Final = StreamKind(size(15_000, short=20), "small", {"x": 1}, "updates")
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
     return 0
 
 
-def _print_table(server: Server, kind: Kind) -> None:
+def _print_table(server: Server, kind: StreamKind) -> None:
     each = kind.streams // _TENTHS
     print(f"{kind.graph:<8}{'streams':>10}{'memory':>12}{'ratio':>8}{'rate':>12}")
     first_mib = 0.0
@@ -77,7 +77,7 @@ def serving() -> Iterator[Server]:
             "REDIS_URL": "",
         }
         with running(serve_command(port), port, folder, chosen) as server:
-            server.answers_s(Question("/assistants/search", "POST"))
+            server.answers_s(ReadinessCheck("/assistants/search", "POST"))
             yield server
 
 
@@ -86,7 +86,7 @@ def own_rss_mib(server: Server) -> float:
     return float(psutil.Process(server.process.pid).memory_info().rss) / 2**20
 
 
-async def read_streams(server: Server, kind: Kind, streams: int) -> None:
+async def read_streams(server: Server, kind: StreamKind, streams: int) -> None:
     """Read that many streams to their ends."""
     body = {"assistant_id": kind.graph, "input": kind.given, "stream_mode": kind.mode}
     left = iter(range(streams))

@@ -19,7 +19,7 @@ from typing import Any, Final
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from bench._servers import ROOT, Question, free_port, running, serve_command
+from bench._servers import ROOT, ReadinessCheck, free_port, running, serve_command
 
 ROUNDS: Final = 5
 ONE_BY_ONE: Final = 20
@@ -30,7 +30,7 @@ _CONFIG: Final = {
     "dependencies": [str(ROOT)],
     "graphs": {_GRAPH: f"{ROOT / 'tests' / 'wire_graphs.py'}:bench"},
 }
-_READY: Final = Question("/assistants/search", "POST")
+_READY: Final = ReadinessCheck("/assistants/search", "POST")
 _QUIET: Final = {
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGSMITH_TRACING": "false",

@@ -30,7 +30,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
-from bench._savers import PEERS, Peer, Saver, valkey
+from bench._savers import PEERS, Saver, SaverPeer, valkey
 
 ROUNDS: Final = 5
 TURNS: Final = 100
@@ -72,7 +72,7 @@ class DeltaTalk(Talk, total=False):
 class Column:
     """One saver and what was measured of it."""
 
-    peer: Peer
+    peer: SaverPeer
     saver: Saver
     folder: Path
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

@@ -16,13 +16,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from bench._servers import ROOT, Question, Server, free_port, rss_of_folder_mib, running, serve_command
+from bench._servers import ROOT, ReadinessCheck, Server, free_port, rss_of_folder_mib, running, serve_command
 
 ROUNDS: Final = 5
-_OK: Final = Question("/ok")
-_WORK: Final[Mapping[str, Question]] = {
-    "callsheet": Question("/api/ads"),
-    "langgraph": Question("/assistants/search", "POST"),
+_OK: Final = ReadinessCheck("/ok")
+_WORK: Final[Mapping[str, ReadinessCheck]] = {
+    "callsheet": ReadinessCheck("/api/ads"),
+    "langgraph": ReadinessCheck("/assistants/search", "POST"),
 }
 _QUIET: Final = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false"}
 _CONFIG: Final = {

@@ -25,7 +25,7 @@ from bench._busy import TARGET_S, turns_for
 from bench._servers import (
     PATIENCE_S,
     ROOT,
-    Question,
+    ReadinessCheck,
     Server,
     cpu_of_folder_s,
     free_port,
@@ -94,7 +94,7 @@ def _server_and_workers(folder: Path) -> Iterator[list[Server]]:
     }
     with ExitStack() as stack:
         made = [_start(stack, folder, usual, serve_command(port := free_port()), port)]
-        made[0].answers_s(Question("/assistants/search", "POST"))
+        made[0].answers_s(ReadinessCheck("/assistants/search", "POST"))
         for _ in range(WORKERS):
             port = free_port()
             chosen = usual | {"CALLSHEET_WORKER_PORT": str(port)}
@@ -103,7 +103,7 @@ def _server_and_workers(folder: Path) -> Iterator[list[Server]]:
                     stack, folder, chosen, [sys.executable, "-m", "callsheet.server.cli.main", "worker"], port
                 )
             )
-            made[-1].answers_s(Question("/health"))
+            made[-1].answers_s(ReadinessCheck("/health"))
         yield made
 
 

@@ -18,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from callsheet.state.errors import CallsheetError
 from evals import recordings, reporting
-from evals.endpoints import RECORDED, Chosen, model_plan, proxied, recorded_plan, settings_of
+from evals.endpoints import RECORDED, EvaluationOptions, model_plan, proxied, recorded_plan, settings_of
 from evals.judging import Judge
 from evals.recordings import FOLDER
 from evals.reporting import Report
-from evals.running import Plan, Score, run, stage
+from evals.running import EvaluationPlan, Score, run, stage
 from evals.tasks import Task
 from evals.wire import CACHE, Wire
 from evals.workflows import KITS
@@ -102,7 +102,7 @@ async def _scored(options: argparse.Namespace, cache: Path | None, console: Cons
         with recorded_plan(tasks, recordings.load(options.only or KITS), at_once=options.at_once) as plan:
             scores = await _play(plan, 1, console)
         return Report(RECORDED, {"tokens": "estimated"}, scores)
-    chosen = Chosen(options.model, cache, FOLDER if options.record else None)
+    chosen = EvaluationOptions(options.model, cache, FOLDER if options.record else None)
     with model_plan(tasks, chosen, at_once=options.at_once) as (plan, wire):
         scores = await _play(plan, options.repeat, console, wire)
     settings = {**settings_of(options.model), "repeat": str(options.repeat)}
@@ -111,7 +111,7 @@ async def _scored(options: argparse.Namespace, cache: Path | None, console: Cons
     return Report(options.model, settings, scores)
 
 
-async def _play(plan: Plan, repeat: int, console: Console, wire: Wire | None = None) -> list[Score]:
+async def _play(plan: EvaluationPlan, repeat: int, console: Console, wire: Wire | None = None) -> list[Score]:
     """Return the scores of every repetition, with a line of progress, or one for each task."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     scores: list[Score] = []

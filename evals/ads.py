@@ -24,13 +24,13 @@ from callsheet.state.versions import MODEL
 from callsheet.storage.artefacts.artefacts import NewVersion, Stream
 from callsheet.tools.ads import voices
 from evals import turns
-from evals.session import Session
+from evals.session import TaskSession
 from evals.tasks import CASES, Task
-from evals.turns import Turn, has_any, lacks, unless
+from evals.turns import PlayedTurn, has_any, lacks, unless
 
 FIELDS: Final = ("brief", "ad")
 Shown = Mapping[str, Stream]
-AdTurn = Turn[Shown]
+AdTurn = PlayedTurn[Shown]
 _PROMISES: Final = (
     *("award-winning", "award winning", "guaranteed", "guarantee", "clinically", "proven", "certified"),
     *("number one", "best in", "the best", "cheapest", "fastest", "experts recommend", "scientists"),
@@ -40,7 +40,7 @@ _PROMISES: Final = (
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
 
 
-class AdSession(Session[Shown]):
+class AdSession(TaskSession[Shown]):
     """An ad, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec] = ad_creation.WORKFLOW

@@ -12,9 +12,9 @@ from callsheet.state.campaigns.reading import LooseFilters, active_filters, reso
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.campaigns.workflow import CampaignState
 from evals import turns
-from evals.session import Session
+from evals.session import TaskSession
 from evals.tasks import load
-from evals.turns import Turn, lacks, unless
+from evals.turns import PlayedTurn, lacks, unless
 
 FIELDS: Final = ("base_filters",)
 PLACES: Final = 10
@@ -23,10 +23,10 @@ PRECISION: Final = 0.6
 """Least share of them that answer the question."""
 _TALKS: Final = frozenset({"conversation", "hostile", "long", "language", "page", "offline"})
 """Groups that are about conversations; all others measure the search."""
-CampaignTurn = Turn[None]
+CampaignTurn = PlayedTurn[None]
 
 
-class CampaignSession(Session[None]):
+class CampaignSession(TaskSession[None]):
     """A conversation about the sample library."""
 
     workflow: ClassVar[WorkflowSpec] = campaign_search.WORKFLOW

@@ -16,7 +16,7 @@ from callsheet.providers.settings import VendorSettings
 from callsheet.state.errors import Invalid
 from evals import recordings
 from evals.recordings import RecordedEndpoint, Recordings
-from evals.running import Plan, environment
+from evals.running import EvaluationPlan, environment
 from evals.tasks import Task
 from evals.wire import Wire
 
@@ -25,7 +25,7 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Chosen:
+class EvaluationOptions:
     """The options of a run that decide on what answers."""
 
     model: str
@@ -37,7 +37,7 @@ class Chosen:
 
 
 @contextmanager
-def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> Iterator[Plan]:
+def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> Iterator[EvaluationPlan]:
     """Yield the plan in which recordings answer; what is recorded and not asked for is a failure."""
 
     async def left_over(task: Task) -> Mapping[str, str]:
@@ -45,7 +45,7 @@ def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> I
         return {"left over": f"recorded and not asked for: {', '.join(left)}"} if left else {}
 
     with RecordedEndpoint(known) as endpoint, environment(endpoint.environ_of("COMPATIBLE")):
-        yield Plan(
+        yield EvaluationPlan(
             [task for task in tasks if task.key in known],
             lambda task: f"compatible/{task.key}",
             after=left_over,
@@ -54,10 +54,15 @@ def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> I
 
 
 @contextmanager
-def model_plan(tasks: Sequence[Task], chosen: Chosen, **options: Any) -> Iterator[tuple[Plan, Wire | None]]:
+def model_plan(
+    tasks: Sequence[Task], chosen: EvaluationOptions, **options: Any
+) -> Iterator[tuple[EvaluationPlan, Wire | None]]:
     """Yield the plan in which a model answers, and the proxy before it."""
     if chosen.model == providers.OFFLINE:
-        yield Plan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options), None
+        yield (
+            EvaluationPlan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options),
+            None,
+        )
         return
     folder = chosen.record
     # Only answers over Chat Completions are recorded.
@@ -72,7 +77,7 @@ def model_plan(tasks: Sequence[Task], chosen: Chosen, **options: Any) -> Iterato
 
         # One answer can be told from another's only where one task runs at a time.
         recording = {"at_once": 1, "after": record} if folder else {}
-        yield Plan(tasks, lambda _: chosen.model, **{**options, **recording}), wire
+        yield EvaluationPlan(tasks, lambda _: chosen.model, **{**options, **recording}), wire
 
 
 @contextmanager

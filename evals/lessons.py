@@ -14,15 +14,15 @@ from callsheet.state import languages
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
 from callsheet.state.lessons.narration import KINDS, Narration, Sentence
-from callsheet.state.lessons.proof import Background, says_nothing, sentence_problem, untold_facts
+from callsheet.state.lessons.proof import ProofContext, says_nothing, sentence_problem, untold_facts
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
 from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.tools.lessons.sources import pasted_source
 from evals import turns
-from evals.session import Session
+from evals.session import TaskSession
 from evals.tasks import CASES
-from evals.turns import Turn, lacks, unless
+from evals.turns import PlayedTurn, lacks, unless
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -37,7 +37,7 @@ _GIVEN: Final[Mapping[str, Sequence[str]]] = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class LessonArtefact:
     """A lesson's newest versions and their number, by stream."""
 
     data: Mapping[str, Mapping[str, Any]]
@@ -54,10 +54,10 @@ class Shown:
         return Narration.model_validate(data) if data else None
 
 
-LessonTurn = Turn[Shown]
+LessonTurn = PlayedTurn[LessonArtefact]
 
 
-class LessonSession(Session[Shown]):
+class LessonSession(TaskSession[LessonArtefact]):
     """A lesson, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec] = fact_narration.WORKFLOW
@@ -78,11 +78,11 @@ class LessonSession(Session[Shown]):
         await self.graph.aupdate_state(self.config, {"messages": said, **waiting}, as_node="summarizer")
         return {}
 
-    async def look(self) -> Shown:
+    async def look(self) -> LessonArtefact:
         """Return the lesson as it is now."""
         streams = await self.artefact.streams(STREAMS)
         newest = {name: stream.newest() for name, stream in streams.items()}
-        return Shown(
+        return LessonArtefact(
             {name: version.data for name, version in newest.items() if version},
             {name: len(stream.versions) for name, stream in streams.items()},
         )
@@ -217,7 +217,7 @@ def proven(wanted: bool, turn: LessonTurn) -> str:
         str(given.get("child_interest") or ""),
         str(given.get("child_age") or ""),
     ]
-    background = Background(tuple(known), tuple(facts.values()), told.language)
+    background = ProofContext(tuple(known), tuple(facts.values()), told.language)
     sentences = [one for segment in told.segments for one in segment.sentences]
     wrong = [
         f"“{one.text}” {problem.reason}"

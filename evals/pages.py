@@ -14,15 +14,15 @@ from callsheet.state.pages.page import STREAM, Element, Page, walk
 from callsheet.storage.artefacts.artefacts import NewVersion
 from evals import turns
 from evals.colors import is_darker, is_same
-from evals.session import Session
+from evals.session import TaskSession
 from evals.tasks import CASES
-from evals.turns import Turn, lacks, unless
+from evals.turns import PlayedTurn, lacks, unless
 
 FIELDS: Final = ("page", "selected", "locked", "answer")
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageArtefact:
     """A page and its versions."""
 
     page: Page
@@ -30,7 +30,7 @@ class Shown:
     """Every version, the oldest first."""
 
 
-class PageSession(Session[Shown]):
+class PageSession(TaskSession[PageArtefact]):
     """A page, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec] = page_builder.WORKFLOW
@@ -49,10 +49,12 @@ class PageSession(Session[Shown]):
             await self.artefact.lock(element, LOCAL)
         return {"page_id": self.artefact.id, "selected_element_id": self.task.given.get("selected")}
 
-    async def look(self) -> Shown:
+    async def look(self) -> PageArtefact:
         """Return the page as it is now."""
         stream = await self.artefact.stream(STREAM)
-        return Shown(history.page_of(stream.newest()), [history.page_of(one) for one in stream.versions])
+        return PageArtefact(
+            history.page_of(stream.newest()), [history.page_of(one) for one in stream.versions]
+        )
 
 
 @cache
@@ -60,7 +62,7 @@ def _pages() -> Mapping[str, Any]:
     return dict(json.loads((CASES / "page_builder_pages.json").read_text("utf-8")))
 
 
-PageTurn = Turn[Shown]
+PageTurn = PlayedTurn[PageArtefact]
 
 
 def _elements(page: Page) -> dict[str, Element]:

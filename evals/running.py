@@ -15,10 +15,10 @@ from callsheet.storage import Storage, connect, spending, use
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.application import Application, use_application
+from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
-from evals.turns import Turn, failures
+from evals.turns import PlayedTurn, failures
 from evals.workflows import KITS
 
 TOOL_TIMEOUT_S: Final = 3600.0
@@ -62,7 +62,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """A run to be done."""
 
     tasks: Sequence[Task]
@@ -75,7 +75,7 @@ class Plan:
     """Called with each score."""
 
 
-async def run(plan: Plan, opened: Storage, repeat: int = 1) -> list[Score]:
+async def run(plan: EvaluationPlan, opened: Storage, repeat: int = 1) -> list[Score]:
     """Return the scores of a plan's tasks, in their order."""
     slots = asyncio.Semaphore(plan.at_once)
 
@@ -128,7 +128,7 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
     )
 
 
-def transcript_of(turn: Turn[Any]) -> Iterator[str]:
+def transcript_of(turn: PlayedTurn[Any]) -> Iterator[str]:
     """Yield what was said and called in a turn, each shortened."""
     yield f"person: {turn.said[-1] if turn.said else '(the brief)'}"[:MAX_LINE]
     for call in turn.calls:
@@ -167,7 +167,7 @@ def _server(url: str) -> Iterator[str]:
 def _patient_tools() -> Iterator[None]:
     """Give tools time for a slow model, and no limits that one task would meet because of another."""
     options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
-    with use_application(Application(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
+    with use_application(ToolEnvironment(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
         yield
 
 

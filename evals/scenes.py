@@ -17,8 +17,8 @@ from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.video.executions import Executions
 from evals import turns
 from evals.colors import is_darker
-from evals.session import Session
-from evals.turns import Turn, lacks, unless
+from evals.session import TaskSession
+from evals.turns import PlayedTurn, lacks, unless
 
 FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
@@ -26,7 +26,7 @@ LIKE: Final = 0.85
 
 
 @dataclass(frozen=True)
-class Shown:
+class ProjectArtefact:
     """A project's scenes in order, and its executions."""
 
     scenes: Mapping[str, Mapping[str, Any]]
@@ -37,7 +37,7 @@ class Shown:
     """The newest first."""
 
 
-class SceneSession(Session[Shown]):
+class SceneSession(TaskSession[ProjectArtefact]):
     """A video project, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec] = scene_edit.WORKFLOW
@@ -54,7 +54,7 @@ class SceneSession(Session[Shown]):
         await self.artefact.create_versions(new)
         return {"project_id": self.artefact.id, "scene_ids": self.task.given.get("attached", [])}
 
-    async def look(self) -> Shown:
+    async def look(self) -> ProjectArtefact:
         """Return the project as it is now."""
         head = await self.artefact.stream_head(ORDER)
         order = project.order_of(head.newest.data if head.newest else None)
@@ -66,10 +66,10 @@ class SceneSession(Session[Shown]):
             scenes |= {name: versions[-1].data["scene"]} if versions else {}
         shown = {name: scenes[name] for name in order.scenes if name in scenes}
         executions = Executions(self.opened, self.artefact.id, LOCAL)
-        return Shown(shown, start, await executions.newest(20))
+        return ProjectArtefact(shown, start, await executions.newest(20))
 
 
-SceneTurn = Turn[Shown]
+SceneTurn = PlayedTurn[ProjectArtefact]
 
 
 def _steps(turn: SceneTurn) -> list[Mapping[str, Any]]:

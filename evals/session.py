@@ -15,14 +15,14 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
-from evals.tasks import Request, Task
-from evals.turns import Side, ToolCall, Turn
+from evals.tasks import Task, TaskTurn
+from evals.turns import ObservedCall, PlayedTurn, Side
 
 MAX_QUESTIONS: Final = 5
 """Approvals that are answered in one turn."""
 
 
-class Session(ABC, Generic[Side]):
+class TaskSession(ABC, Generic[Side]):
     """One task's artefact and thread. A subclass prepares the state, and looks at it."""
 
     workflow: ClassVar[WorkflowSpec]
@@ -49,9 +49,9 @@ class Session(ABC, Generic[Side]):
         del question
         return {"decisions": [{"type": self.task.given.get("answer", "approve")}]}
 
-    async def conversation(self) -> "Conversation[Side]":
+    async def conversation(self) -> "ConversationPlayer[Side]":
         """Prepare the state and return the conversation to be played."""
-        return Conversation(self, await self.prepare())
+        return ConversationPlayer(self, await self.prepare())
 
     async def invoke(self, given: Any) -> Mapping[str, Any]:
         """Run the graph until its end or a question."""
@@ -61,15 +61,15 @@ class Session(ABC, Generic[Side]):
         return state
 
 
-class Conversation(Generic[Side]):
+class ConversationPlayer(Generic[Side]):
     """The turns of a session, played one by one."""
 
-    def __init__(self, session: Session[Side], given: Mapping[str, Any]) -> None:
+    def __init__(self, session: TaskSession[Side], given: Mapping[str, Any]) -> None:
         self._session = session
         self._given = given
         self._said: list[str] = []
 
-    async def play(self, request: Request) -> Turn[Side]:
+    async def play(self, request: TaskTurn) -> PlayedTurn[Side]:
         """Play one turn to its end."""
         session = self._session
         before = await session.look()
@@ -87,7 +87,7 @@ class Conversation(Generic[Side]):
                 break
             state = await session.invoke(Command(resume=answer))
         new = (await self._messages())[start:]
-        return Turn(
+        return PlayedTurn(
             task=session.task,
             expect=request.expect,
             said=[*self._said],
@@ -110,11 +110,11 @@ def _reply(messages: Sequence[AnyMessage]) -> str:
     return texts[-1] if texts else ""
 
 
-def _calls(messages: Sequence[AnyMessage]) -> Iterator[ToolCall]:
+def _calls(messages: Sequence[AnyMessage]) -> Iterator[ObservedCall]:
     results = {one.tool_call_id: one.text for one in messages if isinstance(one, ToolMessage)}
     for message in messages:
         for call in calls_of(message):
-            yield ToolCall(call["name"], call["args"], _parsed(results.get(str(call["id"]), "")))
+            yield ObservedCall(call["name"], call["args"], _parsed(results.get(str(call["id"]), "")))
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

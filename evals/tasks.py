@@ -15,7 +15,7 @@ COMMON: Final = frozenset({"id", "said", "say", "expect", "offline"})
 
 
 @dataclass(frozen=True)
-class Request:
+class TaskTurn:
     """One message of a person, with the checks of the turn that it begins."""
 
     say: str | None
@@ -29,7 +29,7 @@ class Task:
 
     workflow: str
     id: str
-    requests: Sequence[Request]
+    requests: Sequence[TaskTurn]
     """Every turn in order; the last one is what the case is about."""
     given: Mapping[str, Any]
     """The state before the first turn: the fields that only this workflow has."""
@@ -72,7 +72,7 @@ def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks:
     return Task(
         workflow=workflow,
         id=line["id"],
-        requests=[Request(turn["say"], turn.get("expect", {})) for turn in turns],
+        requests=[TaskTurn(turn["say"], turn.get("expect", {})) for turn in turns],
         given={key: value for key, value in line.items() if key not in COMMON},
         offline=line.get("offline", False),
     )

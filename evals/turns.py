@@ -20,7 +20,7 @@ _CANNOT: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class ObservedCall:
     """A call that the model made, with its result."""
 
     name: str
@@ -29,7 +29,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Turn(Generic[Side]):
+class PlayedTurn(Generic[Side]):
     """One turn, with the artefact before and after it."""
 
     task: Task
@@ -41,7 +41,7 @@ class Turn(Generic[Side]):
     state: Mapping[str, Any]
     """The thread's state after it."""
     reply: str
-    calls: Sequence[ToolCall]
+    calls: Sequence[ObservedCall]
     questions: Sequence[Mapping[str, Any]]
     """Interrupts that were raised in it."""
 
@@ -51,12 +51,12 @@ class Check(Protocol):
 
     __name__: str
 
-    def __call__(self, wanted: Any, turn: Turn[Any], /) -> str:
+    def __call__(self, wanted: Any, turn: PlayedTurn[Any], /) -> str:
         """Return what is wrong, or an empty text."""
         ...
 
 
-def failures(checks: Mapping[str, Check], turn: Turn[Any]) -> dict[str, str]:
+def failures(checks: Mapping[str, Check], turn: PlayedTurn[Any]) -> dict[str, str]:
     """Return what is wrong with a turn, by check."""
     actual = {name: checks[name](wanted, turn) for name, wanted in turn.expect.items()}
     return {name: problem for name, problem in actual.items() if problem}
@@ -79,41 +79,41 @@ def has_any(text: str, wanted: Sequence[str]) -> bool:
     return any(not lacks(text, one) for one in wanted)
 
 
-def says(wanted: str | Sequence[str], turn: Turn[Any]) -> str:
+def says(wanted: str | Sequence[str], turn: PlayedTurn[Any]) -> str:
     """Find each text in the reply."""
     missing = lacks(turn.reply, wanted)
     return unless(not missing, f"the reply does not say {missing!r}")
 
 
-def says_any(wanted: Sequence[str], turn: Turn[Any]) -> str:
+def says_any(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
     """Find one of the texts in the reply."""
     return unless(has_any(turn.reply, wanted), f"the reply says none of {wanted}")
 
 
-def says_not(wanted: Sequence[str], turn: Turn[Any]) -> str:
+def says_not(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
     """Find none of the texts in the reply."""
     return unless(not has_any(turn.reply, wanted), f"the reply says one of {wanted}")
 
 
-def asks_or_admits(wanted: bool, turn: Turn[Any]) -> str:
+def asks_or_admits(wanted: bool, turn: PlayedTurn[Any]) -> str:
     """Find a question in the reply, or that something was not done."""
     del wanted
     return unless("?" in turn.reply or _CANNOT.search(turn.reply), "the reply neither asks nor admits")
 
 
-def admits(wanted: bool, turn: Turn[Any]) -> str:
+def admits(wanted: bool, turn: PlayedTurn[Any]) -> str:
     """Find in the reply that something was not done."""
     del wanted
     return unless(_CANNOT.search(turn.reply), "the reply does not admit that it was not done")
 
 
-def reply_language(wanted: str, turn: Turn[Any]) -> str:
+def reply_language(wanted: str, turn: PlayedTurn[Any]) -> str:
     """Compare the language of the reply."""
     actual = languages.detect(turn.reply)
     return unless(actual == wanted, f"the reply is in {actual}")
 
 
-def calls(wanted: Sequence[Mapping[str, Any]], turn: Turn[Any]) -> str:
+def calls(wanted: Sequence[Mapping[str, Any]], turn: PlayedTurn[Any]) -> str:
     """Find each call, with at least these arguments."""
     for one in wanted:
         same = [call for call in turn.calls if call.name == one["name"]]
@@ -123,7 +123,7 @@ def calls(wanted: Sequence[Mapping[str, Any]], turn: Turn[Any]) -> str:
     return ""
 
 
-def never(wanted: Sequence[str], turn: Turn[Any]) -> str:
+def never(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
     """Find no call of these tools."""
     made = sorted({call.name for call in turn.calls} & {*wanted})
     return unless(not made, f"called {', '.join(made)}")

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evals import ads, campaigns, lessons, pages, scenes, tasks
-from evals.session import Session
+from evals.session import TaskSession
 from evals.tasks import Task
-from evals.turns import Check, Turn
+from evals.turns import Check, PlayedTurn
 
 
 @dataclass(frozen=True)
 class Kit:
     """One workflow's part of the evaluation."""
 
-    session: type[Session[Any]]
+    session: type[TaskSession[Any]]
     fields: Sequence[str]
     """Fields of a case beside those that all have."""
     checks: Mapping[str, Check]
-    product: Callable[[Turn[Any]], str]
+    product: Callable[[PlayedTurn[Any]], str]
     """The text that a judge reads; empty if the turn made none."""
 
     @property

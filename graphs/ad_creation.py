@@ -18,7 +18,7 @@ from callsheet.state.ads import ad, brief, outline
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.conversation import first_requests, turn_starts
-from callsheet.state.state_block import Line, fit
+from callsheet.state.state_block import StateLine, fit
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
@@ -90,11 +90,11 @@ class AdCreation(LoopWorkflow):
         spot = drafts.spot_s(scope)
         data = {name: version.data for name, version in newest.items()}
         stated = data.get("voices", {}).get("language") or scope.facts["language"]
-        lines = [Line(outline.heading(spot, stated, scope.facts["market"]))]
+        lines = [StateLine(outline.heading(spot, stated, scope.facts["market"]))]
         if newest:
             language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
-            lines += [*outline.stream_lines(newest, active, locked), Line(outline.length_line(timed))]
+            lines += [*outline.stream_lines(newest, active, locked), StateLine(outline.length_line(timed))]
         return fit(lines)
 
     def opening(self, state: AdState) -> str | None:

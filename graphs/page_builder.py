@@ -14,7 +14,7 @@ from callsheet.state.pages import history, page
 from callsheet.state.pages.outline import outline
 from callsheet.state.pages.workflow import PageState
 from callsheet.state.plan import Step
-from callsheet.state.state_block import Line, fit
+from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
@@ -51,7 +51,7 @@ class PageBuilder(LoopWorkflow):
         version = f"version {head.newest.id}{by}" if head.newest else "not changed yet"
         theme = ", ".join(f"{name} {value}" for name, value in shown.theme.items())
         lines = outline(shown, selected=scope.selected, locked=head.locked)
-        return fit([Line(f"The page, {version}. Theme: {theme}."), *lines])
+        return fit([StateLine(f"The page, {version}. Theme: {theme}."), *lines])
 
     def selected_part(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""

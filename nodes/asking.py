@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from callsheet import providers
 from callsheet.providers.outages import outages
-from callsheet.providers.routing import Request, Route, route
+from callsheet.providers.routing import Route, RoutingRequest, route
 from callsheet.providers.windows import input_budget
 from callsheet.state.context import Context
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
@@ -23,9 +23,9 @@ from callsheet.tools.model_calls import call_model
 Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 
 
-def routing_request(context: Context, scope: Scope) -> Request:
+def routing_request(context: Context, scope: Scope) -> RoutingRequest:
     """Return what decides on the provider that answers a run."""
-    return Request(
+    return RoutingRequest(
         provider=context.get("model") or context.get("provider", ""),
         language=scope.facts.get("language", ""),
         complexity=context.get("complexity", ""),
@@ -34,7 +34,7 @@ def routing_request(context: Context, scope: Scope) -> Request:
 
 
 async def ask_model(
-    request: Request, sent: Sequence[AnyMessage], *, tools: Sequence[dict[str, Any]], choice: Any
+    request: RoutingRequest, sent: Sequence[AnyMessage], *, tools: Sequence[dict[str, Any]], choice: Any
 ) -> tuple[Route, AIMessage]:
     """Return the model's answer with the route to it.
 
@@ -44,7 +44,7 @@ async def ask_model(
     return await _with_failover(request, partial(_answer, sent=sent, tools=tools, choice=choice))
 
 
-async def ask_plainly(request: Request, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
+async def ask_plainly(request: RoutingRequest, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
     """Return the model's answer in text, which nobody watches; raises as `ask_model`."""
 
     async def ask(chosen: Route, model: BaseChatModel) -> tuple[Route, AIMessage]:
@@ -54,7 +54,7 @@ async def ask_plainly(request: Request, sent: Sequence[AnyMessage]) -> tuple[Rou
     return await _with_failover(request, ask)
 
 
-async def _with_failover(request: Request, ask: Ask) -> tuple[Route, AIMessage]:
+async def _with_failover(request: RoutingRequest, ask: Ask) -> tuple[Route, AIMessage]:
     available = providers.with_key(os.environ)
     failures: dict[str, Unavailable] = {}
     while True:

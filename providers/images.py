@@ -40,7 +40,7 @@ class ImageSearch(Protocol):
         ...
 
 
-class NoSearch:
+class NoImageSearch:
     """The search engine when none is configured."""
 
     async def top(self, words: str) -> list[Image]:
@@ -66,11 +66,11 @@ class GoogleImages:
 
 
 def search(environ: Mapping[str, str] | None = None) -> ImageSearch:
-    """Return the search that GOOGLE_SEARCH_KEY, _ENGINE and _URL configure, or `NoSearch`."""
+    """Return the search that GOOGLE_SEARCH_KEY, _ENGINE and _URL configure, or `NoImageSearch`."""
     env = os.environ if environ is None else environ
     key, engine = (env.get(f"GOOGLE_SEARCH_{name}", "").strip() for name in ("KEY", "ENGINE"))
     if not (key and engine):
-        return NoSearch()
+        return NoImageSearch()
     return GoogleImages(key, engine, env.get("GOOGLE_SEARCH_URL", "").strip() or _URL)
 
 

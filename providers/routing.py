@@ -23,7 +23,7 @@ BY_LANGUAGE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class RoutingRequest:
     """Routing criteria of one request. Case does not matter; an empty text means not given."""
 
     language: str = ""
@@ -56,7 +56,7 @@ class Route:
 
 
 def route(
-    request: Request,
+    request: RoutingRequest,
     available: Collection[str],
     providers: Mapping[str, Provider] = PROVIDERS,
     failed: Mapping[str, str] = MappingProxyType({}),
@@ -93,7 +93,7 @@ def require_provider(spec: str, providers: Mapping[str, Provider] = PROVIDERS) -
 
 
 def _preferred_provider(
-    request: Request, explicit: str, providers: Mapping[str, Provider]
+    request: RoutingRequest, explicit: str, providers: Mapping[str, Provider]
 ) -> tuple[str, str]:
     """Return the provider the rules prefer, whether or not it can answer, and the rule in words."""
     if explicit:

@@ -24,7 +24,7 @@ class WebSearch(Protocol):
         ...
 
 
-class NoSearch:
+class NoWebSearch:
     """The search engine when none is configured."""
 
     async def top(self, query: str) -> list[dict[str, str]]:
@@ -52,10 +52,10 @@ class HttpSearch:
 
 
 def search(environ: Mapping[str, str] | None = None) -> WebSearch:
-    """Return the search that CALLSHEET_SEARCH_URL and CALLSHEET_SEARCH_KEY configure, or `NoSearch`."""
+    """Return the search that CALLSHEET_SEARCH_URL and CALLSHEET_SEARCH_KEY configure, or `NoWebSearch`."""
     env = os.environ if environ is None else environ
     url = env.get("CALLSHEET_SEARCH_URL", "").strip()
-    return HttpSearch(url, env.get("CALLSHEET_SEARCH_KEY", "").strip()) if url else NoSearch()
+    return HttpSearch(url, env.get("CALLSHEET_SEARCH_KEY", "").strip()) if url else NoWebSearch()
 
 
 def _result(item: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker, OutageLog
 from callsheet.storage.store import RedisStore
-from callsheet.tools.guard.application import Application
+from callsheet.tools.guard.application import ToolEnvironment
 
 if TYPE_CHECKING:
     from callsheet.server.bootstrap import Workflows
@@ -35,7 +35,7 @@ class AppContext:
     """The same graphs without storage, with their specifications and features."""
     marker: DataMarker
     """Shows whether the data is still there."""
-    application: Application
+    application: ToolEnvironment
     """The operator's policy for tools and models."""
     outage_log: OutageLog = field(default_factory=OutageLog)
     """Logs what makes `/health` answer 503."""

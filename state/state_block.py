@@ -30,7 +30,7 @@ _MARK: Final = re.compile(r"<(?=\s*/?\s*state\b)", re.IGNORECASE)
 _SPACE: Final = re.compile(r"\s++")
 
 
-class Line(NamedTuple):
+class StateLine(NamedTuple):
     """A line of a state block."""
 
     head: str
@@ -49,7 +49,7 @@ class Line(NamedTuple):
         """Return the line as it is shown."""
         return _SPACE.sub(_in_line, f"{self.head}{self.text}{self.tail}")
 
-    def limit(self, tokens: int) -> "Line":
+    def limit(self, tokens: int) -> "StateLine":
         """Return the line with at most `tokens` tokens of text."""
         if estimate_text(self.text) <= tokens:
             return self
@@ -62,7 +62,7 @@ def _in_line(space: re.Match[str]) -> str:
     return " " if len(space[0].splitlines()) > 1 or space[0].splitlines()[0] != space[0] else space[0]
 
 
-def fit(lines: Iterable[Line]) -> str:
+def fit(lines: Iterable[StateLine]) -> str:
     """Return the lines as a text of about `AIM` tokens, or of `MOST` where they need more."""
     shown = list(lines)
     needs = sorted({line.need for line in shown})
@@ -73,7 +73,7 @@ def fit(lines: Iterable[Line]) -> str:
     return "\n".join(_leave_out(shown))
 
 
-def _shorten(lines: Sequence[Line], need: int, limit: int, least: int) -> list[Line]:
+def _shorten(lines: Sequence[StateLine], need: int, limit: int, least: int) -> list[StateLine]:
     """Return the lines with shorter texts in those of this need, as far as that serves the limit."""
     over = sum(_tokens(line) for line in lines) - limit
     if over <= 0:
@@ -84,7 +84,7 @@ def _shorten(lines: Sequence[Line], need: int, limit: int, least: int) -> list[L
     return [line.limit(most) if line.need == need else line for line in lines]
 
 
-def _leave_out(lines: Sequence[Line]) -> list[str]:
+def _leave_out(lines: Sequence[StateLine]) -> list[str]:
     """Return the shown lines, with a note in place of those that do not fit."""
     total = sum(_tokens(line) for line in lines)
     groups = {line.more for line in lines if line.more}
@@ -105,7 +105,7 @@ def _leave_out(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def _tokens(line: Line) -> int:
+def _tokens(line: StateLine) -> int:
     return estimate_text(str(line)) + 1
 
 

@@ -29,7 +29,7 @@ return redis.call('ZREVRANGEBYSCORE', KEYS[1], max, '-inf', 'WITHSCORES', 'LIMIT
 
 
 @dataclass(frozen=True)
-class Page:
+class IndexPage:
     """One page of a list."""
 
     ids: tuple[str, ...]
@@ -58,7 +58,7 @@ def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:
     return ScriptCall(_TOUCH, [keys.owned_threads(owner)], [thread_id])
 
 
-async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> Page:
+async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> IndexPage:
     """Return up to `limit` of the owner's artefacts of a kind, from the newest or from the cursor `after`.
 
     Raises `Invalid` for an `after` that is not a cursor.
@@ -70,7 +70,7 @@ async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | No
     entries = [(reply[i].decode(), reply[i + 1].decode()) for i in range(0, len(reply), 2)]
     page = entries[:limit]
     cursor = f"{int(float(page[-1][1]))}-{page[-1][0]}" if len(entries) > limit else None
-    return Page(tuple(name for name, _ in page), cursor)
+    return IndexPage(tuple(name for name, _ in page), cursor)
 
 
 def _parse_cursor(after: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from callsheet import providers
 from callsheet.providers.errors import RequestRejected
 from callsheet.providers.outages import outages
-from callsheet.providers.routing import Request, route
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.tools.guard.application import current_application
@@ -62,13 +62,13 @@ def model_for(spec: str, language: str) -> BaseChatModel:
 
 def model_name(spec: str, language: str) -> str:
     """Return the name of the model that `model_for` returns."""
-    request = Request(provider=spec, language=language)
+    request = RoutingRequest(provider=spec, language=language)
     return route(request, providers.with_key(os.environ), failed=outages().current()).spec
 
 
 def is_offline(spec: str) -> bool:
     """Return True if the offline model answers."""
-    return route(Request(provider=spec), providers.with_key(os.environ)).provider == providers.OFFLINE
+    return route(RoutingRequest(provider=spec), providers.with_key(os.environ)).provider == providers.OFFLINE
 
 
 async def fill_in(

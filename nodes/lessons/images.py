@@ -19,7 +19,7 @@ from callsheet.state.lessons.images import (
     SCHEMA,
     SEARCH_PENDING,
     ChosenImages,
-    NotAChoice,
+    NotAnImageChoice,
     OtherImages,
     Picture,
 )
@@ -49,7 +49,7 @@ async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
         read = pictures.read(answer, _pictures(search) if search else [])
     except Invalid as error:
         return refusal_update(error)
-    if isinstance(read, NotAChoice):
+    if isinstance(read, NotAnImageChoice):
         return session.chat_update(read.text)
     if isinstance(read, OtherImages):
         return session.decision_update(

@@ -10,8 +10,8 @@ from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.selection import (
     REQUEST,
     SCHEMA,
-    Chosen,
-    NotAChoice,
+    ChosenFacts,
+    NotAFactChoice,
     OtherFacts,
     narration_arguments,
 )
@@ -52,9 +52,9 @@ async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
         read = answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
     except Invalid as error:
         return refusal_update(error)
-    if isinstance(read, NotAChoice):
+    if isinstance(read, NotAFactChoice):
         return session.chat_update(read.text)
-    remark = read.wish if isinstance(read, Chosen) else ""
+    remark = read.wish if isinstance(read, ChosenFacts) else ""
     return session.decision_update(*selection_calls(read), remark=remark)
 
 
@@ -85,7 +85,7 @@ def _facts(proposed: Version, name: str) -> list[Fact]:
     return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
 
 
-def selection_calls(read: Chosen | OtherFacts) -> tuple[str, Calls]:
+def selection_calls(read: ChosenFacts | OtherFacts) -> tuple[str, Calls]:
     """Return the reply to an answer, and its calls."""
     if isinstance(read, OtherFacts):
         return "I look for other facts.", [

@@ -11,7 +11,7 @@ from callsheet.state.state_block import split_block
 
 
 @dataclass(frozen=True)
-class Call:
+class PastCall:
     """A tool call of the model, with its result."""
 
     name: str
@@ -32,24 +32,24 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Turn:
+class PastTurn:
     """A message of a person and the calls that followed it."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[PastCall, ...] = ()
     reply: str = ""
     """The model's last text; the next turn may agree to a suggestion in it."""
 
-    def calls_to(self, name: str) -> list[Call]:
+    def calls_to(self, name: str) -> list[PastCall]:
         """Return the answered calls of one tool, oldest first."""
         return [call for call in self.calls if call.name == name and call.result is not None]
 
 
 @dataclass(frozen=True)
-class Conversation:
+class OfflineConversation:
     """The turns in the request; earlier ones may have been replaced by a summary."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[PastTurn, ...]
     """At least one, oldest first."""
     tools: frozenset[str]
     """Names of the tools that may be called now."""
@@ -59,13 +59,13 @@ class Conversation:
     """The state block: the artefact as it is now."""
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> PastTurn:
         """The newest turn."""
         return self.turns[-1]
 
 
 @dataclass(frozen=True)
-class Request:
+class PlannedCall:
     """A tool call to make."""
 
     name: str
@@ -73,28 +73,29 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OfflineReply:
     """Text, and the tool calls to make after it; without calls the turn ends."""
 
     text: str
-    calls: tuple[Request, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
 
-def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> Conversation | None:
+def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> OfflineConversation | None:
     """Return the conversation, or None before a person has written."""
     results = {each.tool_call_id: _result(each) for each in messages if isinstance(each, ToolMessage)}
-    turns: list[Turn] = []
+    turns: list[PastTurn] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            turns.append(Turn(split_block(str(message.text))[0]))
+            turns.append(PastTurn(split_block(str(message.text))[0]))
         elif isinstance(message, AIMessage) and turns:
             calls = [
-                Call(call["name"], call["args"], results.get(str(call["id"]))) for call in message.tool_calls
+                PastCall(call["name"], call["args"], results.get(str(call["id"])))
+                for call in message.tool_calls
             ]
-            turns[-1] = Turn(turns[-1].text, (*turns[-1].calls, *calls), str(message.text))
+            turns[-1] = PastTurn(turns[-1].text, (*turns[-1].calls, *calls), str(message.text))
     system = "\n".join(str(message.text) for message in messages if message.type == "system")
     state = split_block(str(messages[-1].text))[1] if messages else ""
-    return Conversation(tuple(turns), tools, system, state) if turns else None
+    return OfflineConversation(tuple(turns), tools, system, state) if turns else None
 
 
 def _result(message: ToolMessage) -> Mapping[str, Any]:

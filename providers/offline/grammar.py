@@ -63,7 +63,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Match:
+class FormMatch:
     """One request that was understood."""
 
     form: str
@@ -72,7 +72,7 @@ class Match:
     """The words in its slots, as written, without quotation marks."""
 
 
-def match(text: str, forms: Sequence[Form]) -> tuple[Match, ...]:
+def match(text: str, forms: Sequence[Form]) -> tuple[FormMatch, ...]:
     """Return the requests of a message in order; empty unless every word of it is understood."""
     sentence = " ".join(text.split())
     if not sentence or len(sentence) > MAX_CHARS:
@@ -101,7 +101,7 @@ def decline(text: str, advice: str = "") -> str:
     )
 
 
-def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[Match, ...]:
+def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[FormMatch, ...]:
     """Return the fewest requests, `limit` at most, that make up the sentence; empty for none."""
     if single := _match_one(sentence, forms):
         return (single,)
@@ -118,12 +118,12 @@ def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[Match,
     return ()
 
 
-def _match_one(sentence: str, forms: Sequence[Form]) -> Match | None:
+def _match_one(sentence: str, forms: Sequence[Form]) -> FormMatch | None:
     request = _POLITE.sub("", sentence.rstrip(" .!?"))
     for form in forms:
         if matched := form.regex.fullmatch(request):
             slots = {name: _unquote(text) for name, text in matched.groupdict().items() if text is not None}
-            return Match(form.name, slots)
+            return FormMatch(form.name, slots)
     return None
 
 

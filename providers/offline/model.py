@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from callsheet.providers.offline.conversation import Answer, read
+from callsheet.providers.offline.conversation import OfflineReply, read
 
 NAME = "offline"
 _ABOUT = (
@@ -105,13 +105,15 @@ def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mappi
     return message
 
 
-def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> Answer:
+def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> OfflineReply:
     names = frozenset(str(tool["function"]["name"]) for tool in tools)
     workflow = next((name for name, known in _WORKFLOWS.items() if names & known), None)
     conversation = read(messages, _callable_tools(choice, names))
     if workflow is None or conversation is None:
-        return Answer(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
-    answer: Answer = importlib.import_module(f"callsheet.providers.offline.{workflow}").answer(conversation)
+        return OfflineReply(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
+    answer: OfflineReply = importlib.import_module(f"callsheet.providers.offline.{workflow}").answer(
+        conversation
+    )
     return answer
 
 

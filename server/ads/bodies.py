@@ -45,11 +45,11 @@ class AdChat(_AdFields):
     duration: Number | None = Field(None, description="The spot's length in seconds from now on")
 
 
-class _Strict(BaseModel):
+class _AdBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class MusicChange(_Strict):
+class MusicChange(_AdBody):
     """Changes of the music's levels and fades."""
 
     volumeDb: Gain | None = None
@@ -58,13 +58,13 @@ class MusicChange(_Strict):
     fadeOutSeconds: Fade | None = None
 
 
-class SfxChange(_Strict):
+class SfxChange(_AdBody):
     """Change of the effects' level."""
 
     volumeDb: Gain | None = None
 
 
-class MixerUpdate(_Strict):
+class MixerUpdate(_AdBody):
     """Changes of the mixer."""
 
     voices: dict[str, Gain] = Field(default_factory=dict, description="Gain by track id")

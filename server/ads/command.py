@@ -12,7 +12,7 @@ from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
 
 if TYPE_CHECKING:
-    from callsheet.server.ads.terminal_session import CliTurn
+    from callsheet.server.ads.terminal_session import AdCliTurn
 
 _TEXT: Final = "The brief; with --thread the change; - for stdin."
 _LENGTH: Final = "Length of the spot in seconds [the brief's, else 30]."
@@ -103,11 +103,11 @@ def _parse_json(text: str, file: str | None) -> object:
 
 
 def _execute(request: Mapping[str, Any], options: AdOptions) -> None:
-    def execute(report: Any) -> "Coroutine[Any, Any, CliTurn]":
+    def execute(report: Any) -> "Coroutine[Any, Any, AdCliTurn]":
         from callsheet.server.ads import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
 
         settings = commands.load_settings(options.data_dir)
-        return terminal_session.run(terminal_session.CliRequest(**request), settings, report)
+        return terminal_session.run(terminal_session.AdCliRequest(**request), settings, report)
 
     turn = commands.run_with_progress(execute, quiet=options.as_json)
     if options.as_json:

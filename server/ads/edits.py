@@ -31,7 +31,7 @@ _MAX_PARTS: Final = 40
 """Tracks or effects of one version, as for the tools."""
 
 
-class _Strict(BaseModel):
+class _TrackBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -48,14 +48,14 @@ class EffectEdit(EffectPrompt):
     playAfter: str | None = Field(None, description="Derived from `placement`; accepted and ignored")
 
 
-class VoicesData(_Strict):
+class VoicesData(_TrackBody):
     """Complete data of a voices version."""
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
     language: str | None = Field(None, max_length=80, description="The script's; the cast's when left out")
 
 
-class MusicData(_Strict):
+class MusicData(_TrackBody):
     """Complete data of a music version."""
 
     musicPrompt: str = Field(min_length=1, max_length=2_000)
@@ -64,7 +64,7 @@ class MusicData(_Strict):
     duration: float | None = Field(None, gt=0, le=600, description="Seconds; the spot's when left out")
 
 
-class SfxData(_Strict):
+class SfxData(_TrackBody):
     """Complete data of a sound effects version."""
 
     soundFxPrompts: list[EffectEdit] = Field(max_length=_MAX_PARTS)

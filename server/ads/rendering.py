@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from callsheet.server.ads.terminal_session import CliTurn, VersionChange
+from callsheet.server.ads.terminal_session import AdCliTurn, VersionChange
 from callsheet.server.cli import layout
 from callsheet.server.cli.layout import TIME_WIDTH, TimedText
 from callsheet.server.cli.terminal import without_control_chars
@@ -32,14 +32,14 @@ _WIDEST_NAME: Final = 30
 _WIDEST_BAR: Final = 72
 
 
-def show(target: Console, turn: CliTurn, data_dir: Path | None = None) -> None:
+def show(target: Console, turn: AdCliTurn, data_dir: Path | None = None) -> None:
     """Print the result of a turn: the message, every new version, the timeline and the model."""
     layout.print_parts(target, _parts(turn))
     resume = resume_command("ad --thread", turn.reply["conversationId"], data_dir)
     layout.print_next_command(target, "Refine", f'{resume} "make the music more upbeat"')
 
 
-def _parts(turn: CliTurn) -> Iterator[RenderableType]:
+def _parts(turn: AdCliTurn) -> Iterator[RenderableType]:
     yield Text(without_control_chars(turn.reply["message"]))
     tables = [_rows(change) for change in turn.changes]
     width = min(_WIDEST_NAME, max((cell_len(row.name) for rows in tables for row in rows), default=0))

@@ -5,7 +5,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage, VersionSummary
+from callsheet.server.artefacts.replies import (
+    ApprovalQuestion,
+    ModelUse,
+    ToolCall,
+    UsageReply,
+    VersionSummary,
+)
 from callsheet.server.http.requests import Number
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
@@ -57,11 +63,11 @@ class AdTurn(TypedDict):
     provider: str
     providerReason: str
     toolCalls: list[ToolCall]
-    usage: Usage
+    usage: UsageReply
     turnUsage: ModelUse
 
 
-class Version(VersionSummary):
+class VersionReply(VersionSummary):
     """A version with its data, both under `data` and flat."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
@@ -169,7 +175,7 @@ class Function(TypedDict):
     """JSON."""
 
 
-class Call(TypedDict):
+class MessageToolCall(TypedDict):
     """A tool call in a message."""
 
     id: str
@@ -182,7 +188,7 @@ class Message(TypedDict):
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
-    tool_calls: NotRequired[list[Call]]
+    tool_calls: NotRequired[list[MessageToolCall]]
     tool_call_id: NotRequired[str]
     cached: NotRequired[bool]
 

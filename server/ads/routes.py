@@ -13,7 +13,7 @@ from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.service import CHAT, Caller
+from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
@@ -41,7 +41,7 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
     `step`, `drafts`, then `result` or `error`. Words of an answer that broke off and was asked for again have
     another `messageId` than those that count. `Last-Event-ID` resumes the stream of an equal request.
     """
-    caller = Caller(current_owner(request), idempotency_key, body.context())
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.generate_run(app_context(request).storage, body, caller))
 
 
@@ -51,7 +51,7 @@ async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Refine an ad in words; `drafts` names only what changed. Streams events like generate."""
-    caller = Caller(current_owner(request), idempotency_key, body.context())
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.chat_run(app_context(request).worker, ad_id, body, caller))
 
 

@@ -13,7 +13,7 @@ from callsheet.server.ads.bodies import AdChat, AdGenerate
 from callsheet.server.artefacts import service as artefact_service
 from callsheet.server.artefacts.service import (
     ArtefactService,
-    Caller,
+    RequestContext,
     answer_in_words,
     clean_message,
     human_message,
@@ -42,7 +42,7 @@ NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 """Error of a chat about an ad without a conversation."""
 
 
-async def generate_run(storage: Storage, body: AdGenerate, caller: Caller) -> RunRequest:
+async def generate_run(storage: Storage, body: AdGenerate, caller: RequestContext) -> RunRequest:
     """Return the run that makes an ad, or restarts an existing one from another brief; write nothing.
 
     Raises `Invalid` for an invalid brief, and `Missing` for another ad's conversation.
@@ -61,7 +61,7 @@ async def generate_run(storage: Storage, body: AdGenerate, caller: Caller) -> Ru
     return replace(request, precondition=None)
 
 
-async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: Caller) -> RunRequest:
+async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestContext) -> RunRequest:
     """Return the run that continues a conversation; changed settings are added to the message as notes.
 
     `ad_id` may be the conversation's id. A plain yes or no answers a pending question. Writes nothing.

@@ -8,7 +8,7 @@ from callsheet.graphs import ad_creation
 from callsheet.server.ads import service
 from callsheet.server.ads.bodies import AdChat, AdGenerate
 from callsheet.server.ads.service import ADS
-from callsheet.server.artefacts.service import Caller, thread_of
+from callsheet.server.artefacts.service import RequestContext, thread_of
 from callsheet.server.http.requests import identifier
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
@@ -27,7 +27,7 @@ from callsheet.storage.threads.threads import Thread
 
 
 @dataclass(frozen=True)
-class CliRequest:
+class AdCliRequest:
     """A turn requested in the terminal."""
 
     content: Any
@@ -55,7 +55,7 @@ class VersionChange:
 
 
 @dataclass(frozen=True)
-class CliTurn:
+class AdCliTurn:
     """The result of a turn."""
 
     reply: Mapping[str, Any]
@@ -66,7 +66,7 @@ class CliTurn:
     """Id of the newest version of each stream that the turn did not change."""
 
 
-async def run(request: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
+async def run(request: AdCliRequest, settings: Settings, report: OnProgress) -> AdCliTurn:
     """Execute the turn and return its result; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: ad_creation.graph}) as (worker, storage):
         run_request = await _run_request(worker, request)
@@ -75,8 +75,8 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Cl
         return await _turn(worker, storage, thread_of(run_request), reply)
 
 
-async def _run_request(worker: Worker, request: CliRequest) -> RunRequest:
-    caller = Caller(context=request.context)
+async def _run_request(worker: Worker, request: AdCliRequest) -> RunRequest:
+    caller = RequestContext(context=request.context)
     settings: dict[str, Any] = {
         "language": request.language,
         "market": request.market,
@@ -110,7 +110,7 @@ async def _ids(storage: Storage, name: str) -> tuple[str, str]:
     return ADS.artefact_id(thread), thread.id
 
 
-async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:
+async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> AdCliTurn:
     facts = service.ad_facts((await worker.state(thread)).values)
     streams = await ADS.artefact(storage, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
@@ -124,7 +124,7 @@ async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping
             before = _previous(streams[name], version)
             changes.append(VersionChange(name, version, before, timeline))
     changed = {change.stream for change in changes}
-    return CliTurn(
+    return AdCliTurn(
         reply,
         tuple(sorted(changes, key=lambda change: ad.STREAMS.index(change.stream))),
         {name: version.id for name, version in newest.items() if name not in changed},

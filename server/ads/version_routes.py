@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Request
 
 from callsheet.server.ads import edits, views
-from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
+from callsheet.server.ads.replies import VersionActivated, VersionList, VersionReply, VersionWritten
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
@@ -61,7 +61,7 @@ async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], re
     return await views.write_reply(ref, stream, await edits.write_version(ref, stream, data))
 
 
-@router.get("/{version_id}", responses=documented_responses(*_READ, reply=Version))
+@router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
 @with_policy(API_READ)
 async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""

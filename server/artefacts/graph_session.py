@@ -9,7 +9,7 @@ from typing import Any
 from callsheet.nodes.workflow import workflow_of
 from callsheet.server import bootstrap
 from callsheet.server.artefacts.service import (
-    Caller,
+    RequestContext,
     clean_message,
     human_message,
     pending_questions,
@@ -101,7 +101,7 @@ async def _thread(storage: Storage, request: GraphRequest, kind: str) -> Thread:
 
 
 async def _run_request(worker: Worker, thread: Thread, request: GraphRequest) -> RunRequest:
-    caller = Caller(context=request.context)
+    caller = RequestContext(context=request.context)
     if request.answer is not None:
         pending = await pending_questions(worker, thread)
         if not pending:

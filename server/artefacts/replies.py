@@ -78,7 +78,7 @@ class ToolCall(TypedDict):
     durationSeconds: float
 
 
-class Usage(TypedDict):
+class UsageReply(TypedDict):
     """Tokens of the whole conversation."""
 
     inputTokens: int

@@ -39,7 +39,7 @@ CHAT: Final = ("custom", "messages-tuple")
 
 
 @dataclass(frozen=True)
-class Caller:
+class RequestContext:
     """The caller of a request, and what a request says beside its body."""
 
     owner: str = LOCAL
@@ -199,7 +199,12 @@ def human_message(content: str) -> dict[str, str]:
 
 
 def run_request(
-    thread: Thread, caller: Caller, body: Mapping[str, Any], *, repeatable: bool = False, **fields: Any
+    thread: Thread,
+    caller: RequestContext,
+    body: Mapping[str, Any],
+    *,
+    repeatable: bool = False,
+    **fields: Any,
 ) -> RunRequest:
     """Return the request of a run on the thread, refused while another run has it; `fields` are the run's.
 
@@ -224,7 +229,7 @@ def run_request(
     )
 
 
-def fingerprint(thread: Thread, caller: Caller, body: Mapping[str, Any]) -> str:
+def fingerprint(thread: Thread, caller: RequestContext, body: Mapping[str, Any]) -> str:
     """Return the digest of a request by its body and idempotency key; equal requests resume each other's run.
 
     The same words under another key are another request.
@@ -278,7 +283,7 @@ async def run_and_ack(
 
 
 def answer_in_words(
-    pending: Sequence[Interrupt], caller: Caller, thread: Thread, text: str, body: Mapping[str, Any]
+    pending: Sequence[Interrupt], caller: RequestContext, thread: Thread, text: str, body: Mapping[str, Any]
 ) -> RunRequest | None:
     """Return the run that answers the pending question by a plain yes or no; None for any other message.
 
@@ -294,7 +299,7 @@ def answer_in_words(
 
 
 async def decision_run(
-    worker: Worker, thread: Thread, caller: Caller, answer: Any, question_id: str | None = None
+    worker: Worker, thread: Thread, caller: RequestContext, answer: Any, question_id: str | None = None
 ) -> RunRequest:
     """Return the run that answers a pending question, by default the first.
 
@@ -308,14 +313,14 @@ async def decision_run(
     return with_fingerprint(request, thread, caller, body)
 
 
-async def is_recorded(worker: Worker, thread: Thread, caller: Caller) -> bool:
+async def is_recorded(worker: Worker, thread: Thread, caller: RequestContext) -> bool:
     """Return whether a request with the caller's idempotency key was recorded; False without a key."""
     key = checked_idempotency_key(caller.idempotency_key)
     return key is not None and await worker.runs.is_recorded(thread.id, key)
 
 
 def with_fingerprint(
-    request: RunRequest, thread: Thread, caller: Caller, body: Mapping[str, Any]
+    request: RunRequest, thread: Thread, caller: RequestContext, body: Mapping[str, Any]
 ) -> RunRequest:
     """Return the request as that of `body` if it has an idempotency key, which may come again."""
     if request.idempotency_key is None:
@@ -334,7 +339,11 @@ def question_type(value: Any) -> str:
 
 
 def answer_interrupt(
-    pending: Sequence[Interrupt], caller: Caller, thread: Thread, answer: Any, question_id: str | None = None
+    pending: Sequence[Interrupt],
+    caller: RequestContext,
+    thread: Thread,
+    answer: Any,
+    question_id: str | None = None,
 ) -> RunRequest:
     """Return the run that answers a pending question, by default the first; it is bound to that question.
 

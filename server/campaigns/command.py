@@ -50,7 +50,7 @@ def _execute(options: AskOptions) -> Mapping[str, Any]:
         from callsheet.server.campaigns import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
 
         text = text_input.read_text(options.text, None, "the question") if options.text is not None else None
-        request = terminal_session.CliRequest(
+        request = terminal_session.CampaignCliRequest(
             text,
             options.thread,
             options.file,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.service import Caller, run, run_and_ack, submit
+from callsheet.server.artefacts.service import RequestContext, run, run_and_ack, submit
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import (
     CampaignChat,
@@ -76,7 +76,7 @@ async def ask_about_campaigns(
     or no with the `conversationId` answers it.
     """
     ctx, owner = app_context(request), current_owner(request)
-    caller = Caller(owner, idempotency_key, body.context())
+    caller = RequestContext(owner, idempotency_key, body.context())
     question = await service.question_run(ctx.worker, body, caller)
     if events.wants_event_stream(request):
         return await stream_turn(request, question, partial(submit, ctx.worker, question))
@@ -198,7 +198,7 @@ async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     if name not in known:
         raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
     question = CampaignChat.model_validate(known[name])
-    caller = Caller(owner, context=question.context())
+    caller = RequestContext(owner, context=question.context())
     return await run_and_ack(ctx.worker, await service.question_run(ctx.worker, question, caller))
 
 

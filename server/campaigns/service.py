@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from callsheet.server.artefacts.service import (
     CHAT,
-    Caller,
+    RequestContext,
     answer_in_words,
     clean_message,
     human_message,
@@ -40,7 +40,7 @@ MAX_RANKED: Final = 10_000
 """Campaigns that an export of a ranked result has at most, since ranking holds them all in memory."""
 
 
-async def question_run(worker: Worker, body: CampaignChat, caller: Caller) -> RunRequest:
+async def question_run(worker: Worker, body: CampaignChat, caller: RequestContext) -> RunRequest:
     """Return the run for a question about the owner's library; write nothing.
 
     A plain yes or no answers the question that the conversation waits with.

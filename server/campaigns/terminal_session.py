@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.graphs import campaign_search
-from callsheet.server.artefacts.service import Caller, run_and_ack
+from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.campaigns.imports import import_campaigns
@@ -23,7 +23,7 @@ from callsheet.tools.campaigns.libraries import own_library
 
 
 @dataclass(frozen=True)
-class CliRequest:
+class CampaignCliRequest:
     """A request of the command."""
 
     text: str | None
@@ -33,19 +33,21 @@ class CliRequest:
     context: Context = field(default_factory=Context)
 
 
-async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Mapping[str, Any]:
+async def run(request: CampaignCliRequest, settings: Settings, report: OnProgress) -> Mapping[str, Any]:
     """Import and ask, as far as wanted; return the reply, and `import` with the report of an import."""
     async with local_worker(settings, {service.GRAPH: campaign_search.graph}) as (worker, storage):
         imported = await _import(storage, request, report) if request.file else None
         reply: Mapping[str, Any] = {}
         if request.text is not None:
             question = CampaignChat(message=request.text, conversationId=request.thread)
-            run_request = await service.question_run(worker, question, Caller(context=request.context))
+            run_request = await service.question_run(
+                worker, question, RequestContext(context=request.context)
+            )
             reply = await run_and_ack(worker, run_request, report)
         return {**reply, "import": imported} if imported else reply
 
 
-async def _import(storage: Storage, request: CliRequest, report: OnProgress) -> Mapping[str, Any]:
+async def _import(storage: Storage, request: CampaignCliRequest, report: OnProgress) -> Mapping[str, Any]:
     path = str(request.file)
     content = read_bytes(path, MAX_IMPORT)
     step = {"type": "step", "stepId": "import", "name": f"Importing {Path(path).name}"}

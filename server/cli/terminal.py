@@ -75,7 +75,7 @@ def _label(label: str, style: str, text: str) -> Text:
 @contextmanager
 def show_progress(target: Console, *, quiet: bool = False) -> Iterator[OnProgress]:
     """Show the steps of a run as they happen: redrawn on a terminal, else one line per ended step."""
-    steps = Steps()
+    steps = StepProgress()
     if quiet:
         yield steps.update
         return
@@ -89,13 +89,13 @@ def show_progress(target: Console, *, quiet: bool = False) -> Iterator[OnProgres
             steps.end()
 
 
-def _print_if_ended(target: Console, steps: "Steps", event: Mapping[str, Any]) -> None:
+def _print_if_ended(target: Console, steps: "StepProgress", event: Mapping[str, Any]) -> None:
     steps.update(event)
     if event.get("type") == "step" and event["status"] in _FINAL:
         target.print(step_line(event), soft_wrap=True)
 
 
-class Steps:
+class StepProgress:
     """The steps of a run with their status, in the order of their start."""
 
     def __init__(self) -> None:

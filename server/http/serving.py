@@ -190,9 +190,9 @@ def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -
     """Return the greeting: URL, provider with its reason, location of the data, warnings."""
     # Importing the model libraries takes longer than the rest of the start.
     from callsheet.providers import with_key  # noqa: PLC0415
-    from callsheet.providers.routing import Request, route  # noqa: PLC0415
+    from callsheet.providers.routing import RoutingRequest, route  # noqa: PLC0415
 
-    chosen = route(Request(), with_key(os.environ))
+    chosen = route(RoutingRequest(), with_key(os.environ))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -16,7 +16,7 @@ from callsheet.server.http.requests import Integer, StrictRoute, identifier
 from callsheet.server.langgraph import graph_views, shapes
 from callsheet.server.langgraph.bodies import (
     Body,
-    Page,
+    ListPage,
     contains,
     page_reply,
     read_responses,
@@ -57,7 +57,7 @@ class AssistantCount(Body):
     name: str | None = Field(None, description="Part of the name, in any case")
 
 
-class AssistantSearch(AssistantCount, Page):
+class AssistantSearch(AssistantCount, ListPage):
     """Filter, order and fields of a search for assistants."""
 
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] = "created_at"
@@ -65,7 +65,7 @@ class AssistantSearch(AssistantCount, Page):
     select: list[str] | None = None
 
 
-class AssistantVersionsQuery(Page):
+class AssistantVersionsQuery(ListPage):
     """Filter for an assistant's versions."""
 
     metadata: JsonObject | None = None

@@ -56,7 +56,7 @@ class Body(BaseModel):
         return {name: value for name, value in body.items() if value is not None}
 
 
-class Page(Body):
+class ListPage(Body):
     """Part of a list."""
 
     limit: Integer = Field(10, ge=1, le=1_000)
@@ -81,7 +81,7 @@ def checkpoint_fields(checkpoint: Any) -> JsonObject:
     return fields
 
 
-def page_reply(items: Sequence[Any], page: Page) -> JsonReply:
+def page_reply(items: Sequence[Any], page: ListPage) -> JsonReply:
     """Return the reply with a page; `items` are as `Page.cut` returns them.
 
     `X-Pagination-Total` is, as in LangGraph's server, the number of items known so far: one more than those

@@ -22,7 +22,7 @@ from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_p
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import (
-    Page,
+    ListPage,
     RunCreate,
     contains,
     page_reply,
@@ -81,7 +81,7 @@ class CronCount(BaseModel):
     metadata: JsonObject | None = None
 
 
-class CronSearch(CronCount, Page):
+class CronSearch(CronCount, ListPage):
     """Filter, order and fields of a search for crons."""
 
     sort_by: Literal[

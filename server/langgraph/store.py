@@ -22,7 +22,7 @@ from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
-from callsheet.server.langgraph.bodies import Body, Page, Responses
+from callsheet.server.langgraph.bodies import Body, ListPage, Responses
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Invalid
 from callsheet.storage.store import RedisStore
@@ -54,7 +54,7 @@ class ItemDelete(Body):
     key: _KeyText
 
 
-class ItemSearch(Page):
+class ItemSearch(ListPage):
     """Filter for items."""
 
     namespace_prefix: list[str] = Field(default_factory=list)
@@ -63,7 +63,7 @@ class ItemSearch(Page):
     refresh_ttl: Flag | None = None
 
 
-class NamespaceSearch(Page):
+class NamespaceSearch(ListPage):
     """Filter for namespaces."""
 
     limit: Integer = Field(100, ge=1, le=1_000)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
-from callsheet.server.langgraph.bodies import Body, Page, contains
+from callsheet.server.langgraph.bodies import Body, ListPage, contains
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.graph_states import build_state
 from callsheet.state.errors import Missing, UnbuildableState
@@ -34,7 +34,7 @@ class ThreadCount(Body):
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
 
 
-class ThreadSearch(ThreadCount, Page):
+class ThreadSearch(ThreadCount, ListPage):
     """Filter, order and fields of a search for threads."""
 
     ids: list[str] | None = Field(None, max_length=1_000)

@@ -127,11 +127,11 @@ def _fact_value(fact: SelectedFact | str | int) -> dict[str, Any] | int:
     return {"id": fact} if isinstance(fact, str) else fact
 
 
-class _Strict(BaseModel):
+class _LessonBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class SessionUpdate(_Strict):
+class SessionUpdate(_LessonBody):
     """Changes of a session."""
 
     sessionId: _Session = None
@@ -155,7 +155,7 @@ class SessionUpdate(_Strict):
         return fields
 
 
-class SourceCreate(_Strict):
+class SourceCreate(_LessonBody):
     """The lesson's material: a text or the URL of a web page."""
 
     sessionId: _Session = None
@@ -171,7 +171,7 @@ class SourceCreate(_Strict):
         return content
 
 
-class AssetCreate(_Strict):
+class AssetCreate(_LessonBody):
     """A new asset."""
 
     sessionId: _Session = None
@@ -180,7 +180,7 @@ class AssetCreate(_Strict):
     metadata: dict[str, Any] | None = None
 
 
-class NarrationEdit(_Strict):
+class NarrationEdit(_LessonBody):
     """Edited segments of a narration."""
 
     sessionId: _Session = None

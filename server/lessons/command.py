@@ -88,7 +88,9 @@ def _execute(options: LessonOptions, **request: Any) -> Reply:
 
         context = model_context(options.provider, options.model)
         settings = commands.load_settings(options.data_dir)
-        return terminal_session.run(terminal_session.CliRequest(**request, context=context), settings, report)
+        return terminal_session.run(
+            terminal_session.LessonCliRequest(**request, context=context), settings, report
+        )
 
     return commands.run_with_progress(execute, quiet=options.as_json)
 

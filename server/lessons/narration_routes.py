@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE
-from callsheet.server.artefacts.service import Caller
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
@@ -125,7 +125,7 @@ async def rewrite_narration(
             await _saved_view(lesson, await edits.restore_narration(lesson, body.version, body.segments))
         )
     await edits.get_narration(lesson, None)
-    caller = Caller(lesson.thread.owner, idempotency_key, body.context())
+    caller = RequestContext(lesson.thread.owner, idempotency_key, body.context())
     rewrite = service.rewrite_run(lesson.thread, body, caller)
     return await run_or_stream(request, SessionRef(lesson.thread, new=False), rewrite)
 

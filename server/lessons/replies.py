@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ModelUse, ToolCall, Usage, VersionSummary
+from callsheet.server.artefacts.replies import ModelUse, ToolCall, UsageReply, VersionSummary
 from callsheet.state.lessons.agents import AgentResult
 from callsheet.state.lessons.assets import AssetType
 from callsheet.state.lessons.lesson import Status, Step
@@ -55,7 +55,7 @@ class LessonTurn(_Lesson):
     toolCalls: list[ToolCall]
     provider: str
     providerReason: str
-    usage: Usage
+    usage: UsageReply
     turnUsage: ModelUse
     agents: list[AgentResult]
     """Results of the turn's agents, each with cost and duration."""
@@ -118,7 +118,7 @@ class AgentStatistics(ToolStatistics):
     """US dollars; null if a price is unknown."""
 
 
-class ConversationStatistics(Usage):
+class ConversationStatistics(UsageReply):
     """Tokens and cost of the conversation itself."""
 
     cost: float | None

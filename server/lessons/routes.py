@@ -8,7 +8,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.service import Caller, run, submit
+from callsheet.server.artefacts.service import RequestContext, run, submit
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
@@ -60,7 +60,7 @@ async def create_turn(
     if session.new and body.is_answer and (body.requires_question or named):
         # A new session has no question to answer.
         await service.find_session(ctx.storage, owner, named)
-    caller = Caller(owner, idempotency_key, body.context())
+    caller = RequestContext(owner, idempotency_key, body.context())
     return await run_or_stream(request, session, await service.turn_run(ctx.worker, session, body, caller))
 
 

@@ -19,7 +19,7 @@ from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
-    Caller,
+    RequestContext,
     answer_interrupt,
     clean_message,
     decision_run,
@@ -105,7 +105,9 @@ async def find_session(storage: Storage, owner: str, session_id: str | None) -> 
     return session.thread
 
 
-async def turn_run(worker: Worker, session: SessionRef, body: LessonTurnCreate, caller: Caller) -> RunRequest:
+async def turn_run(
+    worker: Worker, session: SessionRef, body: LessonTurnCreate, caller: RequestContext
+) -> RunRequest:
     """Return the run that continues the session; chosen facts answer a pending choice.
 
     Without a pending choice they are confirmed, then narrated. Raises `Invalid` for an invalid request,
@@ -131,7 +133,7 @@ async def turn_run(worker: Worker, session: SessionRef, body: LessonTurnCreate, 
     return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
 
 
-def rewrite_run(thread: Thread, body: NarrationRewrite, caller: Caller) -> RunRequest:
+def rewrite_run(thread: Thread, body: NarrationRewrite, caller: RequestContext) -> RunRequest:
     """Return the run that rewrites segments of a narration, without a model's decision."""
     names = ", ".join(body.segments).replace("_", " ") or "narration"
     message = f"Write the {names} again" + (f": {body.guidance}" if body.guidance else ".")
@@ -144,7 +146,7 @@ def rewrite_run(thread: Thread, body: NarrationRewrite, caller: Caller) -> RunRe
 
 
 def _decision_run(
-    place: tuple[Thread, Caller],
+    place: tuple[Thread, RequestContext],
     message: str,
     body: Mapping[str, Any],
     calls: tuple[str, Sequence[tuple[str, dict[str, Any]]]],
@@ -205,14 +207,14 @@ def fact_questions(interrupts: Sequence[Interrupt]) -> list[str]:
     ]
 
 
-async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.Chosen:
+async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.ChosenFacts:
     """Return facts chosen without a pending question; raise `Invalid` for none and for unknown ones."""
     proposed = (await LESSONS.artefact(storage, thread).stream_head("facts")).newest
     data: Mapping[str, Any] = proposed.data if proposed else {}
     offered, earlier = [
         [Fact.model_validate(entry) for entry in data.get(name, ())] for name in ("facts", "earlier")
     ]
-    return cast("answers.Chosen", answers.read(choice, offered, earlier))
+    return cast("answers.ChosenFacts", answers.read(choice, offered, earlier))
 
 
 def _session_thread(session: str, owner: str) -> Thread:

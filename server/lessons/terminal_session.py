@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.graphs import fact_narration
-from callsheet.server.artefacts.service import Caller, claim, run_and_ack
+from callsheet.server.artefacts.service import RequestContext, claim, run_and_ack
 from callsheet.server.lessons import service
 from callsheet.server.lessons.bodies import LessonTurnCreate, UIMessage
 from callsheet.server.lessons.edits import Lesson, add_file
@@ -19,7 +19,7 @@ _UPLOADED = "Find the facts in the file I uploaded."
 
 
 @dataclass(frozen=True)
-class CliRequest:
+class LessonCliRequest:
     """A turn requested in the terminal."""
 
     message: str
@@ -35,7 +35,7 @@ class CliRequest:
     context: Context = field(default_factory=Context)
 
 
-async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Mapping[str, Any]:
+async def run(request: LessonCliRequest, settings: Settings, report: OnProgress) -> Mapping[str, Any]:
     """Execute the turn and return the REST API's reply; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: fact_narration.graph}) as (worker, storage):
         session = await service.find_or_create_session(storage, LOCAL, request.lesson or None)
@@ -52,5 +52,5 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Ma
             review=request.review,
             images=request.images,
         )
-        run_request = await service.turn_run(worker, session, body, Caller(context=request.context))
+        run_request = await service.turn_run(worker, session, body, RequestContext(context=request.context))
         return await run_and_ack(worker, run_request, report)

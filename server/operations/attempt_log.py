@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.state.errors import CallsheetError, Fenced
-from callsheet.storage.runs.records import Attempt, Outcome, Run
+from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome
 from callsheet.storage.spending import ModelUsage
 from callsheet.tools.model_calls import collect_usage
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class AttemptLog:
     """The line of one attempt."""
 
-    def __init__(self, run: Run, attempt: Attempt, used: list[ModelUsage]) -> None:
+    def __init__(self, run: Run, attempt: RunAttempt, used: list[ModelUsage]) -> None:
         self._used = used
         self._began_s = time.monotonic()
         requested_ms = max(run.created_ms, run.due_ms)
@@ -31,7 +31,7 @@ class AttemptLog:
             "waited_s": round(max(0, attempt.started_ms - requested_ms) / 1000, 3),
         }
 
-    def log_outcome(self, outcome: Outcome, error: Exception | None) -> None:
+    def log_outcome(self, outcome: RunOutcome, error: Exception | None) -> None:
         """Log the end of the run; `error` is the exception that ended it, if any."""
         if error is not None:
             self._log_failure(outcome.ending, error)
@@ -67,7 +67,7 @@ class AttemptLog:
 
 
 @contextmanager
-def log_attempt(run: Run, attempt: Attempt) -> Iterator[AttemptLog]:
+def log_attempt(run: Run, attempt: RunAttempt) -> Iterator[AttemptLog]:
     """Log the end of an attempt: by the caller, or here if it is stopped, fenced or cut off from storage."""
     with collect_usage() as used:
         line = AttemptLog(run, attempt, used)
@@ -78,7 +78,7 @@ def log_attempt(run: Run, attempt: Attempt) -> Iterator[AttemptLog]:
             raise
 
 
-def log_crash(attempt: Attempt) -> None:
+def log_crash(attempt: RunAttempt) -> None:
     """Log that the attempt before `attempt` ended with its process, which could not log it itself."""
     _log.warning(
         "run failed: the process of attempt %d died, or stood still for longer than its lease",

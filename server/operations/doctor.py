@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from callsheet import providers, storage
-from callsheet.providers.routing import Request, route
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server import bootstrap
 from callsheet.server.http import origins, serving
 from callsheet.server.http.auth import Authenticator
@@ -166,7 +166,7 @@ def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
             message = f"{one.key} is {'set' if name in available else 'not set'}"
             part = "Key" if one.key.endswith("_API_KEY") else "Setting"
             yield Finding(f"{part} of {name}", "ok", message)
-    chosen = route(Request(), available)
+    chosen = route(RoutingRequest(), available)
     if chosen.provider == "offline":
         yield Finding(
             "Model",

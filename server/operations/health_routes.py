@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from callsheet import providers
 from callsheet.providers.outages import outages
-from callsheet.providers.routing import Request as Asked
+from callsheet.providers.routing import RoutingRequest as Asked
 from callsheet.providers.routing import route
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply

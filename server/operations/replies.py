@@ -38,7 +38,7 @@ class ToolBreaker(TypedDict):
     retryAfterSeconds: float
 
 
-class ToolLimits(TypedDict):
+class ToolLimitsReply(TypedDict):
     """Limits of a tool's calls."""
 
     timeoutSeconds: float
@@ -69,7 +69,7 @@ class ToolView(TypedDict):
     available: bool
     """False while its breaker is open."""
     breaker: ToolBreaker
-    limits: ToolLimits
+    limits: ToolLimitsReply
 
 
 class ToolList(TypedDict):

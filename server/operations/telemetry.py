@@ -17,7 +17,7 @@ from callsheet.server.http import errors
 from callsheet.server.http.auth import get_caller
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.operations import logs
-from callsheet.server.operations.tracing import Span, Tracing
+from callsheet.server.operations.tracing import TraceSpan, Tracing
 from callsheet.state.errors import Broken, Unavailable
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Telemetry:
     def _running(self) -> AbstractContextManager[Any]:
         return self.metrics.running.track_inprogress() if self.metrics else nullcontext()
 
-    def _span(self, *args: Any, **about: Any) -> AbstractContextManager[Span | None]:
+    def _span(self, *args: Any, **about: Any) -> AbstractContextManager[TraceSpan | None]:
         return self.tracing.span(*args, **about) if self.tracing else nullcontext()
 
 
@@ -134,7 +134,7 @@ class _Timer(AbstractContextManager[ReportOutcome]):
         self._ended(how, time.monotonic() - self._began_s)
 
 
-def _report_to_span(tell: ReportOutcome, span: Span | None, name: str) -> ReportOutcome:
+def _report_to_span(tell: ReportOutcome, span: TraceSpan | None, name: str) -> ReportOutcome:
     def both(how: str) -> None:
         tell(how)
         if span:
@@ -195,7 +195,7 @@ class TelemetryMiddleware:
             finally:
                 observed.finish(span)
 
-    def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Span | None]:
+    def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[TraceSpan | None]:
         tracing = self._observer.tracing
         if not tracing:
             return nullcontext()
@@ -240,7 +240,7 @@ class _ObservedRequest:
         if self._metrics:
             self._metrics.streams.inc()
 
-    def finish(self, span: Span | None) -> None:
+    def finish(self, span: TraceSpan | None) -> None:
         total_s = time.monotonic() - self._began_s
         # Nothing was sent: the framework will answer 500.
         self.status = self.status or _SERVER_FAULT

@@ -94,7 +94,9 @@ class Tracing:
         self._propagator = context.TraceContextTextMapPropagator()
 
     @contextmanager
-    def span(self, name: str, kind: str = "INTERNAL", *, parent: str = "", **about: str) -> Iterator["Span"]:
+    def span(
+        self, name: str, kind: str = "INTERNAL", *, parent: str = "", **about: str
+    ) -> Iterator["TraceSpan"]:
         """Open a span for the length of the `with`; `parent` is a `traceparent`, empty for the open span.
 
         `kind` is one of OpenTelemetry's. An exception marks the span as failed and goes on.
@@ -108,7 +110,7 @@ class Tracing:
             record_exception=False,
             set_status_on_exception=False,
         ) as opened:
-            span = Span(opened, self._trace)
+            span = TraceSpan(opened, self._trace)
             try:
                 yield span
             except BaseException as error:
@@ -126,7 +128,7 @@ class Tracing:
         self._provider.shutdown()
 
 
-class Span:
+class TraceSpan:
     """An open span."""
 
     def __init__(self, opened: Any, trace: Any) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from callsheet.server.artefacts import service as artefacts
-from callsheet.server.artefacts.service import Caller
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages import service
@@ -29,7 +29,7 @@ async def chat_run(ctx: AppContext, owner: str, message: UserMessage) -> RunRequ
             remedy="leave pageId out, or send the message in another conversation",
         )
     page_id = stored or message.pageId or message.conversationId
-    caller = Caller(owner, message.messageId, message.context())
+    caller = RequestContext(owner, message.messageId, message.context())
     request = await service.chat_run(ctx.worker, page_id, message.to_chat(), caller)
     named = {CLIENT_ID: message.messageId} if message.messageId else {}
     return replace(request, request={**request.request, **named})
@@ -40,7 +40,7 @@ async def decision_run(ctx: AppContext, owner: str, message: ApprovalResponse) -
     page_id = await _page(ctx, owner, message.conversationId)
     if page_id is None:
         raise threads.missing_thread(message.conversationId)
-    caller = Caller(owner, context=message.context())
+    caller = RequestContext(owner, context=message.context())
     return await service.decision_run(ctx.worker, page_id, message, caller)
 
 

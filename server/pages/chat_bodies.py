@@ -45,7 +45,7 @@ class PageChatCreate(_Message):
     conversationId: str | None = Field(None, description="The page's conversation; its own id unless chosen")
 
 
-class Decision(ModelChoice):
+class DecisionBody(ModelChoice):
     """A person's answer to an approval question."""
 
     decisions: list[ActionDecision] = Field(
@@ -54,7 +54,7 @@ class Decision(ModelChoice):
     questionId: str | None = Field(None, max_length=255, description="The pending question when left out")
 
 
-class DecisionCreate(Decision):
+class DecisionCreate(DecisionBody):
     """The answer to an approval question."""
 
 
@@ -74,7 +74,7 @@ class UserMessage(_Message):
         return PageChatCreate(message=self.content, conversationId=self.conversationId, **fields)
 
 
-class ApprovalResponse(Decision):
+class ApprovalResponse(DecisionBody):
     """A person's answer to a question."""
 
     type: Literal["approvalResponse"]

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage
-from callsheet.server.artefacts.service import Caller, run, submit
+from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, UsageReply
+from callsheet.server.artefacts.service import RequestContext, run, submit
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
@@ -38,7 +38,7 @@ class PageTurn(TypedDict):
     provider: str
     providerReason: str
     toolCalls: list[ToolCall]
-    usage: Usage
+    usage: UsageReply
     turnUsage: ModelUse
 
 
@@ -58,7 +58,7 @@ async def chat_about_page(
     reply is what the web socket tells of the run, to its end; `Last-Event-ID` resumes it.
     """
     ctx = app_context(request)
-    caller = Caller(current_owner(request), idempotency_key, body.context())
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.chat_run(ctx.worker, page_id, body, caller))
 
 
@@ -69,7 +69,7 @@ async def answer_approval(
 ) -> Response:
     """Answer the question that the page's conversation waits with."""
     ctx = app_context(request)
-    caller = Caller(current_owner(request), idempotency_key, body.context())
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.decision_run(ctx.worker, page_id, body, caller))
 
 

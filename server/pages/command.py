@@ -13,7 +13,7 @@ from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, takes_options
 
 if TYPE_CHECKING:
-    from callsheet.server.pages.terminal_session import CliTurn
+    from callsheet.server.pages.terminal_session import PageCliTurn
 
 Decisions = tuple[Mapping[str, Any], ...]
 _APPROVE: Final[Decisions] = ({"type": "approve"},)
@@ -58,7 +58,7 @@ def page(options: PageOptions) -> None:
         _show(_converse(options, name), options)
 
 
-def _converse(options: PageOptions, name: str) -> "CliTurn":
+def _converse(options: PageOptions, name: str) -> "PageCliTurn":
     """Execute the message's turn and, while approval is pending, one for each decision."""
     if options.text is None:
         return _execute(options, name, _APPROVE if options.yes else _REJECT)
@@ -71,8 +71,8 @@ def _converse(options: PageOptions, name: str) -> "CliTurn":
     return turn
 
 
-def _execute(options: PageOptions, name: str, decisions: Decisions | None) -> "CliTurn":
-    def execute(report: Any) -> "Coroutine[Any, Any, CliTurn]":
+def _execute(options: PageOptions, name: str, decisions: Decisions | None) -> "PageCliTurn":
+    def execute(report: Any) -> "Coroutine[Any, Any, PageCliTurn]":
         from callsheet.server.pages import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
 
         body, settings = _body(options, decisions), commands.load_settings(options.data_dir)
@@ -101,7 +101,7 @@ def _ask(question: Mapping[str, Any]) -> bool:
     )
 
 
-def _show(turn: "CliTurn", options: PageOptions) -> None:
+def _show(turn: "PageCliTurn", options: PageOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return

@@ -12,10 +12,10 @@ from rich.text import Text
 from callsheet.server.cli import layout
 from callsheet.server.cli.terminal import without_control_chars
 from callsheet.server.cli.text_input import resume_command
-from callsheet.server.pages.terminal_session import CliTurn
+from callsheet.server.pages.terminal_session import PageCliTurn
 
 
-def show(target: Console, turn: CliTurn, data_dir: Path | None = None) -> None:
+def show(target: Console, turn: PageCliTurn, data_dir: Path | None = None) -> None:
     """Print the result of a turn: the message, the changes of each version, and the next command."""
     layout.print_parts(target, _parts(turn))
     resume = resume_command("page --page", turn.reply["pageId"], data_dir)
@@ -30,7 +30,7 @@ def show_question(target: Console, question: Mapping[str, Any]) -> None:
         target.print(Padding(text, (0, layout.INDENT)))
 
 
-def _parts(turn: CliTurn) -> Iterator[RenderableType]:
+def _parts(turn: PageCliTurn) -> Iterator[RenderableType]:
     if turn.reply["message"]:
         yield Text(without_control_chars(turn.reply["message"]))
     if turn.changes:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import VersionSummary
-from callsheet.state.pages.changes import Change
+from callsheet.state.pages.changes import PageChange
 from callsheet.state.uploads import FileType
 
 _From = TypedDict("_From", {"from": str})
@@ -72,7 +72,7 @@ class PageVersion(VersionSummary):
     """A version of a page."""
 
     page: dict[str, Any]
-    changes: list[Change]
+    changes: list[PageChange]
     digests: dict[str, str]
 
 
@@ -86,7 +86,7 @@ class Diff(_From):
     """The changes between two versions."""
 
     to: str
-    changes: list[Change]
+    changes: list[PageChange]
     unchanged: list[str]
     """Ids of byte-identical elements."""
 

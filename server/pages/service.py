@@ -11,7 +11,7 @@ from callsheet.server.artefacts import service as artefact_service
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
-    Caller,
+    RequestContext,
     answer_in_words,
     clean_message,
     human_message,
@@ -21,7 +21,7 @@ from callsheet.server.artefacts.service import (
 )
 from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
 from callsheet.server.http.requests import identifier
-from callsheet.server.pages.chat_bodies import Decision, PageChatCreate
+from callsheet.server.pages.chat_bodies import DecisionBody, PageChatCreate
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.worker import Worker
 from callsheet.state.consent import consent
@@ -34,7 +34,7 @@ GRAPH: Final = "page_builder"
 PAGES: Final = ArtefactService(GRAPH, "page", "pageId")
 
 
-async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: Caller) -> RunRequest:
+async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: RequestContext) -> RunRequest:
     """Return the run that continues or starts a page's conversation; write nothing.
 
     A plain yes or no answers a pending question. Raises `Invalid` for an invalid request, and `Missing` for
@@ -56,7 +56,9 @@ async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: C
     return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
 
 
-async def decision_run(worker: Worker, page_id: str, body: Decision, caller: Caller) -> RunRequest:
+async def decision_run(
+    worker: Worker, page_id: str, body: DecisionBody, caller: RequestContext
+) -> RunRequest:
     """Return the run that answers the pending question of a page's conversation, bound to that question.
 
     Raises `Missing` without a conversation, and `Conflict` if no such question is pending.

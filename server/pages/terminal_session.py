@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callsheet.graphs import page_builder
-from callsheet.server.artefacts.service import Caller, run_and_ack, thread_of
+from callsheet.server.artefacts.service import RequestContext, run_and_ack, thread_of
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
 from callsheet.server.pages.service import PAGES
@@ -22,7 +22,7 @@ from callsheet.storage.threads import threads
 
 
 @dataclass(frozen=True)
-class CliTurn:
+class PageCliTurn:
     """The result of a turn."""
 
     reply: Mapping[str, Any]
@@ -33,16 +33,16 @@ class CliTurn:
 
 async def run(
     name: str, body: PageChatCreate | DecisionCreate, settings: Settings, report: OnProgress
-) -> CliTurn:
+) -> PageCliTurn:
     """Execute a turn about the page `name` and return its result; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: page_builder.graph}) as (worker, storage):
-        page_id, caller = await _page_id(storage, name), Caller(context=body.context())
+        page_id, caller = await _page_id(storage, name), RequestContext(context=body.context())
         if isinstance(body, PageChatCreate):
             request = await service.chat_run(worker, page_id, body, caller)
         else:
             request = await service.decision_run(worker, page_id, body, caller)
         reply = await run_and_ack(worker, request, report)
-        return CliTurn(reply, await _changes(PAGES.artefact(storage, thread_of(request)), reply))
+        return PageCliTurn(reply, await _changes(PAGES.artefact(storage, thread_of(request)), reply))
 
 
 async def _page_id(storage: Storage, name: str) -> str:

@@ -18,7 +18,7 @@ from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worke
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
-from callsheet.tools.guard.application import Application
+from callsheet.tools.guard.application import ToolEnvironment
 
 _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
@@ -32,7 +32,7 @@ class Runtime:
     workflows: Workflows
     graphs: Graphs
     """The graphs of `workflows` with storage attached."""
-    application: Application
+    application: ToolEnvironment
     worker: Worker
 
     def context(self, settings: Settings, storage: Storage) -> AppContext:

@@ -14,7 +14,7 @@ from callsheet.server.runtime.event_bus import LocalEventBuffer
 from callsheet.server.runtime.repeated_events import RepeatedEvents
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
-from callsheet.storage.runs.records import Attempt
+from callsheet.storage.runs.records import RunAttempt
 from callsheet.storage.runs.runs import Runs
 
 _MAX_WAITING: Final = 256
@@ -40,7 +40,7 @@ class EventPublisher:
     def __init__(
         self,
         runs: Runs,
-        attempt: Attempt,
+        attempt: RunAttempt,
         buffer: LocalEventBuffer | None,
         has_local_follower: Callable[[], bool] = lambda: False,
         batch_delay_s: float = BATCH_DELAY_S,

@@ -34,7 +34,7 @@ from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
 from callsheet.storage.runs.leases import LEASE, Lease
-from callsheet.storage.runs.records import Action, Attempt, Outcome, Run
+from callsheet.storage.runs.records import Action, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
 BuildReply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -69,7 +69,7 @@ class RunExecution:
     runs: Runs
     announcements: Announcements
     publisher: EventPublisher
-    attempt: Attempt
+    attempt: RunAttempt
     run: Run
     graph: Pregel[Any, Any]
     """Graph with the server's checkpointer and store."""
@@ -96,7 +96,7 @@ class RunExecution:
     def __post_init__(self) -> None:
         self.lease = Lease(self.runs, self.attempt)
 
-    async def run_to_outcome(self) -> Outcome:
+    async def run_to_outcome(self) -> RunOutcome:
         """Execute the run and return its outcome with the events that are not stored yet.
 
         Raises `Fenced` once a later attempt has the thread, and `Drained` if the process stops.
@@ -110,7 +110,7 @@ class RunExecution:
         finally:
             await self.publisher.discard()
 
-    async def _execute(self) -> Outcome:
+    async def _execute(self) -> RunOutcome:
         try:
             async with asyncio.timeout(self.timeout_s) as limit, self._own_graph() as self.graph:
                 return await self._work_under_lease()
@@ -129,7 +129,7 @@ class RunExecution:
         owner = config["configurable"].get(graph_factory.USER)
         return graph_of_run(self.graph, config, self.run.request["context"] or {}, owner)
 
-    async def _work_under_lease(self) -> Outcome:
+    async def _work_under_lease(self) -> RunOutcome:
         """Execute the graph while the lease is renewed; raises as `run_to_outcome`."""
         # Most runs end before anybody can cancel them.
         later = asyncio.get_running_loop().call_later(_HEARTBEAT_DELAY_S, self.start_heartbeat)
@@ -198,7 +198,7 @@ class RunExecution:
             # Another process may have the thread when storage answers again.
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
 
-    async def _work(self) -> Outcome:
+    async def _work(self) -> RunOutcome:
         config = self._config()
         before = await self._state_before(config)
         await self._check_crashes(before)
@@ -218,7 +218,7 @@ class RunExecution:
             # Also if it has ended: the attempt that ended it may not have published its last values.
             await self._stream(translator, given, config)
         if translator.finished and not self.reply:
-            return Outcome("success")
+            return RunOutcome("success")
         state = await self.graph.aget_state(_newest_config(config))
         return await self._success(state, translator.closing_events(state))
 
@@ -349,13 +349,13 @@ class RunExecution:
         }
         return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
 
-    async def _success(self, state: StateSnapshot, events: list[Event]) -> Outcome:
+    async def _success(self, state: StateSnapshot, events: list[Event]) -> RunOutcome:
         interrupts = interrupts_by_task(state)
         answer = await self.reply(self.run, run_result(state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
-        return Outcome("success", standing, interrupts, answer=answer, final_events=events)
+        return RunOutcome("success", standing, interrupts, answer=answer, final_events=events)
 
-    def _refusal(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
+    def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""
         failed = self._failure(error)
         if state is None:
@@ -363,23 +363,23 @@ class RunExecution:
         standing: Any = "interrupted" if state.next else "idle"
         return replace(failed, thread=standing, interrupts=interrupts_by_task(state))
 
-    def _failure(self, error: Exception, ending: Any = "error") -> Outcome:
+    def _failure(self, error: Exception, ending: Any = "error") -> RunOutcome:
         self.error = error
         record = serialize_error(error)
         last = ("error", dumps({"error": record["error"], "message": record["message"]}))
-        return Outcome(ending, "error", error=record, final_events=[last])
+        return RunOutcome(ending, "error", error=record, final_events=[last])
 
-    def _cancellation(self) -> Outcome:
+    def _cancellation(self) -> RunOutcome:
         record = {"error": "UserInterrupt", "message": "the run was cancelled"}
         if self.cancelled == "rollback":
-            return Outcome("rolled-back")
-        return Outcome("interrupted", "interrupted", error=record)
+            return RunOutcome("rolled-back")
+        return RunOutcome("interrupted", "interrupted", error=record)
 
 
-def unstorable_outcome(error: Exception) -> Outcome:
+def unstorable_outcome(error: Exception) -> RunOutcome:
     """Return the outcome of a run whose result or error cannot be stored."""
     record = {"error": type(error).__name__, "message": f"the outcome of the run cannot be stored: {error}"}
-    return Outcome("error", "error", error=record, final_events=[("error", dumps(record))])
+    return RunOutcome("error", "error", error=record, final_events=[("error", dumps(record))])
 
 
 def resume_command(command: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Command[Any]:

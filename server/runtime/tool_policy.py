@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection
 
 from callsheet.server.settings import Settings
-from callsheet.tools.guard.application import Application, Counters, NoCounters
+from callsheet.tools.guard.application import Counters, NoCounters, ToolEnvironment
 from callsheet.tools.guard.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web.client import WebClient
 from callsheet.tools.web.fetch import create_fetch_tool
@@ -13,7 +13,7 @@ from callsheet.tools.web.fetch import create_fetch_tool
 _log = logging.getLogger(__name__)
 
 
-def create_application(settings: Settings, counters: Counters | None = None) -> Application:
+def create_application(settings: Settings, counters: Counters | None = None) -> ToolEnvironment:
     """Return the application of the settings: limits, permissions, prices and fetch hosts.
 
     Raises `Invalid` for an unknown option.
@@ -22,7 +22,7 @@ def create_application(settings: Settings, counters: Counters | None = None) -> 
     if hosts := frozenset(name.casefold() for name in settings.fetch_hosts):
         fetching = create_fetch_tool(WebClient(hosts=hosts))
         replacements[fetching.name] = fetching
-    return Application(read_tool_policy(settings), counters or NoCounters(), replacements)
+    return ToolEnvironment(read_tool_policy(settings), counters or NoCounters(), replacements)
 
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:

@@ -41,17 +41,17 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import START_ID, Announcements, Event
 from callsheet.storage.runs.records import (
     Action,
-    Attempt,
     CrashSuspect,
     Created,
     LeaseHeld,
-    Outcome,
     Run,
+    RunAttempt,
+    RunOutcome,
     RunRequest,
 )
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads.threads import Thread
-from callsheet.tools.guard.application import Application, use_application
+from callsheet.tools.guard.application import ToolEnvironment, use_application
 
 Ack = Callable[[], Awaitable[None]]
 """Call it once the reply has been sent."""
@@ -87,7 +87,7 @@ class WorkerOptions:
     """Runs that one process executes at once."""
     heartbeat_s: float = 5.0
     """Seconds of silence until the reader of a stream gets a heartbeat."""
-    application: Application = field(default_factory=Application)
+    application: ToolEnvironment = field(default_factory=ToolEnvironment)
     """Application that tools and models are called in."""
 
 
@@ -281,7 +281,7 @@ class Worker:
             if record and (attempt := await self._claim(thread, run, held)):
                 await self._attempt(attempt, record)
 
-    async def _attempt(self, attempt: Attempt, record: Run) -> None:
+    async def _attempt(self, attempt: RunAttempt, record: Run) -> None:
         """Execute a claimed attempt; raises as `execute`."""
         if self._stopping:
             await self.runs.release(attempt)
@@ -309,7 +309,7 @@ class Worker:
 
     async def _execute_to_end(
         self, execution: RunExecution, buffer: LocalEventBuffer | None
-    ) -> tuple[Outcome, Exception | None]:
+    ) -> tuple[RunOutcome, Exception | None]:
         """Execute and end the run; return its outcome, and the error that ended it.
 
         A run whose outcome cannot be stored fails, as it would in any attempt.
@@ -326,7 +326,7 @@ class Worker:
             return outcome, error
         return outcome, execution.error
 
-    def _execution(self, attempt: Attempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
+    def _execution(self, attempt: RunAttempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
         return RunExecution(
             self.runs,
             self._announcements,
@@ -360,13 +360,13 @@ class Worker:
             return None
         return record
 
-    async def _claim(self, thread: str, run: str, stack: AsyncExitStack) -> Attempt | None:
+    async def _claim(self, thread: str, run: str, stack: AsyncExitStack) -> RunAttempt | None:
         """Claim a run; waits for the lease of an attempt that may be dead. None if there is nothing to do."""
         alone = False
         while True:
             claimed = await self.runs.claim(thread, run, isolated=alone)
             if self._stopping:
-                if isinstance(claimed, Attempt):
+                if isinstance(claimed, RunAttempt):
                     await self.runs.release(claimed)
                 raise Drained
             if isinstance(claimed, CrashSuspect):
@@ -379,7 +379,7 @@ class Worker:
                 return claimed
 
     async def _finish(
-        self, record: Run, attempt: Attempt, outcome: Outcome, buffer: LocalEventBuffer | None
+        self, record: Run, attempt: RunAttempt, outcome: RunOutcome, buffer: LocalEventBuffer | None
     ) -> None:
         following, ids = await self.runs.finish(attempt, outcome)
         if buffer:

@@ -27,7 +27,7 @@ from callsheet.server.runtime.tool_policy import create_application
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
-from callsheet.tools.guard.application import Application
+from callsheet.tools.guard.application import ToolEnvironment
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def local_worker(
 
 @asynccontextmanager
 async def _running(
-    opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]], application: Application
+    opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]], application: ToolEnvironment
 ) -> AsyncIterator[Worker]:
     storage.use(opened)
     # The command itself prints the error of its run; Python would print the warning beside it.

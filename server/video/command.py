@@ -12,7 +12,7 @@ from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
 
 if TYPE_CHECKING:
-    from callsheet.server.video.terminal_session import CliTurn
+    from callsheet.server.video.terminal_session import VideoCliTurn
 
 _TEXT: Final = "What shall be different; - for stdin; nothing lists the scenes."
 _PROVIDER: Final = "Provider: openai, offline … [one that has a key]."
@@ -55,13 +55,13 @@ def scenes(options: ScenesOptions) -> None:
         _show(_execute(options), options)
 
 
-def _execute(options: ScenesOptions) -> "CliTurn":
-    def execute(report: Any) -> "Coroutine[Any, Any, CliTurn]":
+def _execute(options: ScenesOptions) -> "VideoCliTurn":
+    def execute(report: Any) -> "Coroutine[Any, Any, VideoCliTurn]":
         from callsheet.server.video import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
-        from callsheet.server.video.terminal_session import CliRequest  # noqa: PLC0415
+        from callsheet.server.video.terminal_session import VideoCliRequest  # noqa: PLC0415
 
         text = text_input.read_text(options.text, None, "the message") if options.text is not None else None
-        request = CliRequest(
+        request = VideoCliRequest(
             options.project,
             text,
             starter=options.starter,
@@ -75,7 +75,7 @@ def _execute(options: ScenesOptions) -> "CliTurn":
     return commands.run_with_progress(execute, quiet=quiet)
 
 
-def _show(turn: "CliTurn", options: ScenesOptions) -> None:
+def _show(turn: "VideoCliTurn", options: ScenesOptions) -> None:
     if options.preview:
         Path(options.preview).write_text(turn.page, encoding="utf-8")
     if options.as_json:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
-from callsheet.server.artefacts.service import Caller
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
@@ -72,7 +72,7 @@ async def start_execution(
         if body.preset not in known:
             raise Missing(f"there is no preset {body.preset!r}", remedy="list them with GET /api/presets")
         message = f"{known[body.preset]}\n\n{message}".strip()
-    caller = Caller(owner, idempotency_key, body.context())
+    caller = RequestContext(owner, idempotency_key, body.context())
     body = body.model_copy(update={"message": message})
     return _reply(
         await executions.start_run(ctx, await service.edit_run(ctx.worker, project_id, body, caller))
@@ -94,7 +94,7 @@ async def undo_execution(
     body = body or UndoCreate()
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    caller = Caller(owner, idempotency_key, body.context())
+    caller = RequestContext(owner, idempotency_key, body.context())
     run = await undoing.undo_run(ctx.worker, caller, thread, body.executionId, body.steps)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
@@ -107,7 +107,7 @@ async def redo_execution(
     """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
-    run = await undoing.redo_run(ctx.worker, Caller(owner, idempotency_key), thread)
+    run = await undoing.redo_run(ctx.worker, RequestContext(owner, idempotency_key), thread)
     return _reply(await executions.start_run(ctx, run, queued=True))
 
 
@@ -162,7 +162,7 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Retry a failed step, with the steps that it blocked, and no others."""
-    caller = Caller(current_owner(request))
+    caller = RequestContext(current_owner(request))
     return views.execution_view(await executions.do_again(ref, caller, retry=step_id))
 
 
@@ -170,7 +170,7 @@ async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[st
 @with_policy(API_WRITE)
 async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Repeat a completed step; steps that used its result are marked stale."""
-    caller = Caller(current_owner(request))
+    caller = RequestContext(current_owner(request))
     return views.execution_view(await executions.do_again(ref, caller, repeat=step_id))
 
 
@@ -185,21 +185,21 @@ async def pause_execution(ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Resume a paused execution."""
-    return views.execution_view(await executions.resume(ref, Caller(current_owner(request))))
+    return views.execution_view(await executions.resume(ref, RequestContext(current_owner(request))))
 
 
 @router.post("/cancel", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Cancel an execution: what runs ends, and what is done stays."""
-    return views.execution_view(await executions.cancel(ref, Caller(current_owner(request))))
+    return views.execution_view(await executions.cancel(ref, RequestContext(current_owner(request))))
 
 
 @router.post("/decision", responses=_CHANGED)
 @with_policy(API_WRITE)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Decide about a plan that waits for approval: approve, edit or reject it."""
-    caller = Caller(current_owner(request))
+    caller = RequestContext(current_owner(request))
     return views.execution_view(await executions.answer_plan(ref, caller, body.decisions))
 
 

@@ -11,7 +11,7 @@ from langgraph.types import Interrupt
 from callsheet.nodes.video.planning import read_outline
 from callsheet.server.artefacts.conversation_stream import start_of_turn
 from callsheet.server.artefacts.service import (
-    Caller,
+    RequestContext,
     answer_interrupt,
     pending_questions,
     question_view,
@@ -186,7 +186,9 @@ def _free_id(known: set[str]) -> str:
     return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
 
 
-async def do_again(ref: ExecutionRef, caller: Caller, *, retry: str = "", repeat: str = "") -> Execution:
+async def do_again(
+    ref: ExecutionRef, caller: RequestContext, *, retry: str = "", repeat: str = ""
+) -> Execution:
     """Do a failed or a completed step again: in the running execution, or in a new run if it has ended.
 
     Two people who ask for the same get it once.
@@ -214,7 +216,7 @@ def _again(retry: str, repeat: str, record: Execution, now_ms: int) -> Execution
     return live.retry_step(record, retry, now_ms) if retry else live.repeat_step(record, repeat, now_ms)
 
 
-async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
+async def resume(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Let a paused execution go on; its run waits for that once its running steps have ended."""
     record = await change(ref, live.resume)
     pending = await pending_questions(ref.ctx.worker, ref.thread)
@@ -224,7 +226,7 @@ async def resume(ref: ExecutionRef, caller: Caller) -> Execution:
     return record
 
 
-async def cancel(ref: ExecutionRef, caller: Caller) -> Execution:
+async def cancel(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Start nothing more; steps that run end, and what is done stays."""
     record = await change(ref, live.cancel)
     if pending := await _open_questions(ref):
@@ -251,7 +253,9 @@ async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
     return [] if current and current["id"] != ref.id else pending_interrupts(state)
 
 
-async def answer_plan(ref: ExecutionRef, caller: Caller, decisions: Sequence[StepDecision]) -> Execution:
+async def answer_plan(
+    ref: ExecutionRef, caller: RequestContext, decisions: Sequence[StepDecision]
+) -> Execution:
     """Approve, edit or reject a plan that waits for approval.
 
     Raises `Invalid` for decisions that do not fit the question, which then still waits.

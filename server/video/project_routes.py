@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.artefacts.service import Caller
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.errors import documented_responses
@@ -122,7 +122,7 @@ async def restore_scene_version(
     scene_id: str, version_id: str, ref: _Project, request: Request
 ) -> dict[str, Any]:
     """Restore a version of a scene as its newest one; nothing else changes."""
-    options = Caller(current_owner(request))
+    options = RequestContext(current_owner(request))
     return await projects.restore_version(ref, options, scene_id, version_id)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from callsheet.server.artefacts.service import Caller, claim
+from callsheet.server.artefacts.service import RequestContext, claim
 from callsheet.server.context import AppContext
 from callsheet.server.video import executions, service, views
 from callsheet.server.video.bodies import ProjectCreate
@@ -77,7 +77,9 @@ async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
     return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
 
 
-async def restore_version(ref: ProjectRef, caller: Caller, scene_id: str, version_id: str) -> dict[str, Any]:
+async def restore_version(
+    ref: ProjectRef, caller: RequestContext, scene_id: str, version_id: str
+) -> dict[str, Any]:
     """Start the run that restores a version of a scene."""
     order = await views.read_order(ref.artefact)
     if scene_id not in order.all_ids():

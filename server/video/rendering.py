@@ -13,10 +13,10 @@ from callsheet.server.cli.text_input import resume_command
 
 if TYPE_CHECKING:
     from callsheet.server.video.command import ScenesOptions
-    from callsheet.server.video.terminal_session import CliTurn
+    from callsheet.server.video.terminal_session import VideoCliTurn
 
 
-def show(target: Console, turn: "CliTurn", options: "ScenesOptions") -> None:
+def show(target: Console, turn: "VideoCliTurn", options: "ScenesOptions") -> None:
     """Print the message, the scenes and the next commands."""
     layout.print_parts(target, _parts(turn))
     resume = resume_command("scenes", turn.reply["projectId"], options.data_dir)
@@ -25,7 +25,7 @@ def show(target: Console, turn: "CliTurn", options: "ScenesOptions") -> None:
         layout.print_next_command(target, "Look", f"{resume} --preview {turn.reply['projectId']}.html")
 
 
-def _parts(turn: "CliTurn") -> Iterator[RenderableType]:
+def _parts(turn: "VideoCliTurn") -> Iterator[RenderableType]:
     if turn.reply.get("message"):
         yield Text(without_control_chars(turn.reply["message"]))
     grid = Table.grid(padding=(0, 2))

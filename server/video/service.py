@@ -9,7 +9,7 @@ from typing import Any, Final
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
-    Caller,
+    RequestContext,
     answer_in_words,
     clean_message,
     human_message,
@@ -35,7 +35,9 @@ GRAPH: Final = "scene_edit"
 VIDEOS: Final = ArtefactService(GRAPH, "video", "projectId")
 
 
-async def edit_run(worker: Worker, project_id: str, body: ExecutionCreate, caller: Caller) -> RunRequest:
+async def edit_run(
+    worker: Worker, project_id: str, body: ExecutionCreate, caller: RequestContext
+) -> RunRequest:
     """Return the run for a message; write nothing. A plain yes or no answers a question about a budget.
 
     Raises `Invalid` for a message or an id that is none.
@@ -64,7 +66,7 @@ async def edit_run(worker: Worker, project_id: str, body: ExecutionCreate, calle
 
 
 def decided_run(
-    caller: Caller,
+    caller: RequestContext,
     thread: Thread,
     plan: Plan,
     text: str,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.graphs import scene_edit
-from callsheet.server.artefacts.service import Caller, run_and_ack
+from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
 from callsheet.server.settings import Settings
@@ -23,7 +23,7 @@ from callsheet.storage.threads.threads import Thread
 
 
 @dataclass(frozen=True)
-class CliRequest:
+class VideoCliRequest:
     """A request of the command."""
 
     project: str
@@ -35,7 +35,7 @@ class CliRequest:
 
 
 @dataclass(frozen=True)
-class CliTurn:
+class VideoCliTurn:
     """The result of a turn."""
 
     reply: Mapping[str, Any]
@@ -44,7 +44,7 @@ class CliTurn:
     """A page that plays the project."""
 
 
-async def run(request: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
+async def run(request: VideoCliRequest, settings: Settings, report: OnProgress) -> VideoCliTurn:
     """Execute the turn and return its result; raise what the REST API raises."""
     async with local_worker(settings, {service.GRAPH: scene_edit.graph}) as (worker, storage):
         thread = await VIDEOS.find_thread(storage, request.project, LOCAL)
@@ -56,7 +56,7 @@ async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Cl
         return await _turn(storage, thread, reply)
 
 
-async def _begin(storage: Storage, request: CliRequest) -> None:
+async def _begin(storage: Storage, request: VideoCliRequest) -> None:
     """Create the project from its starter."""
     scenes = projects.starter_scenes(str(request.starter))
     await projects.create(
@@ -64,8 +64,8 @@ async def _begin(storage: Storage, request: CliRequest) -> None:
     )
 
 
-async def _run_request(worker: Worker, thread: Thread, request: CliRequest) -> RunRequest | None:
-    caller = Caller(context=request.context)
+async def _run_request(worker: Worker, thread: Thread, request: VideoCliRequest) -> RunRequest | None:
+    caller = RequestContext(context=request.context)
     if request.undo:
         return await undoing.undo_run(worker, caller, thread, None, [])
     if request.text is None:
@@ -74,11 +74,13 @@ async def _run_request(worker: Worker, thread: Thread, request: CliRequest) -> R
     return await service.edit_run(worker, request.project, body, caller)
 
 
-async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:
+async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> VideoCliTurn:
     artefact = VIDEOS.artefact(storage, thread)
     if not await artefact.meta():
         raise Missing(f"there is no project {artefact.id!r}", remedy="give a text, or --starter")
     order, heads = await views.read_scenes(artefact)
     listed = [views.scene_view(order, name, head) for name, head in heads.items()]
     shown = [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
-    return CliTurn({"projectId": artefact.id, **reply, "scenes": listed}, project_page(shown, order.name))
+    return VideoCliTurn(
+        {"projectId": artefact.id, **reply, "scenes": listed}, project_page(shown, order.name)
+    )

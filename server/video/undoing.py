@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from callsheet.server.artefacts.service import Caller, is_recorded, run_request, with_fingerprint
+from callsheet.server.artefacts.service import RequestContext, is_recorded, run_request, with_fingerprint
 from callsheet.server.runtime.worker import Worker
 from callsheet.server.video import service
 from callsheet.server.video.executions import MAX_LISTED, require_no_question
@@ -21,7 +21,7 @@ from callsheet.storage.video.executions import Executions
 
 
 async def undo_run(
-    worker: Worker, caller: Caller, thread: Thread, execution_id: str | None, steps: Sequence[str]
+    worker: Worker, caller: RequestContext, thread: Thread, execution_id: str | None, steps: Sequence[str]
 ) -> RunRequest:
     """Return the run that undoes an execution, by default the newest, or some of its steps.
 
@@ -53,7 +53,7 @@ async def undo_run(
     return with_fingerprint(run, thread, caller, body)
 
 
-async def redo_run(worker: Worker, caller: Caller, thread: Thread) -> RunRequest:
+async def redo_run(worker: Worker, caller: RequestContext, thread: Thread) -> RunRequest:
     """Return the run that takes the newest undo back; repeated and refused as that of `undo_run`."""
     body = {"ask": undo.REDO}
     if await is_recorded(worker, thread, caller):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.ads.timeline import Timeline, words_that_fit
-from callsheet.state.state_block import NEEDED, Line
+from callsheet.state.state_block import NEEDED, StateLine
 from callsheet.state.versions import Version, created_by_model
 
 _CUT: Final = "… (get_current_state has it all)"
@@ -18,9 +18,9 @@ def heading(spot_s: float, language: str, market: str) -> str:
 
 def stream_lines(
     newest: Mapping[str, Version], active: Mapping[str, str | None], locked: frozenset[str]
-) -> list[Line]:
+) -> list[StateLine]:
     """Return the newest version of each stream, with a line for each track and effect."""
-    lines: list[Line] = []
+    lines: list[StateLine] = []
     for name, version in newest.items():
         notes = [
             *([] if created_by_model(version) else ["made by the person"]),
@@ -28,7 +28,7 @@ def stream_lines(
             *(["locked"] if name in locked else []),
         ]
         about = _about(version.data) if name == "music" else ""
-        lines.append(Line(f"{name} {version.id}{_in_brackets(notes)}:", about))
+        lines.append(StateLine(f"{name} {version.id}{_in_brackets(notes)}:", about))
         lines += _parts(name, version.data)
     return lines
 
@@ -44,17 +44,17 @@ def _about(music: Mapping[str, Any]) -> str:
     return f" {music['musicProvider']}, {music.get('duration', 0):g} s, {music['musicPrompt']}"
 
 
-def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[Line]:
+def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[StateLine]:
     if stream == "voices":
         yield from _tracks(data["voiceTracks"])
     elif stream == "sfx":
         for effect in data["soundFxPrompts"]:
             place = effect["placement"]
             at = f"{place['type']} {place['index']}" if "index" in place else place["type"]
-            yield Line(f"- {at}, {effect['duration']:g} s: ", effect["description"], more="effects")
+            yield StateLine(f"- {at}, {effect['duration']:g} s: ", effect["description"], more="effects")
 
 
-def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[StateLine]:
     before = "start"
     for track in tracks:
         extras = [
@@ -64,7 +64,7 @@ def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
         ]
         before = track["id"]
         head = f"- {track['id']} {track['voiceId']}{_in_brackets(extras)}: "
-        yield Line(head, track["text"], need=NEEDED, more="tracks", mark=_CUT)
+        yield StateLine(head, track["text"], need=NEEDED, more="tracks", mark=_CUT)
 
 
 def _in_brackets(notes: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ class Answer(BaseModel):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SearchEvidence:
     """The results of a conversation's searches."""
 
     campaigns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Evidence:
     """Companies of the library, returned or not."""
 
 
-def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> Evidence:
+def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> SearchEvidence:
     """Return what search results prove."""
     campaigns = {one["id"]: one for output in outputs for one in output.get("campaigns", ())}
     counts: set[float] = set()
@@ -76,7 +76,7 @@ def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> Evidence:
             words.add(_plain(str(row["value"])))
         words |= set(_filter_words(output.get("detectedFilters", {})))
     library = {name for output in outputs for name in output.get("libraryCompanies", ())}
-    return Evidence(campaigns, frozenset(counts), frozenset(words), frozenset(library))
+    return SearchEvidence(campaigns, frozenset(counts), frozenset(words), frozenset(library))
 
 
 def _filter_words(filters: Mapping[str, Any]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _filter_words(filters: Mapping[str, Any]) -> Iterator[str]:
             yield _plain(str(value))
 
 
-def problems(statement: Statement, evidence: Evidence) -> list[str]:
+def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
     """Return what a statement claims without support; empty for a supported one."""
     cited = {name: evidence.campaigns[name] for name in statement.campaigns if name in evidence.campaigns}
     wrong = [f"campaign {name!r} was not returned" for name in statement.campaigns if name not in cited]
@@ -110,7 +110,7 @@ def problems(statement: Statement, evidence: Evidence) -> list[str]:
 
 
 def _text_problems(
-    statement: Statement, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence
+    statement: Statement, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence
 ) -> Iterator[str]:
     """Yield what the words claim, whatever the fields beside them name."""
     text = statement.text
@@ -147,7 +147,7 @@ def _words(text: str) -> str:
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
 
 
-def _is_company(name: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+def _is_company(name: str, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
     names = {_plain(one[key]) for one in pool.values() for key in ("company", "brand")}
     return _plain(name) in names | evidence.words
 
@@ -157,24 +157,24 @@ def _is_offer(text: str, pool: Mapping[str, Mapping[str, Any]]) -> bool:
     return any(wanted and wanted in _plain(one["offer"]) for one in pool.values())
 
 
-def _is_figure(value: float, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+def _is_figure(value: float, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
     own = {float(one[key]) for one in pool.values() for key in ("volume", "spend") if one[key] is not None}
     offers = {value for one in pool.values() for value in numbers(one["offer"])}
     return value in evidence.counts | own | offers | {float(len(pool))}
 
 
-def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
     days = {str(one["capture_date"]) for one in pool.values()}
     return bool(text) and (any(day.startswith(text) for day in days) or _plain(text) in evidence.words)
 
 
-def _proven_numbers(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
+def _proven_numbers(pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> set[float]:
     """Return the figures of campaigns and counts."""
     texts = [str(value) for one in pool.values() for key, value in one.items() if key not in _UNPROVEN]
     return {value for text in texts for value in numbers(text)} | evidence.counts
 
 
-def _numbers_of_days(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
+def _numbers_of_days(pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> set[float]:
     texts = [*(str(one["capture_date"]).replace("-", " ") for one in pool.values()), *evidence.words]
     return {value for text in texts for value in numbers(text)}
 

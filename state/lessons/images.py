@@ -73,13 +73,13 @@ class OtherImages:
 
 
 @dataclass(frozen=True)
-class NotAChoice:
+class NotAnImageChoice:
     """Text that is not a choice and needs a reply."""
 
     text: str
 
 
-Answer = ChosenImages | OtherImages | NotAChoice
+Answer = ChosenImages | OtherImages | NotAnImageChoice
 
 
 def read(answer: Any, offered: Sequence[Picture]) -> Answer:
@@ -102,7 +102,7 @@ class _ImageReader(AnswerReader[Answer]):
         return OtherImages(message) if message.strip() else ChosenImages(())
 
     def from_words(self, text: str) -> Answer:
-        return NotAChoice(text)
+        return NotAnImageChoice(text)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
         chosen = {image.id: image for image in map(self._item, without_deselected(items))}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.lessons.materials import material_id
-from callsheet.state.state_block import Line, fit
+from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
 
 _BEGINNING: Final = 160
@@ -21,15 +21,15 @@ def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -
     A person is asked for a choice of facts while `choosing`, and for an approval while `reviewing`.
     """
     lines = [
-        Line(_student(newest.get("student"))),
+        StateLine(_student(newest.get("student"))),
         *_material(newest.get("source")),
         *_facts(newest.get("facts"), newest.get("confirmed"), details=choosing),
         *_narration(newest.get("narration")),
     ]
     if choosing:
-        lines.append(Line(CHOICE_PENDING))
+        lines.append(StateLine(CHOICE_PENDING))
     if reviewing:
-        lines.append(Line("Open question: the person is asked whether the narration is right."))
+        lines.append(StateLine("Open question: the person is asked whether the narration is right."))
     return fit(lines)
 
 
@@ -46,44 +46,44 @@ def _student(version: Version | None) -> str:
     return f"Student: {', '.join(listed) or 'nothing known yet'}"
 
 
-def _material(version: Version | None) -> Iterator[Line]:
+def _material(version: Version | None) -> Iterator[StateLine]:
     if version:
         head, text = _title(version.data)
-        yield Line(f"Material {material_id(version.id)}: {head}", text)
+        yield StateLine(f"Material {material_id(version.id)}: {head}", text)
 
 
-def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[Line]:
+def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[StateLine]:
     if proposed is None:
         return
     chosen = {fact["id"] for fact in confirmed.data["facts"]} if confirmed else set()
     facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
-    yield Line(f"Facts {proposed.id} about {_begin(proposed.data['topic'])}:")
+    yield StateLine(f"Facts {proposed.id} about {_begin(proposed.data['topic'])}:")
     for number, fact in enumerate(facts, 1):
         about = f": {fact['details']}" if details else ""
         note = " (chosen)" if fact["id"] in chosen else ""
-        yield Line(f"{number}. {fact['id']} {_begin(fact['concept'])}{note}", about, more=_MORE)
+        yield StateLine(f"{number}. {fact['id']} {_begin(fact['concept'])}{note}", about, more=_MORE)
     proposed_ids = {fact["id"] for fact in facts}
     for fact in confirmed.data["facts"] if confirmed else ():
         if fact["id"] not in proposed_ids:
             head = (
                 f"- {fact['id']} {_begin(fact['concept'])} (chosen, from the person or an earlier proposal)"
             )
-            yield Line(head, more=_MORE)
+            yield StateLine(head, more=_MORE)
 
 
-def _narration(version: Version | None) -> Iterator[Line]:
+def _narration(version: Version | None) -> Iterator[StateLine]:
     if version is None:
         return
     data = version.data
     by = "" if created_by_model(version) else ", changed by the person"
-    yield Line(
+    yield StateLine(
         f"Narration {version.id}{by}: {data['total_duration']} s, {data['language'] or 'language unknown'}, "
         f"reading level {data['reading_level']}"
     )
     for one in data["segments"]:
-        yield Line(f"- {one['id']}, {one['duration']:g} s: ", _begin(one["narration"]), need=1)
+        yield StateLine(f"- {one['id']}, {one['duration']:g} s: ", _begin(one["narration"]), need=1)
     for warning in data.get("warnings", ()):
-        yield Line("Warning: ", _begin(warning))
+        yield StateLine("Warning: ", _begin(warning))
 
 
 def _title(material: Mapping[str, Any]) -> tuple[str, str]:

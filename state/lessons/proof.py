@@ -14,7 +14,7 @@ _QUESTION: Final = ("?", "？", "؟")
 
 
 @dataclass(frozen=True)
-class Background:
+class ProofContext:
     """Texts that sentences may refer to beside the facts they name, and their languages."""
 
     known: tuple[str, ...]
@@ -36,7 +36,9 @@ class Problem:
     """False if the sentence may be right."""
 
 
-def sentence_problem(sentence: Sentence, facts: Mapping[str, Fact], background: Background) -> Problem | None:
+def sentence_problem(
+    sentence: Sentence, facts: Mapping[str, Fact], background: ProofContext
+) -> Problem | None:
     """Return why a sentence is not proven by the facts it names; None if it is, or if it claims nothing.
 
     `facts` are those it may name, by id.
@@ -60,14 +62,14 @@ def sentence_problem(sentence: Sentence, facts: Mapping[str, Fact], background: 
     return None
 
 
-def says_nothing(sentence: Sentence, facts: Mapping[str, Fact], background: Background) -> bool:
+def says_nothing(sentence: Sentence, facts: Mapping[str, Fact], background: ProofContext) -> bool:
     """Return whether a sentence seems to claim something, but nothing of the facts it names."""
     question = sentence.text.rstrip("\"'”’»)").endswith(_QUESTION)
     named = any(one in facts for one in sentence.factIds)
     return named and not question and _has_claim(sentence) and not proven_ids(sentence, facts, background)
 
 
-def proven_ids(sentence: Sentence, facts: Mapping[str, Fact], background: Background) -> tuple[str, ...]:
+def proven_ids(sentence: Sentence, facts: Mapping[str, Fact], background: ProofContext) -> tuple[str, ...]:
     """Return the ids of the facts that a sentence names and says something of: words, a number or a name.
 
     In another language than the facts', words cannot be compared: the ids count if it claims anything.
@@ -87,14 +89,14 @@ def proven_ids(sentence: Sentence, facts: Mapping[str, Fact], background: Backgr
 
 
 def untold_facts(
-    sentences: Iterable[Sentence], facts: Mapping[str, Fact], background: Background
+    sentences: Iterable[Sentence], facts: Mapping[str, Fact], background: ProofContext
 ) -> list[str]:
     """Return the ids of the facts that no sentence proves."""
     proven = {one for sentence in sentences for one in proven_ids(sentence, facts, background)}
     return [one for one in facts if one not in proven]
 
 
-def _claims(text: str, background: Background, *facts: Fact) -> tuple[str, ...]:
+def _claims(text: str, background: ProofContext, *facts: Fact) -> tuple[str, ...]:
     """Return the claims of a text that neither these facts nor the topic and wishes prove."""
     passages = tuple(map(_text, facts))
     unproven = unproven_claims(text, Evidence(passages, background.known, language=background.language))

@@ -39,7 +39,7 @@ SCHEMA: Final = choice_schema(
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenFacts:
     """Choice of the facts for the narration."""
 
     facts: tuple[Fact, ...]
@@ -57,13 +57,13 @@ class OtherFacts:
 
 
 @dataclass(frozen=True)
-class NotAChoice:
+class NotAFactChoice:
     """Text for the model: it may be a choice in words, or no choice at all."""
 
     text: str
 
 
-Answer = Chosen | OtherFacts | NotAChoice
+Answer = ChosenFacts | OtherFacts | NotAFactChoice
 _NUMBERS: Final = ("target_duration", "level_shift")
 
 
@@ -73,7 +73,7 @@ def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> 
     Raises `Invalid` for an empty choice or an unknown fact.
     """
     read = _FactReader(offered, earlier).read(answer)
-    if isinstance(read, Chosen) and isinstance(answer, Mapping):
+    if isinstance(read, ChosenFacts) and isinstance(answer, Mapping):
         return replace(
             read, numbers={name: answer[name] for name in _NUMBERS if _is_number(answer.get(name))}
         )
@@ -126,13 +126,13 @@ class _FactReader(AnswerReader[Answer]):
         self._by_id = {fact.id: fact for fact in (*earlier, *offered)}
 
     def from_approval(self) -> Answer:
-        return Chosen(tuple(self._offered))
+        return ChosenFacts(tuple(self._offered))
 
     def from_rejection(self, message: str) -> Answer:
         return OtherFacts(message)
 
     def from_words(self, text: str) -> Answer:
-        return NotAChoice(text)
+        return NotAFactChoice(text)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
         facts = distinct(self.fact(item) for item in without_deselected(items))
@@ -142,10 +142,10 @@ class _FactReader(AnswerReader[Answer]):
             )
         if len(facts) > MAX_CHOSEN:
             raise Invalid(f"{len(facts)} facts are chosen, over {MAX_CHOSEN}", remedy="choose fewer")
-        return Chosen(tuple(facts))
+        return ChosenFacts(tuple(facts))
 
     def with_comment(self, read: Answer, words: str) -> Answer:
-        return replace(read, wish=words.strip()) if isinstance(read, Chosen) else read
+        return replace(read, wish=words.strip()) if isinstance(read, ChosenFacts) else read
 
     def is_offered_id(self, text: str) -> bool:
         return text.strip() in self._by_id

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from callsheet.state.pages.page import ROOT, Element, Page, walk
 
 
-class Change(TypedDict):
+class PageChange(TypedDict):
     """One difference."""
 
     kind: Literal["added", "removed", "moved", "changed", "theme"]
@@ -24,7 +24,7 @@ class Change(TypedDict):
     """New value; None if there is none."""
 
 
-def diff(before: Page, after: Page) -> list[Change]:
+def diff(before: Page, after: Page) -> list[PageChange]:
     """Return the differences from `before` to `after`, in page order; empty for equal pages.
 
     Of elements added or removed together, only the outermost is listed.
@@ -48,19 +48,19 @@ def _by_id(page: Page) -> dict[str, Element]:
     return {element.id: element for element, _ in walk(page.root)}
 
 
-def _removals(before: Page, new: Mapping[str, Element]) -> Iterator[Change]:
+def _removals(before: Page, new: Mapping[str, Element]) -> Iterator[PageChange]:
     parents = before.parents()
     for element, _ in walk(before.root):
         if element.id not in new and parents[element.id] in new:
-            yield Change(kind="removed", id=element.id, text=f"removed {_describe(element)}")
+            yield PageChange(kind="removed", id=element.id, text=f"removed {_describe(element)}")
 
 
-def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[Change]:
+def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[PageChange]:
     parents = after.parents()
     for element, _ in walk(after.root):
         if element.id not in old and parents[element.id] in old:
             text = f"added {_describe(element)} in {parents[element.id]}"
-            yield Change(kind="added", id=element.id, text=text)
+            yield PageChange(kind="added", id=element.id, text=text)
 
 
 def _describe(element: Element) -> str:
@@ -68,7 +68,7 @@ def _describe(element: Element) -> str:
     return element.label_text() + (f" with {inner} element{'s' * (inner > 1)} inside" if inner else "")
 
 
-def _moves(before: Page, after: Page) -> Iterator[Change]:
+def _moves(before: Page, after: Page) -> Iterator[PageChange]:
     """Yield elements with another parent, or with another order among the siblings that stayed."""
     old_parents, new_parents = before.parents(), after.parents()
     still = {name for name in new_parents if old_parents.get(name) == new_parents[name]}
@@ -83,7 +83,7 @@ def _moves(before: Page, after: Page) -> Iterator[Change]:
         if element.id in old_parents and element.id not in stayed:
             position = _describe_position(after, element.id, new_parents[element.id])
             text = f"moved {element.label_text()} {position}"
-            yield Change(kind="moved", id=element.id, text=text)
+            yield PageChange(kind="moved", id=element.id, text=text)
 
 
 def _describe_position(page: Page, name: str, parent: str) -> str:
@@ -102,14 +102,14 @@ def _longest_rising_run(places: Sequence[int]) -> set[int]:
     return set(longest)
 
 
-def _field_changes(old: Element, new: Element) -> Iterator[Change]:
+def _field_changes(old: Element, new: Element) -> Iterator[PageChange]:
     old_fields, new_fields = _fields(old), _fields(new)
     for field in sorted(old_fields.keys() | new_fields.keys(), key=lambda field: ("." in field, field)):
         before, after = old_fields.get(field), new_fields.get(field)
         if before != after:
             subject = new.id if field == "content" else new.label_text()
             text = f"{subject}: {_describe_change(field, before, after)}"
-            yield Change(kind="changed", id=new.id, text=text, field=field, before=before, after=after)
+            yield PageChange(kind="changed", id=new.id, text=text, field=field, before=before, after=after)
 
 
 def _fields(element: Element) -> dict[str, str]:
@@ -121,12 +121,12 @@ def _fields(element: Element) -> dict[str, str]:
     )
 
 
-def _theme_changes(before: Page, after: Page) -> Iterator[Change]:
+def _theme_changes(before: Page, after: Page) -> Iterator[PageChange]:
     for token, new in after.theme.items():
         old = before.theme.get(token)
         if old != new:
             text = f"theme: {_describe_change(token, old, new)}"
-            yield Change(kind="theme", id=ROOT, text=text, field=token, before=old, after=new)
+            yield PageChange(kind="theme", id=ROOT, text=text, field=token, before=old, after=new)
 
 
 def _describe_change(field: str, before: str | None, after: str | None) -> str:

@@ -70,7 +70,7 @@ Rules = Mapping[str, Callable[[str], bool]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ElementKind:
     """A kind of element."""
 
     tag: str
@@ -83,14 +83,14 @@ class Kind:
     """Allowed attributes, each with its rule."""
 
 
-def _kind(tag: str, *rules: Rules, holds: bool = True, says: bool = True) -> Kind:
+def _kind(tag: str, *rules: Rules, holds: bool = True, says: bool = True) -> ElementKind:
     attributes = dict(_COMMON)
     for rule in rules:
         attributes |= rule
-    return Kind(tag, holds, says, attributes)
+    return ElementKind(tag, holds, says, attributes)
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, ElementKind]] = {
     "page": _kind("main", {"description": _TEXT}, says=False),
     "nav": _kind("nav"),
     "header": _kind("header"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from callsheet.state.errors import Invalid
-from callsheet.state.pages.changes import Change, diff
+from callsheet.state.pages.changes import PageChange, diff
 from callsheet.state.pages.page import Page
 from callsheet.state.pages.starter import STARTER
 from callsheet.state.versions import Version
@@ -22,7 +22,7 @@ class PageData(TypedDict):
     """Data of a version."""
 
     page: dict[str, Any]
-    changes: list[Change]
+    changes: list[PageChange]
     """Differences from the previous version."""
     back: str | None
     """Id of the version that undo restores; `start` for the starter page; None if there is none."""
@@ -82,7 +82,7 @@ def summary(data: Mapping[str, Any], most: int = 3) -> str:
     return "; ".join(texts[:most]) + rest
 
 
-def change_lines(changes: Sequence[Change], most: int = 20) -> list[str]:
+def change_lines(changes: Sequence[PageChange], most: int = 20) -> list[str]:
     """Return the first `most` differences as lines, and the number of the others."""
     rest = [f"and {len(changes) - most} more"] if len(changes) > most else []
     return [change["text"] for change in changes[:most]] + rest

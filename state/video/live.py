@@ -44,7 +44,7 @@ class LiveStep(TypedDict):
     """Versions that it made before it was repeated, oldest first, each by stream."""
 
 
-class Change(TypedDict):
+class PlanChange(TypedDict):
     """A difference between the approved plan and the executed one."""
 
     kind: Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
@@ -89,7 +89,7 @@ class Execution(TypedDict):
     started_ms: int
     ended_ms: int
     steps: list[LiveStep]
-    changes: list[Change]
+    changes: list[PlanChange]
 
 
 Update = Callable[[Execution, int], Execution]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.state.state_block import Line, fit
+from callsheet.state.state_block import StateLine, fit
 from callsheet.state.video.live import Execution, written
 from callsheet.state.video.project import Order, SceneLine
 
@@ -53,16 +53,16 @@ def state_block(
     context: Sequence[str] = (),
 ) -> str:
     """Return the project as it stands, for the planner's state block."""
-    preferred = (Line("Preference of the person: ", text) for text in preferences[-_MAX_PREFERENCES:])
+    preferred = (StateLine("Preference of the person: ", text) for text in preferences[-_MAX_PREFERENCES:])
     attachments = f"Attached by the person, meant by their words: {', '.join(attached)}"
     return fit(
         [
-            Line(_heading(order, lines)),
+            StateLine(_heading(order, lines)),
             *(_line(line) for line in lines),
             *_deleted_lines(order),
-            *([Line(attachments)] if attached else []),
+            *([StateLine(attachments)] if attached else []),
             *(_last_plan(last) if last else ()),
-            *([Line("Gathered context: ", ", ".join(context))] if context else []),
+            *([StateLine("Gathered context: ", ", ".join(context))] if context else []),
             *(line._replace(need=2, more="preferences") for line in preferred),
         ]
     )
@@ -73,29 +73,29 @@ def _heading(order: Order, lines: Sequence[SceneLine]) -> str:
     return f"{order.name or 'Untitled'}: {len(order.scenes)} scenes, {seconds:g} s"
 
 
-def _line(line: SceneLine) -> Line:
+def _line(line: SceneLine) -> StateLine:
     """Return a scene's line, which is never left out: plans name scenes by their ids."""
     name = f" {_short(line.name)!r}" if line.name else ""
-    return Line(
+    return StateLine(
         f"{line.position}. {line.id} {line.version}{name}, {line.duration_s:g} s: ", line.about, need=1
     )
 
 
-def _deleted_lines(order: Order) -> list[Line]:
+def _deleted_lines(order: Order) -> list[StateLine]:
     if not order.deleted:
         return []
     listed = ", ".join(f"{scene.id} (was {scene.position})" for scene in order.deleted)
-    return [Line("Deleted, can be restored: ", listed, need=1)]
+    return [StateLine("Deleted, can be restored: ", listed, need=1)]
 
 
-def _last_plan(record: Execution) -> Iterator[Line]:
+def _last_plan(record: Execution) -> Iterator[StateLine]:
     """Yield the steps of the last plan, with the version of each scene before and after."""
-    yield Line(f"The last plan, {record['status']}:")
+    yield StateLine(f"The last plan, {record['status']}:")
     for one in record["steps"]:
         step = one["step"]
         made = ", ".join(f"{stream} now {version}" for stream, version in written(one).items())
         head = f"- {step['id']} {step['tool']} {step['params'].get('sceneId', '')}: {one['status']}"
-        yield Line(head, f" ({made})" if made else "", more="steps of it")
+        yield StateLine(head, f" ({made})" if made else "", more="steps of it")
 
 
 def _short(text: str) -> str:

@@ -14,13 +14,13 @@ from callsheet.state.video.scene import (
     Animation,
     Color,
     Easing,
-    Element,
     Font,
     Kind,
     Motion,
     Pace,
     Percent,
     Scene,
+    SceneElement,
 )
 
 EVERY: Final = "all"
@@ -73,7 +73,7 @@ class ElementChange(BaseModel):
     src: str | None = Field(default=None, max_length=2_000)
 
 
-class NewElement(ElementChange):
+class NewSceneElement(ElementChange):
     """An element to add."""
 
     id: str = Field(default="", max_length=40, description="Id of your choice, such as title")
@@ -119,7 +119,7 @@ class ScenePatch(BaseModel):
     background_to: Color | None = Field(default=None, description="Second colour, which makes it a gradient")
     recolor: list[Recolor] = Field(default=[], max_length=20)
     change: list[ElementChange] = Field(default=[], max_length=MAX_ELEMENTS)
-    add: list[NewElement] = Field(default=[], max_length=20)
+    add: list[NewSceneElement] = Field(default=[], max_length=20)
     remove: list[str] = Field(default=[], max_length=MAX_ELEMENTS, description="Ids of elements")
     animations: list[AnimationChange] = Field(default=[], max_length=MAX_ELEMENTS)
     palette: list[Color] | None = Field(default=None, max_length=8)
@@ -247,9 +247,9 @@ def _elements_differences(before: Scene, after: Scene) -> Iterator[str]:
             yield from _element_differences(old[name], element)
 
 
-def _element_differences(before: Element, after: Element) -> Iterator[str]:
+def _element_differences(before: SceneElement, after: SceneElement) -> Iterator[str]:
     label = _label(before)
-    changed = [name for name in Element.model_fields if getattr(before, name) != getattr(after, name)]
+    changed = [name for name in SceneElement.model_fields if getattr(before, name) != getattr(after, name)]
     for name in changed:
         if name == "animations":
             yield f"{label} moves: {_movement(after.animations)}"
@@ -263,6 +263,6 @@ def _movement(animations: Sequence[Animation]) -> str:
     ) or ("not at all")
 
 
-def _label(element: Element) -> str:
+def _label(element: SceneElement) -> str:
     text = " ".join(element.text.split())
     return f"{element.kind} {text[:40]!r}" if text else f"{element.kind} {element.id!r}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from callsheet.state.video.scene import FPS, Animation, Background, Element, Scene
+from callsheet.state.video.scene import FPS, Animation, Background, Scene, SceneElement
 
 POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; base-uri 'none'; form-action 'none'"
@@ -113,7 +113,7 @@ class _Player:
         after = f"{last:.4f}%,100%{hidden}" if self._start + frames < self._total else ""
         return f"{before}{first:.4f}%,{max(first, last - 0.001):.4f}%{shown}{after}"
 
-    def _element(self, element: Element, scene: Scene) -> str:
+    def _element(self, element: SceneElement, scene: Scene) -> str:
         names: list[tuple[str, str]] = []
         for animation in element.animations:
             name = f"move{len(self.keyframes)}"
@@ -125,7 +125,7 @@ class _Player:
         kind = "el device" if element.kind == "device" else "el"
         return f'<div class="{kind}" style="{escape(style)}">{_content(element)}</div>'
 
-    def _motion(self, element: Element, animation: Animation, end: int) -> str:
+    def _motion(self, element: SceneElement, animation: Animation, end: int) -> str:
         """Return the keyframes of an animation: its first look before it, its last one after it."""
         steps = _MOTIONS[animation.kind]
         length = end - animation.start
@@ -150,7 +150,7 @@ def _background(background: Background) -> str:
     return f"linear-gradient({background.angle:g}deg,{background.color},{background.to})"
 
 
-def _look(element: Element) -> Iterator[str]:
+def _look(element: SceneElement) -> Iterator[str]:
     yield f"left:{element.x:g}%;top:{element.y:g}%;width:{element.width:g}%;height:{element.height:g}%"
     yield f"opacity:{element.opacity:g}"
     # Sizes are pixels of a frame that is 1920 wide; 1cqw is a hundredth of the stage.
@@ -166,11 +166,11 @@ def _look(element: Element) -> Iterator[str]:
 _JUSTIFY: Final = {"left": "flex-start", "center": "center", "right": "flex-end"}
 
 
-def _fill(element: Element) -> str | None:
+def _fill(element: SceneElement) -> str | None:
     return element.color if element.kind in {"shape", "device"} else element.background
 
 
-def _radius(element: Element) -> str:
+def _radius(element: SceneElement) -> str:
     if element.kind == "shape" and element.shape == "circle":
         return "50%"
     if element.kind == "device":
@@ -178,7 +178,7 @@ def _radius(element: Element) -> str:
     return f"{element.radius / 19.2:.3f}cqw"
 
 
-def _content(element: Element) -> str:
+def _content(element: SceneElement) -> str:
     image = f'<img src="{escape(element.src)}" alt="" referrerpolicy="no-referrer">' if element.src else ""
     if element.kind == "device":
         return f'<div class="screen" style="background:{element.background or "#ffffff"}">{image}</div>'

@@ -124,7 +124,7 @@ class Look(BaseModel):
     radius: float = Field(default=0, ge=0, le=2_000, description="Rounding of corners in pixels")
 
 
-class Element(Look):
+class SceneElement(Look):
     """A part of a scene."""
 
     id: ElementId
@@ -167,7 +167,7 @@ class Scene(BaseModel):
         default=90, ge=MIN_FRAMES, le=MAX_FRAMES, description="Frames at 30 a second"
     )
     background: Background = Background()
-    elements: tuple[Element, ...] = Field(default=(), max_length=MAX_ELEMENTS)
+    elements: tuple[SceneElement, ...] = Field(default=(), max_length=MAX_ELEMENTS)
     palette: tuple[Color, ...] = Field(
         default=(), max_length=8, description="Main colours, the first strongest"
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from callsheet.state.video.scene import FPS, Element, Scene
+from callsheet.state.video.scene import FPS, Scene, SceneElement
 
 _FRAME: Final = 10_000.0
 """Area of the frame in per cent of width times per cent of height."""
@@ -87,7 +87,7 @@ def _palette(scene: Scene) -> tuple[tuple[str, float], ...]:
     )
 
 
-def _element_areas(element: Element) -> Sequence[tuple[str, float]]:
+def _element_areas(element: SceneElement) -> Sequence[tuple[str, float]]:
     area = min(_FRAME, element.width * element.height) * element.opacity
     behind = [(element.background, area)] if element.background else []
     if element.kind == "text" and element.text:

@@ -13,7 +13,7 @@ from typing import Any
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.versions import Version, status
 from callsheet.storage.artefacts import scripts
-from callsheet.storage.artefacts.receipts import Fence, Steps
+from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import hgetall
 
@@ -62,7 +62,7 @@ class NewVersion:
     """State that the version was derived from; None skips the check."""
 
 
-class Artefact(Steps):
+class Artefact(StepReceipts):
     """One artefact in storage, by its owner and the owner's id for it."""
 
     async def open(self, *, owner: str, thread: str, facts: Mapping[str, str]) -> None:
@@ -78,14 +78,16 @@ class Artefact(Steps):
                 f"there is no conversation {thread!r} about {self.kind} {self.id!r}", remedy="check the ids"
             )
 
-    async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
+    async def create_version(self, new: NewVersion, fence: StepFence | None = None) -> dict[str, Any]:
         """Append a version and its receipt in one step and return `{"versionId", **new.result}`.
 
         Repeats and errors are those of `create_versions`.
         """
         return await self.create_versions([new], fence)
 
-    async def create_versions(self, new: Sequence[NewVersion], fence: Fence | None = None) -> dict[str, Any]:
+    async def create_versions(
+        self, new: Sequence[NewVersion], fence: StepFence | None = None
+    ) -> dict[str, Any]:
         """Append a version to each of several streams, with one receipt, in one step.
 
         Return `{"versionId", "versions", **result}`: the first version, all of them by stream if there are

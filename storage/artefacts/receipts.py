@@ -22,7 +22,7 @@ from callsheet.storage.threads import threads
 
 
 @dataclass(frozen=True)
-class Fence:
+class StepFence:
     """Permission to execute one step, valid until a later claim or a revocation."""
 
     step: str
@@ -56,7 +56,7 @@ class Claim:
     """Identifies the claim if it arrives twice."""
 
 
-class Steps:
+class StepReceipts:
     """Claims and receipts of one artefact."""
 
     def __init__(self, storage: Storage, kind: str, artefact_id: str, owner: str) -> None:
@@ -69,7 +69,7 @@ class Steps:
 
     async def claim(
         self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
-    ) -> Fence | RecordedResult:
+    ) -> StepFence | RecordedResult:
         """Claim `step` for this attempt, or return its earlier result; raises as `read_claim`."""
         claim = Claim(step, epoch, owner, thread, facts)
         return self.read_claim(claim, (await execute_all(self._redis, [self.claim_call(claim)]))[0])
@@ -81,7 +81,7 @@ class Steps:
         args += [int(claim.not_repeatable), len(claim.writes), *claim.writes, *facts]
         return ScriptCall(scripts.CLAIM, self._step_keys, args)
 
-    def read_claim(self, claim: Claim, answer: Sequence[bytes]) -> Fence | RecordedResult:
+    def read_claim(self, claim: Claim, answer: Sequence[bytes]) -> StepFence | RecordedResult:
         """Return the fence of a claim, or the earlier result of its step.
 
         The first claim creates the artefact for its owner and sets facts that are not set yet. Raises
@@ -99,7 +99,7 @@ class Steps:
                 remedy="Ask the person whether it happened before you try it again",
             )
         self.require_allowed(answer)
-        return Fence(claim.step, answer[1].decode())
+        return StepFence(claim.step, answer[1].decode())
 
     def require_allowed(self, answer: Sequence[bytes]) -> None:
         """Raise `Forbidden` if the script's answer reports another owner's artefact or a lock."""
@@ -114,7 +114,7 @@ class Steps:
                 details={"locked": answer[1].decode()},
             )
 
-    async def revoke(self, fence: Fence, *, idle: bool = True) -> Fence | RecordedResult:
+    async def revoke(self, fence: StepFence, *, idle: bool = True) -> StepFence | RecordedResult:
         """Invalidate `fence`; return the result its holder has recorded, or a new fence.
 
         `idle` states that no effect of the step is in progress. Raises `Fenced` when a later claim exists.
@@ -127,13 +127,13 @@ class Steps:
         return (
             RecordedResult(json.loads(answer[1]))
             if answer[0] == b"done"
-            else Fence(fence.step, answer[1].decode())
+            else StepFence(fence.step, answer[1].decode())
         )
 
     def _fenced_error(self, step: str) -> Fenced:
         return Fenced(f"step {step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
 
-    def receipt_call(self, fence: Fence, result: str) -> ScriptCall:
+    def receipt_call(self, fence: StepFence, result: str) -> ScriptCall:
         """Return the script that writes the receipt of an external effect; `result` is JSON."""
         return ScriptCall(
             scripts.WRITE_RECEIPT, [self._receipts, self._fences], [fence.step, fence.value, result]

@@ -16,7 +16,7 @@ from callsheet.state.campaigns.filters import Filters
 from callsheet.state.errors import Unavailable
 from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.folders import IndexFolder, remove_unused
-from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, SortBy
+from callsheet.storage.campaigns.index import CampaignMatch, Group, GroupBy, Matches, SortBy
 from callsheet.storage.campaigns.local_index import Damaged, LocalIndex, Ranked
 from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import Head, Records
@@ -141,7 +141,9 @@ class EmbeddedIndex:
         """Return the records of a result; a campaign deleted meanwhile is left out."""
         campaigns = await self._records.get(ranked.ids)
         pairs = zip(campaigns, ranked.scores, strict=True)
-        return Matches(tuple(Match(campaign, score) for campaign, score in pairs if campaign), ranked.total)
+        return Matches(
+            tuple(CampaignMatch(campaign, score) for campaign, score in pairs if campaign), ranked.total
+        )
 
     async def _current(self) -> _Opened:
         """Return the index with every change that was stored before this call."""

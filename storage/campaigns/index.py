@@ -12,7 +12,7 @@ GroupBy = Literal["channel", "company", "product", "value_prop", "sentiment", "v
 SortBy = Literal["newest", "oldest", "company", "spend", "volume"]
 
 
-class Match(NamedTuple):
+class CampaignMatch(NamedTuple):
     """One campaign of a result."""
 
     campaign: Campaign
@@ -25,7 +25,7 @@ class Match(NamedTuple):
 class Matches(NamedTuple):
     """A page of a result, best first."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[CampaignMatch, ...]
     total: int
     """All campaigns that match."""
 

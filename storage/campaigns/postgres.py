@@ -17,7 +17,7 @@ from callsheet.state.campaigns.filters import Filters, Values
 from callsheet.state.errors import Invalid, StorageDown, Unavailable
 from callsheet.storage.campaigns import postgres_sql as sql
 from callsheet.storage.campaigns.embeddings import Embeddings
-from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, SortBy
+from callsheet.storage.campaigns.index import CampaignMatch, Group, GroupBy, Matches, SortBy
 from callsheet.storage.campaigns.library import URL_VARIABLE
 from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import too_many
@@ -137,7 +137,7 @@ class PostgresIndex:
         async with self._pool.connection() as connection:
             total = await connection.fetchval(sql.COUNT, self._owner, *conditions)
             rows = await connection.fetch(sql.FILTER[sort], self._owner, *conditions, offset, limit)
-        return Matches(tuple(Match(_campaign(row)) for row in rows), total)
+        return Matches(tuple(CampaignMatch(_campaign(row)) for row in rows), total)
 
     async def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
         """Yield all campaigns that meet all conditions, newest first, some at a time."""
@@ -160,7 +160,9 @@ class PostgresIndex:
             copies = [_storable(copy_text(campaign)) for campaign in campaigns]
             snippets = await connection.fetch(sql.SNIPPETS, copies, text)
         parts = zip(campaigns, rows, snippets, strict=True)
-        return Matches(tuple(Match(each, row["score"], snippet[0]) for each, row, snippet in parts), total)
+        return Matches(
+            tuple(CampaignMatch(each, row["score"], snippet[0]) for each, row, snippet in parts), total
+        )
 
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
@@ -178,7 +180,7 @@ class PostgresIndex:
         weighed = feedback(scores, np.array([row["vector"] for row in rows], "float32"))
         ranked = sorted(zip((-weighed).tolist(), [row["id"] for row in rows], strict=True))[:limit]
         by_id = {each.id: each for each in await self.get([each for _, each in ranked])}
-        matches = (Match(by_id[each], -score) for score, each in ranked if each in by_id)
+        matches = (CampaignMatch(by_id[each], -score) for score, each in ranked if each in by_id)
         return Matches(tuple(matches), rows[0]["total"])
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:

@@ -34,7 +34,7 @@ from callsheet.storage.checkpoints.context import (
 from callsheet.storage.checkpoints.message_log import CACHED_BYTES, LogCache
 from callsheet.storage.checkpoints.reading import Listing, list_filter
 from callsheet.storage.checkpoints.transports import ExecuteBatch, Transports
-from callsheet.storage.checkpoints.writing import Fence
+from callsheet.storage.checkpoints.writing import AttemptFence
 from callsheet.storage.redis.keys import CHECKPOINT_PREFIX, run_keys
 
 T = TypeVar("T")
@@ -268,11 +268,11 @@ class RedisSaver(BaseCheckpointSaver[int]):
         ref = checkpoint_ref(config)
         return writing.put_writes(self._context, ref, writes, task, self._fence_of(config, ref.thread))
 
-    def _fence_of(self, config: RunnableConfig, thread: str) -> Fence | None:
+    def _fence_of(self, config: RunnableConfig, thread: str) -> AttemptFence | None:
         epoch = config["configurable"].get(self._fence) if self._fence else None
         if epoch is None:
             return None
-        return Fence(run_keys(thread).thread, str(epoch))
+        return AttemptFence(run_keys(thread).thread, str(epoch))
 
     def _step_store(self, config: RunnableConfig, thread: str) -> StepStore | None:
         steps = STEP_STORE.get()

@@ -108,7 +108,7 @@ class PutPrecondition(NamedTuple):
     """The checkpoint stored with the thread's index entry; empty if the put comes with a new entry."""
 
 
-class Fence(NamedTuple):
+class AttemptFence(NamedTuple):
     """The attempt at a run that writes."""
 
     key: str
@@ -122,7 +122,7 @@ def _put_call(
     ttl_ms: int,
     expected: PutPrecondition,
     fresh: bytes,
-    fence: Fence | None,
+    fence: AttemptFence | None,
 ) -> ScriptCall:
     """Store a checkpoint. Replies with the log's generation and the position of the first new element.
 
@@ -135,7 +135,7 @@ def _put_call(
 
 
 def _put_writes_call(
-    keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: Fence | None
+    keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: AttemptFence | None
 ) -> ScriptCall:
     """Store a task's writes, as `Codec.encode_writes` gives them. Replies `FENCED` if nothing was stored.
 
@@ -148,7 +148,7 @@ def _put_writes_call(
 
 
 def _with_fence(
-    script: Script, keys: Sequence[str], args: Sequence[Argument], fence: Fence | None
+    script: Script, keys: Sequence[str], args: Sequence[Argument], fence: AttemptFence | None
 ) -> ScriptCall:
     if fence is None:
         return ScriptCall(script, keys, ("", *args), durable=True)
@@ -161,7 +161,7 @@ def put(
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
-    fence: Fence | None,
+    fence: AttemptFence | None,
 ) -> Operation[RunnableConfig]:
     """Store a checkpoint as the child of `parent` and return its config. Raises `Fenced`.
 
@@ -197,7 +197,7 @@ def put_writes(
     ref: CheckpointRef,
     writes: Sequence[tuple[str, Any]],
     task: tuple[str, str],
-    fence: Fence | None,
+    fence: AttemptFence | None,
 ) -> Operation[None]:
     """Store the writes of the task `(path, id)`, pending at `ref`. Raises `Fenced`.
 

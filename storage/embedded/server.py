@@ -45,7 +45,7 @@ class ServerPaths:
     """Longest wait for another process, or for a server that does not answer."""
 
 
-class Lease:
+class ServerLease:
     """Keeps the server running: it stops when no process has a lease on it."""
 
     _fifo: io.FileIO | None = None
@@ -95,7 +95,7 @@ class Lease:
             self._fifo = self._fsync = None
 
 
-def ensure_running(data_dir: Path, *, binary: Path | None = None, timeout_s: float = 20.0) -> Lease:
+def ensure_running(data_dir: Path, *, binary: Path | None = None, timeout_s: float = 20.0) -> ServerLease:
     """Return a lease on the server of `data_dir`, started if needed and ready for commands.
 
     Blocks, so call it in a thread. Raises `Invalid` if the directory cannot be used, `StorageDown` if the
@@ -107,7 +107,7 @@ def ensure_running(data_dir: Path, *, binary: Path | None = None, timeout_s: flo
     program = binary.absolute() if binary else watchdog.binary()
     home = folders.private_folder(Path(os.path.realpath(data_dir)) / "valkey")
     try:
-        return Lease(ServerPaths(home, folders.socket_path(home, watchdog.SOCKET), program, timeout_s))
+        return ServerLease(ServerPaths(home, folders.socket_path(home, watchdog.SOCKET), program, timeout_s))
     except OSError as error:
         raise folders.folder_error(home, error) from error
 

@@ -14,7 +14,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 
 from callsheet.state.errors import Broken, CallsheetError
 from callsheet.state.unicode import utf8_safe_value
-from callsheet.storage.embedded.server import Lease
+from callsheet.storage.embedded.server import ServerLease
 from callsheet.storage.redis.address import Address
 from callsheet.storage.redis.batching import Batcher
 from callsheet.storage.redis.command_policy import CommandPolicy, can_retry
@@ -128,7 +128,7 @@ class _Retry(Retry):
 class _RestartingRetry(_Retry):
     """Retries that restart the embedded server when it is gone."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: ServerLease) -> None:
         super().__init__(_BACKOFF, _RETRIES)
         # A function, because redis-py gives each connection a deep copy.
         self._restart: Callable[[], Awaitable[None]] = lambda: asyncio.to_thread(lease.revive)
@@ -179,7 +179,7 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
     return _client(ConnectionPool.from_url(address.url, **options), policy)
 
 
-def connect_embedded(lease: Lease, policy: CommandPolicy) -> Client:
+def connect_embedded(lease: ServerLease, policy: CommandPolicy) -> Client:
     """Return a client of the embedded server, not connected yet."""
     options = _options() | {"retry": _RestartingRetry(lease), "path": str(lease.socket)}
     return _client(ConnectionPool(connection_class=UnixDomainSocketConnection, **options), policy)

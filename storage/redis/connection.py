@@ -48,7 +48,7 @@ class Storage:
     """For other clients of the same server. Never show it: it may contain the password."""
     origin: str
     """Name of the server for messages, without the password."""
-    lease: embedded.Lease | None = None
+    lease: embedded.ServerLease | None = None
     """Keeps the embedded server running; None for any other server."""
     attached: dict[str, Attached] = field(default_factory=dict, compare=False)
     """Open files, memory and connections that are closed with this one, by name."""

@@ -11,14 +11,14 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from callsheet.storage.checkpoints.transports import blocking_transport
-from callsheet.storage.runs.records import Action, Attempt, now_s
+from callsheet.storage.runs.records import Action, RunAttempt, now_s
 from callsheet.storage.runs.runs import Runs
 
 
 class Lease:
     """The lease of one attempt."""
 
-    def __init__(self, runs: Runs, attempt: Attempt) -> None:
+    def __init__(self, runs: Runs, attempt: RunAttempt) -> None:
         self.attempt: Final = attempt
         self._runs = runs
         self._ends_s = attempt.lease_ends_s

@@ -130,7 +130,7 @@ def request_fields(**chosen: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RunAttempt:
     """Execution of a run by this process."""
 
     thread: str
@@ -158,7 +158,7 @@ class Created:
     """Id of the recorded run, or of the earlier run of the same request."""
     since: str
     """Id of the thread's newest event before the run."""
-    attempt: Attempt | None = None
+    attempt: RunAttempt | None = None
     """Attempt held by this process, if it asked for one and the thread was free."""
 
 
@@ -182,7 +182,7 @@ class CrashSuspect:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """End of an attempt, and the resulting state of the thread."""
 
     ending: Ending

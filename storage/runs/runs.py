@@ -20,13 +20,13 @@ from callsheet.storage.runs import scripts
 from callsheet.storage.runs.events import ATTEMPT_STARTED, Event
 from callsheet.storage.runs.records import (
     Action,
-    Attempt,
     CancelResult,
     CrashSuspect,
     Created,
     LeaseHeld,
-    Outcome,
     Run,
+    RunAttempt,
+    RunOutcome,
     RunRequest,
     now_s,
 )
@@ -91,7 +91,7 @@ class Runs:
 
     async def claim(
         self, thread: str, run: str, *, isolated: bool = False
-    ) -> Attempt | LeaseHeld | CrashSuspect | None:
+    ) -> RunAttempt | LeaseHeld | CrashSuspect | None:
         """Start an attempt at a run; None if the run is not active.
 
         The flag promises that this process executes no other suspect, or that the run is none any more.
@@ -111,7 +111,7 @@ class Runs:
                 return CrashSuspect(checkpoint.decode())
         return None
 
-    async def renew(self, attempt: Attempt) -> Action | None:
+    async def renew(self, attempt: RunAttempt) -> Action | None:
         """Renew the lease and return the requested cancellation, if any.
 
         Raises `Fenced` when a later attempt, or a cancellation, has taken the thread.
@@ -121,14 +121,14 @@ class Runs:
             raise _fenced_error(attempt)
         return answer.decode() or None  # type: ignore[return-value]  # an action
 
-    def renew_call(self, attempt: Attempt) -> ScriptCall:
+    def renew_call(self, attempt: RunAttempt) -> ScriptCall:
         """Return the script that renews a lease; its answer is `fenced`, or the requested cancellation."""
         args: list[Argument] = [attempt.run, attempt.epoch, int(self.lease_s * 1000)]
         return ScriptCall(scripts.RENEW, keys.run_keys(attempt.thread), args)
 
     async def emit(
         self,
-        attempt: Attempt,
+        attempt: RunAttempt,
         batch: int,
         events: Sequence[tuple[str, bytes, str]],
         calls: Sequence[ScriptCall] = (),
@@ -156,7 +156,7 @@ class Runs:
             raise _fenced_error(attempt)
         return _texts(ids), replies
 
-    async def finish(self, attempt: Attempt, outcome: Outcome) -> tuple[str, list[str]]:
+    async def finish(self, attempt: RunAttempt, outcome: RunOutcome) -> tuple[str, list[str]]:
         """End the run; return the id of the next active run, or "", and the ids of `outcome.events`.
 
         The caller unschedules the run's check. Raises `Fenced` when a later attempt has the thread.
@@ -173,7 +173,7 @@ class Runs:
         next_run, *ids = _texts(answer)
         return next_run, ids
 
-    async def record_crash(self, attempt: Attempt, checkpoint: str) -> int:
+    async def record_crash(self, attempt: RunAttempt, checkpoint: str) -> int:
         """Return the number of consecutive attempts before this one that crashed at `checkpoint`, an id.
 
         An attempt that released the thread, or ended, did not crash. Raises `Fenced` when a later attempt has
@@ -186,7 +186,7 @@ class Runs:
             raise _fenced_error(attempt)
         return int(count)
 
-    async def release(self, attempt: Attempt) -> None:
+    async def release(self, attempt: RunAttempt) -> None:
         """Give up the thread without ending the run; does nothing when a later attempt has the thread."""
         await self._call(scripts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
 
@@ -368,12 +368,12 @@ def _json(value: Any) -> str:
 
 def _attempt(
     run_id: tuple[str, str], lease_ends_s: float, epoch: int, number: int, event_id: bytes, data: bytes
-) -> Attempt:
+) -> RunAttempt:
     started = Event(event_id.decode(), run_id[1], ATTEMPT_STARTED, data)
-    return Attempt(*run_id, epoch, number, started, lease_ends_s)
+    return RunAttempt(*run_id, epoch, number, started, lease_ends_s)
 
 
-def _fenced_error(attempt: Attempt) -> Fenced:
+def _fenced_error(attempt: RunAttempt) -> Fenced:
     return Fenced(f"attempt {attempt.number} at run {attempt.run!r} lost thread {attempt.thread!r}")
 
 

@@ -221,7 +221,7 @@ class ThreadFile:
 
 def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
     """Return the contents of the file; raises `Invalid` for a damaged, foreign or inconsistent one."""
-    reader = _Reader(codec)
+    reader = _FileReader(codec)
     try:
         for kind, data in read_lines(content):
             reader.read(kind, data)
@@ -235,7 +235,7 @@ def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
 
 
 @dataclass
-class _Reader:
+class _FileReader:
     codec: ValueCodec
     thread: ThreadLine | None = None
     elements: dict[int, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.owners import LOCAL
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.artefacts.receipts import Fence, receipt_name
+from callsheet.storage.artefacts.receipts import StepFence, receipt_name
 from callsheet.storage.threads import threads
 from tests.doubles.ad_model import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.doubles.chat_double import Fail, Say
@@ -282,7 +282,7 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
         thread="kopi",
         facts={},
     )
-    assert isinstance(fence, Fence)
+    assert isinstance(fence, StepFence)
     made = await Artefact(opened, "ad", "kopi", LOCAL).create_version(music_version(), fence)
     model.script(Say("Where were we?"))
     state = await graph.ainvoke(

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
+from callsheet.server.ads.replies import VersionActivated, VersionList, VersionReply, VersionWritten
 from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 
 VOICES = {
@@ -47,7 +47,7 @@ async def test_a_version_is_shown_with_its_data_nested_and_flat(client: httpx.As
     """A30, A31: `.voiceTracks`, `.musicPrompt`, and who made it when."""
     for stream, field in (("voices", "voiceTracks"), ("music", "musicPrompt"), ("sfx", "soundFxPrompts")):
         found = await ok(client, "GET", f"/{stream}/v1")
-        TypeAdapter(Version).validate_python(found)
+        TypeAdapter(VersionReply).validate_python(found)
         assert found[field] == found["data"][field]
         assert (found["id"], found["status"], found["createdBy"], found["parent"]) == (
             "v1",

@@ -13,7 +13,7 @@ from redis import Redis
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service as jobs
 from callsheet.server.ads.bodies import AdGenerate
-from callsheet.server.artefacts.service import Caller, run_and_ack
+from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.cli import main as cli
 from callsheet.server.runtime.worker import WorkerOptions, running_worker
 from callsheet.state.errors import CallsheetError
@@ -223,7 +223,7 @@ def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
         ):
             use(storage)
             body = AdGenerate(adId="ad-1", brief=BRIEF, conversationId="talk-1")
-            await run_and_ack(worker, await jobs.generate_run(storage, body, Caller()))
+            await run_and_ack(worker, await jobs.generate_run(storage, body, RequestContext()))
             use(None)
 
     asyncio.run(begun())

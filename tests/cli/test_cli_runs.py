@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.storage import connect
-from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads.threads import NewThread, create
 from tests.doubles.command import Finished, assert_refused, command_in_process
@@ -35,7 +35,7 @@ def runs(valkey_url: str) -> list[str]:
             for name in ("r-1", "r-2", "r-3"):
                 await book.create(RunRequest("harbour", name, "ad_creation", "local", asked(name)))
             await book.create(RunRequest("hers", "r-9", "ad_creation", "anna", asked("r-9")))
-            assert isinstance(await book.claim("harbour", "r-1"), Attempt)
+            assert isinstance(await book.claim("harbour", "r-1"), RunAttempt)
         return ["r-1", "r-2", "r-3"]
 
     return asyncio.run(made())

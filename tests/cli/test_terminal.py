@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from callsheet.server.ads import rendering
-from callsheet.server.ads.terminal_session import CliTurn, VersionChange
+from callsheet.server.ads.terminal_session import AdCliTurn, VersionChange
 from callsheet.server.cli import layout, terminal
 from callsheet.server.cli.text_input import program
 from callsheet.state.ads import ad
@@ -65,7 +65,7 @@ def timed(*versions: Version, spot_s: float = 30) -> Timeline:
 
 def turn(
     *takes: VersionChange, timeline: Timeline, kept: dict[str, str] | None = None, said: str = "Done."
-) -> CliTurn:
+) -> AdCliTurn:
     reply = {
         "message": said,
         "timeline": timeline,
@@ -73,10 +73,10 @@ def turn(
         "providerReason": "no key is set",
         "conversationId": "ad-1",
     }
-    return CliTurn(reply, takes, kept or {})
+    return AdCliTurn(reply, takes, kept or {})
 
 
-def whole(*texts: str, spot_s: float = 30, said: str = "Done.") -> CliTurn:
+def whole(*texts: str, spot_s: float = 30, said: str = "Done.") -> AdCliTurn:
     """A first turn that made all three streams."""
     spoken = voices(1, *texts)
     timeline = timed(spoken, MUSIC, EFFECTS, spot_s=spot_s)
@@ -88,7 +88,7 @@ def whole(*texts: str, spot_s: float = 30, said: str = "Done.") -> CliTurn:
     return turn(*takes, timeline=timeline, said=said)
 
 
-def shown(made: CliTurn, width: int = 100) -> str:
+def shown(made: AdCliTurn, width: int = 100) -> str:
     console = screen(width)
     rendering.show(console, made)
     return seen(console)
@@ -124,7 +124,7 @@ def test_the_last_line_can_be_copied_whole_on_a_narrow_terminal() -> None:
 
 def test_an_id_with_spaces_and_quotes_is_quoted_for_the_shell() -> None:
     made = whole(ENGLISH)
-    odd = CliTurn({**made.reply, "conversationId": "it's mine"}, made.changes, made.unchanged)
+    odd = AdCliTurn({**made.reply, "conversationId": "it's mine"}, made.changes, made.unchanged)
     assert """--thread 'it'"'"'s mine' """ in shown(odd)
 
 
@@ -276,7 +276,7 @@ def test_nothing_is_said_where_it_should_be_quiet() -> None:
     assert seen(console) == ""
 
 
-def drawn(steps: terminal.Steps) -> list[str]:
+def drawn(steps: terminal.StepProgress) -> list[str]:
     console = screen(60)
     console.print(steps)
     return [line.strip() for line in seen(console).splitlines()]
@@ -284,7 +284,7 @@ def drawn(steps: terminal.Steps) -> list[str]:
 
 def test_steps_tick_from_pending_over_running_to_done() -> None:
     """A82: what happens is seen as it happens."""
-    steps = terminal.Steps()
+    steps = terminal.StepProgress()
     assert "Thinking" in drawn(steps)[0]
     steps.update(step("pending"))
     assert drawn(steps)[0].startswith("○ Searching voices")

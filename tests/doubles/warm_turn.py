@@ -18,7 +18,7 @@ from callsheet import storage
 from callsheet.graphs import ad_creation
 from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.tools.guard.application import Application, NoCounters, use_application
+from callsheet.tools.guard.application import NoCounters, ToolEnvironment, use_application
 
 Ts = TypeVarTuple("Ts")
 
@@ -70,7 +70,10 @@ class CountingLoop(asyncio.SelectorEventLoop):
 def turn(at, **asked):
     """As `_turn`, in a loop of its own."""
     points = CountingLoop.points = Points(at)
-    with use_application(Application(counters=points)), asyncio.Runner(loop_factory=CountingLoop) as runner:
+    with (
+        use_application(ToolEnvironment(counters=points)),
+        asyncio.Runner(loop_factory=CountingLoop) as runner,
+    ):
         runner.run(_turn(at=at, **asked))
     return points.seen
 

@@ -19,7 +19,7 @@ from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import END, Announcements, Event
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 
 BEGUN = Event("0-1", "r", events.ATTEMPT_STARTED, b'{"run_id":"r","attempt":1}')
@@ -29,7 +29,7 @@ def wanted(run: str = "r") -> RunRequest:
     return RunRequest("t", run, "counter", "local", request_fields(input={"x": 1}))
 
 
-async def claimed(runs: Runs) -> Attempt:
+async def claimed(runs: Runs) -> RunAttempt:
     made = await runs.create(wanted(), claim=True)
     assert made.attempt
     return made.attempt
@@ -71,8 +71,8 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     for name in ("first", "huge", "left out"):
         await teller.publish([(name, b"1" * (5_000_000 if name == "huge" else 1))])
         await teller.flush()
-    _, ids = await runs.finish(attempt, Outcome("success"))
-    transcript.add(ids, Outcome("success").events)
+    _, ids = await runs.finish(attempt, RunOutcome("success"))
+    transcript.add(ids, RunOutcome("success").events)
     assert transcript.closed
     assert not transcript.over
     names = [event.name async for event in hub.follow_run("t", "r", events.START_ID) if event]

@@ -20,7 +20,7 @@ from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import Created, RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
@@ -249,7 +249,7 @@ def asked(fingerprint: str = "") -> RunRequest:
 
 async def ended(runs: Runs, made: Created, how: Any) -> None:
     assert made.attempt
-    await runs.finish(made.attempt, Outcome(how))
+    await runs.finish(made.attempt, RunOutcome(how))
     await runs.unschedule_check("t", made.run)
 
 
@@ -274,7 +274,7 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
     assert (again.verdict, again.run) == ("start", made.run)
     if late:
         await runs.unschedule_check("t", made.run)
-        assert isinstance(await runs.claim("t", made.run), Attempt)
+        assert isinstance(await runs.claim("t", made.run), RunAttempt)
     assert await runs._all_open() == [("t", made.run)]
 
 

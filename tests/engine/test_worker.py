@@ -9,12 +9,12 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.service import Caller, run, run_and_ack, run_request
+from callsheet.server.artefacts.service import RequestContext, run, run_and_ack, run_request
 from callsheet.server.runtime.worker import WorkerOptions, running_worker
 from callsheet.state.errors import Broken, Busy, Conflict, Invalid, Missing
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Attempt, LeaseHeld, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import LeaseHeld, RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -89,7 +89,7 @@ REPLIES = {"stage": reply}
 
 
 def job(word="hello", thread="t", owner="local", artefact="ad:a", idempotency_key=None):
-    caller = Caller(owner, idempotency_key)
+    caller = RequestContext(owner, idempotency_key)
     body = {"say": word}
     return run_request(Thread(thread, owner, "stage", artefact), caller, body, input={"words": [word]})
 
@@ -190,7 +190,7 @@ async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(brief, 
     successor = await Runs(storage, 60).claim("t", run)
     await eventually(lambda: idle(brief), "the first worker lets go")
     stage.go.set()
-    await brief.runs.finish(successor, Outcome("success", answer={"words": ["from the successor"]}))
+    await brief.runs.finish(successor, RunOutcome("success", answer={"words": ["from the successor"]}))
     assert await task == {"words": ["from the successor"]}
     assert (await brief.runs.get("t", run)).status == "success"
 
@@ -325,7 +325,7 @@ async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thr
     wanted, runs = job(), Runs(storage, LEASE_S)
     await runs.create(wanted)
     attempt = await runs.claim("t", wanted.id)
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, RunAttempt)
     await storage.redis.delete(keys.run_keys("t").lease)
     await runs.renew(attempt)
     assert isinstance(await runs.claim("t", wanted.id), LeaseHeld)

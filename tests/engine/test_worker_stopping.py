@@ -15,7 +15,7 @@ from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worke
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage, connect
 from callsheet.storage.embedded import watchdog
-from callsheet.storage.runs.records import Attempt
+from callsheet.storage.runs.records import RunAttempt
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.redis_server import running_redis as redis_running
 from tests.doubles.waiting import eventually
@@ -48,7 +48,7 @@ async def test_what_is_under_way_is_cut_short_and_can_be_taken_up_at_once(
         run = (await worker.submit(job())).run
         await stage.entered.wait()
     assert await status(worker.runs, run) == "pending"
-    assert isinstance(await Runs(storage, LEASE_S).claim("t", run), Attempt), "nobody waits for its lease"
+    assert isinstance(await Runs(storage, LEASE_S).claim("t", run), RunAttempt), "nobody waits for its lease"
 
 
 async def test_a_run_that_waits_for_a_dead_workers_lease_is_not_begun_while_stopping(
@@ -59,7 +59,7 @@ async def test_a_run_that_waits_for_a_dead_workers_lease_is_not_begun_while_stop
     wanted = job()
     await dead.create(wanted)
     attempt = await dead.claim("t", wanted.id)
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, RunAttempt)
     carrying = asyncio.create_task(worker.execute("t", wanted.id))
     began = time.monotonic()
     await stack.aclose()

@@ -20,7 +20,7 @@ from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.application import Application, NoCounters, use_application
+from callsheet.tools.guard.application import NoCounters, ToolEnvironment, use_application
 from callsheet.tools.guard.outcome import SUGGESTION, tool_message
 from callsheet.tools.guard.policy import ToolOptions
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
@@ -226,7 +226,7 @@ async def test_every_call_is_counted_by_how_it_ended(opened):
         raise Fenced("lost")
 
     seen = Seen()
-    with use_application(Application(counters=seen)):
+    with use_application(ToolEnvironment(counters=seen)):
         await guard.call(registry_with_tool(write, writes=("music",)), step(), SCOPE)
         await guard.call(registry_with_tool(write, writes=("music",)), step({"n": -1}), SCOPE)
         await guard.call(registry_with_tool(write), step(tool="made_up_4711"), SCOPE)

@@ -10,7 +10,7 @@ from callsheet.state.errors import Conflict, Fenced, Invalid, NotReached
 from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.runs.leases import LEASE, Lease
-from callsheet.storage.runs.records import Attempt, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.policy import ToolOptions
@@ -280,7 +280,7 @@ async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):
         while not lease.has_expired:  # noqa: ASYNC110 -- the clock is the machine's
             await asyncio.sleep(0.01)
         assert (await guard.call(tools, step(writes=()), SCOPE)).ok, "nobody has taken it over"
-        while not isinstance(await runs.claim("t", "r"), Attempt):  # noqa: ASYNC110 -- as above
+        while not isinstance(await runs.claim("t", "r"), RunAttempt):  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.01)
         while not lease.has_expired:  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_admission import read_breakers
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.application import Application, use_application
+from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.guard.attempt import resolve_tool
 from callsheet.tools.guard.policy import ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import index, tool
@@ -327,7 +327,7 @@ async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_
     tools = Told().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
     policy = parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
     assert await kind(tools, scope=replace(SCOPE, owner="bob")) == "ok"
-    with use_application(Application(policy)):
+    with use_application(ToolEnvironment(policy)):
         refused = await guard.call(tools, step(call="c2"), SCOPE)
         assert refused.label == "permission_denied"
         assert "net, page:write" in refused.output["error"]
@@ -337,5 +337,5 @@ async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_
 
 async def test_an_operators_terms_hold_for_a_tool(opened):
     tools = Told().tool(options=FEW)
-    with use_application(Application(ToolPolicy({"probe": ToolOptions(calls=1)}))):
+    with use_application(ToolEnvironment(ToolPolicy({"probe": ToolOptions(calls=1)}))):
         assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

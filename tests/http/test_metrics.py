@@ -24,7 +24,7 @@ from callsheet.server.operations.telemetry import Telemetry, TelemetryMiddleware
 from callsheet.state.errors import Fenced
 from callsheet.storage import Storage
 from callsheet.storage.embedded import watchdog
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.killing import WarmParent
 from tests.doubles.redis_server import free_port, running_redis
@@ -259,11 +259,11 @@ async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, st
     for number in range(3):
         await runs.create(RunRequest("t", f"r-{number}", "ad_creation", "local", request_fields(input={})))
     attempt = await runs.claim("t", "r-0")
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, RunAttempt)
     found = await figures(client)
     assert value(found, "runs_open", status="running") == 1
     assert value(found, "runs_open", status="pending") == 2
-    await runs.finish(attempt, Outcome("success"))
+    await runs.finish(attempt, RunOutcome("success"))
     found = await figures(client)
     assert value(found, "runs_open", status="running") + value(found, "runs_open", status="pending") == 2
 

@@ -19,7 +19,7 @@ FACTS = [
 
 def test_a_fact_is_chosen_by_its_concept_in_any_case():
     """B52."""
-    assert selection.read(["LEAVES"], FACTS) == selection.Chosen((FACTS[0],))
+    assert selection.read(["LEAVES"], FACTS) == selection.ChosenFacts((FACTS[0],))
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_a_fact_is_chosen_by_its_concept_in_any_case():
 )
 def test_the_same_choice_may_be_said_in_several_forms(answer: Any):
     """B52."""
-    assert selection.read(answer, FACTS) == selection.Chosen(tuple(FACTS))
+    assert selection.read(answer, FACTS) == selection.ChosenFacts(tuple(FACTS))
 
 
 def test_a_broken_object_is_words_for_the_model():
     """B54."""
-    assert selection.read("{1 and 2", FACTS) == selection.NotAChoice("{1 and 2")
+    assert selection.read("{1 and 2", FACTS) == selection.NotAFactChoice("{1 and 2")
 
 
 @pytest.mark.parametrize(

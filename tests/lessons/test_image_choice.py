@@ -8,7 +8,7 @@ import pytest
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.images import (
     ChosenImages,
-    NotAChoice,
+    NotAnImageChoice,
     OtherImages,
     Picture,
     on_the_web,
@@ -56,7 +56,7 @@ def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
     ["What do you think?", "the tree picture", "not the root", "[not json", "the " + "very " * 500 + "first"],
 )
 def test_what_is_no_choice_is_talk(text: str) -> None:
-    assert read(text, FOUND) == NotAChoice(text)
+    assert read(text, FOUND) == NotAnImageChoice(text)
 
 
 def test_a_rejection_with_words_has_others_looked_for() -> None:

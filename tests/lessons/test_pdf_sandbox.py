@@ -9,7 +9,7 @@ from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import MAX_PROCESSES
 from callsheet.tools.lessons import pdf as pdf_reader
-from callsheet.tools.lessons.pdf import Limits
+from callsheet.tools.lessons.pdf import PdfLimits
 from callsheet.tools.lessons.sources import pasted_source
 from tests.doubles.pdf_writer import pdf, written
 from tests.doubles.waiting import until
@@ -42,7 +42,7 @@ async def test_a_pdf_that_unpacks_to_more_than_it_may_take_ends_its_own_process_
     others = set(psutil.Process().children())
     with pytest.raises(TooLarge, match=r"bomb\.pdf"):
         await pdf_reader.read_sandboxed(
-            bomb(60), "bomb.pdf", limits=Limits(memory_bytes=96 * 2**20, cpu_s=20)
+            bomb(60), "bomb.pdf", limits=PdfLimits(memory_bytes=96 * 2**20, cpu_s=20)
         )
     until(lambda: set(psutil.Process().children()) <= others, "the end of its process")
 
@@ -51,7 +51,7 @@ async def test_a_pdf_that_unpacks_to_more_than_it_may_take_ends_its_own_process_
 async def test_a_pdf_that_takes_too_long_is_given_up():
     whole = pdf("\n\n".join([material("the_moon").text.strip()] * 60), rows=3)
     with pytest.raises(TooLarge, match=r"took over 0\.1 s of processor"):
-        await pdf_reader.read_sandboxed(whole, "book.pdf", limits=Limits(cpu_s=0.1))
+        await pdf_reader.read_sandboxed(whole, "book.pdf", limits=PdfLimits(cpu_s=0.1))
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ async def test_the_pdfs_of_one_owner_do_not_keep_another_waiting():
 
     async def given_up() -> None:
         with pytest.raises(TooLarge, match=r"took over 1 s of processor"):
-            await pdf_reader.read_sandboxed(heavy, "book.pdf", limits=Limits(cpu_s=1), owner="alice")
+            await pdf_reader.read_sandboxed(heavy, "book.pdf", limits=PdfLimits(cpu_s=1), owner="alice")
 
     of_alice = [asyncio.create_task(given_up()) for _ in range(MAX_PROCESSES + 2)]
     await asyncio.sleep(0)

@@ -10,11 +10,11 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from evals import recordings, reporting
 from evals.__main__ import main
-from evals.endpoints import Chosen, address, model_plan, proxied
+from evals.endpoints import EvaluationOptions, address, model_plan, proxied
 from evals.judging import GRADED, Judge
 from evals.recordings import RecordedEndpoint
 from evals.reporting import Report
-from evals.running import Plan, Score, environment, run
+from evals.running import EvaluationPlan, Score, environment, run
 from evals.tasks import HERE, Task, read
 from evals.turns import COMMON
 from evals.wire import message_of
@@ -39,7 +39,7 @@ def model(monkeypatch: pytest.MonkeyPatch):
         yield double
 
 
-async def scores(opened: Storage, chosen: Chosen, repeats: int = 1) -> list[Score]:
+async def scores(opened: Storage, chosen: EvaluationOptions, repeats: int = 1) -> list[Score]:
     """Return the scores of one task against the server."""
     with model_plan([task_of()], chosen) as (plan, wire):
         assert wire
@@ -55,7 +55,7 @@ async def scores(opened: Storage, chosen: Chosen, repeats: int = 1) -> list[Scor
 async def test_a_real_server_is_asked_once_and_a_repeated_run_costs_nothing(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    chosen = Chosen("compatible/local-7b", tmp_path)
+    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
     [first] = await scores(opened, chosen)
     assert (first.failures, first.calls, first.output) == ({}, 2, 14)
     assert first.cost is None, "the price of a local model is unknown"
@@ -79,13 +79,13 @@ async def test_a_whole_run_is_repeated_from_the_kept_answers(opened: Storage, tm
     ):
         for _ in range(2):
             await opened.redis.flushall()
-            every = await run(Plan(tasks, lambda task: f"compatible/{task.key}"), opened)
+            every = await run(EvaluationPlan(tasks, lambda task: f"compatible/{task.key}"), opened)
             assert failed_tasks(every) == {}
     assert wire.asked == wire.kept > len(tasks)
 
 
 async def test_errors_are_not_kept(opened: Storage, model: ChatDouble, tmp_path: Path) -> None:
-    chosen = Chosen("compatible/local-7b", tmp_path)
+    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
     with (
         ChatDouble(Fail(500, "out of memory"), vendor="llama.cpp", key="none") as broken,
         environment({"COMPATIBLE_BASE_URL": broken.url}),
@@ -101,14 +101,14 @@ async def test_a_server_that_is_not_there_fails_the_task(
 ) -> None:
     monkeypatch.setenv("COMPATIBLE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("COMPATIBLE_MAX_RETRIES", "0")
-    [score] = await scores(opened, Chosen("compatible/local-7b"))
+    [score] = await scores(opened, EvaluationOptions("compatible/local-7b"))
     assert "ConnectError" in score.failures["error"]
 
 
 async def test_what_a_model_answers_is_recorded_as_it_is_written_by_hand(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    await scores(opened, Chosen("compatible/local-7b", record=tmp_path))
+    await scores(opened, EvaluationOptions("compatible/local-7b", record=tmp_path))
     path = tmp_path / "page_builder.jsonl"
     assert json.loads(path.read_text("utf-8")) == {
         "task": "page_builder.text-02",

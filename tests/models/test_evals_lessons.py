@@ -7,9 +7,9 @@ import pytest
 from callsheet.state.lessons.facts import new_fact
 from callsheet.state.lessons.narration import DEFAULT_S, Narration, Sentence, build_segment, slots
 from evals import lessons
-from evals.lessons import Shown
+from evals.lessons import LessonArtefact
 from evals.tasks import Task
-from evals.turns import Turn
+from evals.turns import PlayedTurn
 from tests.models.evaluated import (
     PARTS,
     failed_tasks,
@@ -70,7 +70,7 @@ def test_a_false_sentence_in_a_stored_narration_is_caught(kind: str) -> None:
     assert lessons.proven(wanted=True, turn=turn_of("Leaves have tiny holes that let air in.")) == ""
 
 
-def turn_of(said: str) -> Turn[Shown]:
+def turn_of(said: str) -> PlayedTurn[LessonArtefact]:
     """Return a turn whose narration says a sentence about leaves."""
     fact = new_fact("Leaves", "Leaves have tiny holes that let air in.")
     true = Sentence(text="Tiny holes in leaves let air in.", factIds=(fact.id,))
@@ -91,9 +91,9 @@ def turn_of(said: str) -> Turn[Shown]:
         "confirmed": {"facts": [fact.model_dump()]},
         "narration": told.model_dump(mode="json"),
     }
-    shown = Shown(data, {})
+    shown = LessonArtefact(data, {})
     task = Task(LESSONS, "stored", [], {})
-    return Turn(task, {}, [], shown, shown, {}, "", [], [])
+    return PlayedTurn(task, {}, [], shown, shown, {}, "", [], [])
 
 
 async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> None:

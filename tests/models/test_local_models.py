@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage
 
 from callsheet.providers import find_local, load, with_key
 from callsheet.providers.local import LIMIT_S, ollama_url
-from callsheet.providers.routing import Request, route
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.settings import read_settings
 
 EMBEDDER = {"name": "nomic-embed-text:latest", "capabilities": ["embedding"]}
@@ -61,7 +61,7 @@ def test_the_first_model_that_can_call_tools_answers_and_is_named_as_the_reason(
         find_local(environ)
     assert environ["OLLAMA_MODEL"] == "qwen3:8b"
     assert with_key(environ) == {"ollama", "offline"}
-    answer = route(Request(), with_key(environ))
+    answer = route(RoutingRequest(), with_key(environ))
     assert answer.provider == "ollama"
     assert answer.reason.endswith("OpenAI is not available (it needs OPENAI_API_KEY), so Ollama answers")
     model: Any = load("ollama", environ=environ)

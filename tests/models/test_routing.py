@@ -4,7 +4,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 
 from callsheet.providers import OFFLINE, PROVIDERS, load, with_key
-from callsheet.providers.routing import BY_LANGUAGE, Request, Route, route
+from callsheet.providers.routing import BY_LANGUAGE, Route, RoutingRequest, route
 from callsheet.state.errors import Invalid
 
 EVERYBODY = frozenset({"openai", "qwen", "kimi", OFFLINE})
@@ -12,40 +12,40 @@ NOBODY = frozenset({OFFLINE})
 QWEN = ("thai", "indonesian", "vietnamese", "spanish", "portuguese", "polish", "czech", "romanian")
 
 
-def provider_of(request: Request, among: Collection[str] = EVERYBODY) -> str:
+def provider_of(request: RoutingRequest, among: Collection[str] = EVERYBODY) -> str:
     return route(request, among).provider
 
 
 @pytest.mark.parametrize("language", [*QWEN, "Thai", "POLISH", "th", "pt-BR", "Español", "ไทย", "Tiếng Việt"])
 def test_the_union_of_the_language_lists_goes_to_qwen(language):
     """A47, A-R1, A12."""
-    assert provider_of(Request(language=language)) == "qwen"
+    assert provider_of(RoutingRequest(language=language)) == "qwen"
 
 
 @pytest.mark.parametrize("language", ["chinese", "Mandarin", "cantonese", "zh", "zh-HK", "中文", "粤语"])
 def test_chinese_in_each_of_its_names_goes_to_kimi(language):
     """A47, A-R1."""
-    assert provider_of(Request(language=language)) == "kimi"
+    assert provider_of(RoutingRequest(language=language)) == "kimi"
 
 
 @pytest.mark.parametrize("language", ["english", "german", "japanese", "klingon", ""])
 def test_every_other_language_goes_to_openai(language):
     """A-R1: the default of two of the three texts."""
-    assert provider_of(Request(language=language)) == "openai"
+    assert provider_of(RoutingRequest(language=language)) == "openai"
 
 
 @pytest.mark.parametrize("provider", ["openai", "qwen", "kimi", "offline", "QWEN", " Kimi "])
 def test_what_the_caller_names_beats_language_and_budget(provider):
     """A-R1: an explicit provider wins."""
-    request = Request(language="thai", provider=provider, budget="premium")
+    request = RoutingRequest(language="thai", provider=provider, budget="premium")
     assert provider_of(request) == provider.strip().lower()
 
 
 @pytest.mark.parametrize("extra", [{"budget": "premium"}, {"complexity": "complex"}])
 def test_the_language_rule_comes_before_premium_and_complex(extra):
     """A-R1: the order of the third text."""
-    assert provider_of(Request(language="thai", **extra)) == "qwen"
-    assert provider_of(Request(language="chinese", **extra)) == "kimi"
+    assert provider_of(RoutingRequest(language="thai", **extra)) == "qwen"
+    assert provider_of(RoutingRequest(language="chinese", **extra)) == "kimi"
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_the_language_rule_comes_before_premium_and_complex(extra):
 )
 def test_premium_and_complex_work_goes_to_openai(extra):
     """A-R1."""
-    assert provider_of(Request(language="english", **extra)) == "openai"
+    assert provider_of(RoutingRequest(language="english", **extra)) == "openai"
 
 
 @pytest.mark.parametrize("extra", [{"budget": "low"}, {"complexity": "simple"}, {"budget": "cost-effective"}])
 def test_qwen_answers_only_when_the_caller_spoke_of_budget_or_complexity(extra):
     """A-R1."""
-    assert provider_of(Request(language="english", **extra)) == "qwen"
-    assert provider_of(Request(language="english")) == "openai"
+    assert provider_of(RoutingRequest(language="english", **extra)) == "qwen"
+    assert provider_of(RoutingRequest(language="english")) == "openai"
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_qwen_answers_only_when_the_caller_spoke_of_budget_or_complexity(extra):
 )
 def test_the_next_that_has_a_key_stands_in_for_one_that_has_none(wanted, among, answers):
     """A-R1: in the order OpenAI, Qwen, Kimi, else offline; also for a provider the caller named."""
-    assert provider_of(Request(provider=wanted), {*among, OFFLINE}) == answers
+    assert provider_of(RoutingRequest(provider=wanted), {*among, OFFLINE}) == answers
 
 
 def test_a_stand_in_is_announced_with_what_is_missing():
-    assert route(Request(language="thai"), {"openai", OFFLINE}).reason == (
+    assert route(RoutingRequest(language="thai"), {"openai", OFFLINE}).reason == (
         "thai is written by Qwen, but Qwen is not available (it needs DASHSCOPE_API_KEY), so OpenAI answers"
     )
 
@@ -112,31 +112,36 @@ def test_a_stand_in_is_announced_with_what_is_missing():
 )
 def test_a_stand_in_for_a_named_provider_is_announced_as_such(wanted, among, reason):
     """A-R1: the next stands in, also for a provider that the caller named; the reason says so."""
-    answer = route(Request(provider=wanted), among)
+    answer = route(RoutingRequest(provider=wanted), among)
     assert answer.reason.startswith("the caller asked for ")
     assert reason in answer.reason
 
 
 def test_without_any_key_the_offline_model_answers_and_says_what_to_set():
     """X11, A-R1."""
-    answer = route(Request(language="english"), NOBODY)
+    answer = route(RoutingRequest(language="english"), NOBODY)
     assert answer.provider == "offline"
     assert answer.reason == "no key is set (such as OPENAI_API_KEY), so the offline model answers"
 
 
 def test_a_provider_that_failed_is_passed_over_and_its_error_is_the_reason():
-    answer = route(Request(language="thai"), {"qwen", "kimi", OFFLINE}, failed={"qwen": "Qwen failed (500)"})
+    answer = route(
+        RoutingRequest(language="thai"), {"qwen", "kimi", OFFLINE}, failed={"qwen": "Qwen failed (500)"}
+    )
     assert answer == Route("kimi", "thai is written by Qwen, but Qwen failed (500), so Kimi answers")
 
 
 def test_where_every_vendor_failed_the_preferred_one_is_asked_and_never_the_offline_model():
     failed = {"openai": "OpenAI failed (500)", "qwen": "Qwen failed (500)"}
-    assert route(Request(), {"openai", "qwen", OFFLINE}, failed=failed).provider == "openai"
-    assert route(Request(language="chinese"), {"openai", "qwen", OFFLINE}, failed=failed).provider == "openai"
+    assert route(RoutingRequest(), {"openai", "qwen", OFFLINE}, failed=failed).provider == "openai"
+    assert (
+        route(RoutingRequest(language="chinese"), {"openai", "qwen", OFFLINE}, failed=failed).provider
+        == "openai"
+    )
 
 
 def test_the_caller_s_provider_is_never_passed_over():
-    request = Request(provider="qwen/qwen-plus")
+    request = RoutingRequest(provider="qwen/qwen-plus")
     answer = route(request, {"qwen", "kimi", OFFLINE}, failed={"qwen": "Qwen failed (500)"})
     assert answer.spec == "qwen/qwen-plus"
 
@@ -144,27 +149,27 @@ def test_the_caller_s_provider_is_never_passed_over():
 def test_every_rule_says_why_in_words_of_its_own():
     """A-R1: always return the provider and the reason."""
     rules = [
-        Request(),
-        Request(language="thai"),
-        Request(language="chinese"),
-        Request(provider="kimi"),
-        Request(provider="offline"),
-        Request(budget="premium"),
-        Request(complexity="complex"),
-        Request(budget="low"),
+        RoutingRequest(),
+        RoutingRequest(language="thai"),
+        RoutingRequest(language="chinese"),
+        RoutingRequest(provider="kimi"),
+        RoutingRequest(provider="offline"),
+        RoutingRequest(budget="premium"),
+        RoutingRequest(complexity="complex"),
+        RoutingRequest(budget="low"),
     ]
     assert len({route(rule, EVERYBODY).reason for rule in rules}) == len(rules)
 
 
 def test_an_unknown_provider_is_refused_with_the_names_of_the_known_ones():
     with pytest.raises(Invalid) as refused:
-        route(Request(provider="gemini"), EVERYBODY)
+        route(RoutingRequest(provider="gemini"), EVERYBODY)
     assert "'gemini'" in refused.value.message
     assert all(name in refused.value.remedy for name in PROVIDERS)
 
 
 def test_a_model_the_caller_names_is_kept_and_dropped_when_another_stands_in():
-    request = Request(provider="OpenAI/gpt-6.1-terra")
+    request = RoutingRequest(provider="OpenAI/gpt-6.1-terra")
     assert route(request, EVERYBODY).spec == "openai/gpt-6.1-terra"
     assert route(request, {"qwen", OFFLINE}).spec == "qwen"
     assert Route("openai", "because").spec == "openai"

@@ -9,7 +9,7 @@ from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import status, version_fields
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.artefacts.receipts import Claim, Fence, RecordedResult, receipt_name
+from callsheet.storage.artefacts.receipts import Claim, RecordedResult, StepFence, receipt_name
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import execute_all
 from tests.doubles.key_leaks import declaration_of
@@ -184,7 +184,7 @@ async def test_facts_are_set_by_the_first_claim_and_changed_on_purpose(ad):
 async def test_receipts_are_found_by_thread_and_step_whatever_their_task(ad):
     for task in ("task-a", "task-b"):
         fence = await claimed(ad, receipt_name("t|1", task, "call_1"))
-        assert isinstance(fence, Fence)
+        assert isinstance(fence, StepFence)
         await ad.create_version(music(task), fence)
     await ad.create_version(music(), replace(await claimed(ad, receipt_name("other", "task-a", "call_1"))))
     found = await ad.thread_receipts("t|1", "call_1")

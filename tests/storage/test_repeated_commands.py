@@ -15,7 +15,7 @@ from callsheet.state.errors import Busy
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage, connect
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
@@ -91,7 +91,7 @@ def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
     return RunRequest("t", new_id(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
 
 
-async def begun(runs: Runs, fingerprint: str = "") -> Attempt:
+async def begun(runs: Runs, fingerprint: str = "") -> RunAttempt:
     attempt = (await runs.create(wanted(fingerprint), claim=True)).attempt
     assert attempt
     return attempt
@@ -152,18 +152,18 @@ async def test_an_attempt_keeps_its_thread_and_hands_it_on(runs: Runs) -> None:
     waiting = await runs.create(wanted())
     assert waiting.verdict == "queued"
     assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
-    following, [_] = await runs.finish(first, Outcome("success"))
+    following, [_] = await runs.finish(first, RunOutcome("success"))
     assert following == waiting.run
     second = await runs.claim("t", waiting.run)
-    assert isinstance(second, Attempt)
+    assert isinstance(second, RunAttempt)
     assert (second.number, second.epoch) == (1, first.epoch + 1)
-    assert (await runs.finish(second, Outcome("success")))[0] == ""
+    assert (await runs.finish(second, RunOutcome("success")))[0] == ""
 
 
 async def test_a_run_that_failed_is_gone_on_with_by_who_asks_again(runs: Runs) -> None:
     same = "f" * 64
     failed = await begun(runs, same)
-    await runs.finish(failed, Outcome("error"))
+    await runs.finish(failed, RunOutcome("error"))
     again = await runs.create(wanted(same))
     assert (again.verdict, again.run) == ("start", failed.run)
 

@@ -16,7 +16,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.langgraph.run_streams import follow_run
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.settings import Settings
-from callsheet.storage.runs.records import Attempt, Outcome, RunRequest, request_fields
+from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_served import HELLO, collect, create_thread, running_server_on_own_redis
 from tests.doubles.wire_server import running_server
@@ -254,11 +254,11 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         runs = here.worker.runs
         await here.worker.submit(RunRequest("t", "r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
-        assert isinstance(attempt, Attempt)
+        assert isinstance(attempt, RunAttempt)
         started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
         async with aclosing(follow_run(here, started)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}", "")])
-            await runs.finish(attempt, Outcome("success", "idle"))
+            await runs.finish(attempt, RunOutcome("success", "idle"))
             assert [event.name async for event in told if event] == ["values", "end"]
         await runs.unschedule_check("t", "r")

@@ -13,7 +13,7 @@ from callsheet.server.runtime.finalizer import FINISHED_RUN_TTL_S, RunFinalizer
 from callsheet.server.runtime.worker import Worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis import keys
-from callsheet.storage.runs.records import Outcome, Run, RunRequest, request_fields
+from callsheet.storage.runs.records import Run, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.served import app_client
 from tests.doubles.waiting import eventually
@@ -96,7 +96,7 @@ async def test_a_webhook_is_told_by_another_process_where_the_first_died(here: A
     asked = request_fields(webhook="https://a.example/", input={"x": 1})
     await runs.create(RunRequest("t", run, "counter", "local", asked))
     attempt = await runs.claim("t", run)
-    await runs.finish(attempt, Outcome("success"))  # type: ignore[arg-type]  # nobody else claims it
+    await runs.finish(attempt, RunOutcome("success"))  # type: ignore[arg-type]  # nobody else claims it
     assert await listed(runs) == [("t", run)]
     silent, told = RunFinalizer(runs, here.saver, None), Told()
     await silent.finalize("t", run)

@@ -40,11 +40,11 @@ _CHECK: Final = (
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
 
-class _Arguments(BaseModel):
+class _AdArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 
-class SearchVoices(_Arguments):
+class SearchVoices(_AdArguments):
     """Search criteria."""
 
     language: str = Field(description="Language name or code, such as thai, th or th-TH", max_length=80)
@@ -58,7 +58,7 @@ class SearchVoices(_Arguments):
     count: int = Field(DEFAULT_COUNT, description="How many at most; 1 to 50, 10 when left out")
 
 
-class Track(_Arguments):
+class Track(_AdArguments):
     """One spoken track."""
 
     voiceId: str = Field(
@@ -74,7 +74,7 @@ class Track(_Arguments):
     speed: float | None = Field(None, description="Pace; 1 is the voice's own", ge=0.5, le=2)
 
 
-class VoiceDraft(_Arguments):
+class VoiceDraft(_AdArguments):
     """A whole version of the voices stream."""
 
     adId: _AdId
@@ -86,7 +86,7 @@ class VoiceDraft(_Arguments):
     )
 
 
-class MusicDraft(_Arguments):
+class MusicDraft(_AdArguments):
     """A whole version of the music stream."""
 
     adId: _AdId
@@ -97,14 +97,14 @@ class MusicDraft(_Arguments):
     duration: float | None = Field(None, description="Seconds; the spot's length when left out", gt=0, le=600)
 
 
-class EffectPlacement(_Arguments):
+class EffectPlacement(_AdArguments):
     """Placement of an effect."""
 
     type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
     index: int | None = Field(None, description="Track counted from 0, only for afterVoice", ge=0, le=1000)
 
 
-class EffectPrompt(_Arguments):
+class EffectPrompt(_AdArguments):
     """One effect."""
 
     description: str = Field(description="The sound, in English", min_length=1, max_length=500)
@@ -114,7 +114,7 @@ class EffectPrompt(_Arguments):
     )
 
 
-class SfxDraft(_Arguments):
+class SfxDraft(_AdArguments):
     """A whole version of the sound-effects stream."""
 
     adId: _AdId
@@ -123,7 +123,7 @@ class SfxDraft(_Arguments):
     )
 
 
-class CurrentState(_Arguments):
+class CurrentState(_AdArguments):
     """Arguments of `get_current_state`."""
 
     adId: _AdId

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.reading import Resolved, active_filters
-from callsheet.storage.campaigns.index import Group, Match, Matches
+from callsheet.storage.campaigns.index import CampaignMatch, Group, Matches
 
 MAX_LINES: Final = 20
 """Campaigns that a summary has."""
@@ -65,7 +65,7 @@ def _heading(total: int, shown: int, resolved: Resolved) -> str:
     return f"{total} campaigns match{about}{part}:"
 
 
-def _line(match: Match) -> str:
+def _line(match: CampaignMatch) -> str:
     campaign = match.campaign
     text = match.snippet or campaign.campaign_text
     parts = [

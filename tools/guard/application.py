@@ -55,7 +55,7 @@ class NoCounters:
 
 
 @dataclass(frozen=True, eq=False)
-class Application:
+class ToolEnvironment:
     """Settings of the operator that tools and models depend on."""
 
     policy: ToolPolicy = field(default_factory=ToolPolicy)
@@ -64,16 +64,16 @@ class Application:
     """Tools that are called in place of those of the same name."""
 
 
-_CURRENT: Final[ContextVar[Application]] = ContextVar("callsheet_application", default=Application())  # noqa: B039 -- frozen
+_CURRENT: Final[ContextVar[ToolEnvironment]] = ContextVar("callsheet_application", default=ToolEnvironment())  # noqa: B039 -- frozen
 
 
-def current_application() -> Application:
+def current_application() -> ToolEnvironment:
     """Return the application of this task."""
     return _CURRENT.get()
 
 
 @contextmanager
-def use_application(application: Application) -> Iterator[None]:
+def use_application(application: ToolEnvironment) -> Iterator[None]:
     """Make it the application of this task, and of the tasks that it starts."""
     token = _CURRENT.set(application)
     try:

@@ -30,7 +30,7 @@ from callsheet.state.errors import (
 from callsheet.state.plan import Step
 from callsheet.storage import tool_admission
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.artefacts.receipts import Claim, Fence, RecordedResult
+from callsheet.storage.artefacts.receipts import Claim, RecordedResult, StepFence
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.runs.leases import LEASE
@@ -103,7 +103,7 @@ class Attempt:
     """Streams that the step may write."""
     cache_key: str | None = field(init=False)
     """Digest of a look-up; None if results are not cached."""
-    fence: Fence | None = None
+    fence: StepFence | None = None
     """Fence of the effect, for a tool with one."""
     admitted: bool = False
     admission: Rejected | Admitted | None = None
@@ -176,7 +176,7 @@ class Attempt:
             return [self.artefact.cache_write_call(self.cache_key, self.text, self.policy.cache_s)]
         return []
 
-    async def _revoke(self, fence: Fence, outcome: Outcome) -> Outcome:
+    async def _revoke(self, fence: StepFence, outcome: Outcome) -> Outcome:
         """Move the fence, so that a late write is refused; return what is known of the effect."""
         if self.tool.outside and not self._had_no_effect:
             return outcome if self.tool.idempotent else self._unknown_effect(outcome)

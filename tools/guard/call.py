@@ -9,7 +9,7 @@ from callsheet.state.errors import Forbidden
 if TYPE_CHECKING:
     # A sandboxed tool has no storage and should not wait for the import of its client.
     from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
-    from callsheet.storage.artefacts.receipts import Fence
+    from callsheet.storage.artefacts.receipts import StepFence
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Draft:
+class VersionDraft:
     """A version that a tool writes."""
 
     stream: str
@@ -69,10 +69,10 @@ class Call:
     """The model's tool_call_id."""
     writes: frozenset[str]
     """Streams this step may write."""
-    fence: "Fence | None"
+    fence: "StepFence | None"
     """Fence of the effect; None for a tool without one."""
 
-    async def write_all(self, drafts: Sequence[Draft], *, result: Mapping[str, Any]) -> dict[str, Any]:
+    async def write_all(self, drafts: Sequence[VersionDraft], *, result: Mapping[str, Any]) -> dict[str, Any]:
         """Write versions of several streams together with one receipt: all of them or none.
 
         Repeats and errors are those of `write`. The result has `versions`, the new versions by stream.
@@ -105,4 +105,4 @@ class Call:
         returns the receipt. Raises `Forbidden` outside the step's write set or for a locked part, and
         `Conflict` if the head has changed.
         """
-        return await self.write_all([Draft(stream, data, parent, expected_head)], result=result)
+        return await self.write_all([VersionDraft(stream, data, parent, expected_head)], result=result)

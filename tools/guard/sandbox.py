@@ -50,7 +50,7 @@ OnProgress = Callable[[int, int], None]
 """Receives (done, total)."""
 
 
-class Limits(Protocol):
+class SandboxLimits(Protocol):
     """Limits of a sandbox process."""
 
     @property
@@ -92,7 +92,7 @@ async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, policy: Effec
 
 
 async def run_task(
-    task: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
+    task: SandboxTask, limits: SandboxLimits, report: OnProgress = lambda _done, _of: None
 ) -> dict[str, Any]:
     """Return the task's result; its process is killed when the caller is cancelled.
 
@@ -125,7 +125,7 @@ def _turn(owner: str) -> AbstractAsyncContextManager[object]:
 
 
 async def _communicate(
-    task: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
+    task: SandboxTask, order: bytes, folder: str, limits: SandboxLimits, report: OnProgress
 ) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -151,7 +151,7 @@ async def _communicate(
         await asyncio.shield(asyncio.gather(process.wait(), stderr))
 
 
-async def _exchange(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
+async def _exchange(process: Process, order: bytes, limits: SandboxLimits, report: OnProgress) -> bytes:
     """Return the last line of the process; earlier lines report progress."""
     assert process.stdin  # noqa: S101 -- it was asked for
     assert process.stdout  # noqa: S101
@@ -179,7 +179,7 @@ async def _tail(stream: asyncio.StreamReader | None) -> bytes:
     return last
 
 
-def _read_answer(task: SandboxTask, output: bytes, code: int, limits: Limits) -> dict[str, Any]:
+def _read_answer(task: SandboxTask, output: bytes, code: int, limits: SandboxLimits) -> dict[str, Any]:
     if not output:
         if code in {-signal.SIGPROF, -signal.SIGXCPU}:
             raise Oversized(

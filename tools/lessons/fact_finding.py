@@ -94,7 +94,7 @@ async def extract_facts(
     chosen = model_for(model, language)
     budget = input_budget(chosen)
     parts = split_windows(text, max(budget // 3, budget - _RESERVE))
-    reader = _Reader(chosen, language, preferences or ExtractionPreferences())
+    reader = _MaterialReader(chosen, language, preferences or ExtractionPreferences())
     for number, (at, part) in enumerate(parts):
         report(number, len(parts))
         await reader.read(part, at)
@@ -136,7 +136,7 @@ def _break_before(text: str) -> int:
 
 
 @dataclass
-class _Reader:
+class _MaterialReader:
     """The reading of a material, part by part."""
 
     model: BaseChatModel

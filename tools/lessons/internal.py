@@ -126,7 +126,7 @@ async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]
     """Search for images for the lesson; without a search engine it reports that and finds none."""
     words = args.words or await _topic(call)
     search = images.search()
-    if isinstance(search, images.NoSearch):
+    if isinstance(search, images.NoImageSearch):
         return await _write_search(call, words, [], _NO_SEARCH)
     results = [one for one in await search.top(words) if on_the_web(one.url)]
     pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(results, 1)}

@@ -16,7 +16,7 @@ from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.narration import Narration, Readability, Segment, Sentence, Slot
-from callsheet.state.lessons.proof import Background, proven_ids, sentence_problem
+from callsheet.state.lessons.proof import ProofContext, proven_ids, sentence_problem
 from callsheet.tools.lessons.forms import (
     SCRIPT_PROMPT,
     SENTENCES_PROMPT,
@@ -27,7 +27,7 @@ from callsheet.tools.lessons.forms import (
 from callsheet.tools.lessons.script_draft import (
     TOLERANCE,
     Assignment,
-    Draft,
+    ScriptDraft,
     WrongSentence,
     empty_claims,
     penalty,
@@ -114,7 +114,7 @@ def _assignment(brief: NarrationBrief, plan: SlotPlan) -> Assignment:
     usable = {fact.id: fact for fact in brief.facts if everything or fact.id in named}
     age = "" if brief.age is None else str(brief.age)
     known = (brief.topic, *brief.interests, age, brief.guidance)
-    background = Background(known, brief.facts, brief.language, brief.same_language)
+    background = ProofContext(known, brief.facts, brief.language, brief.same_language)
     return Assignment(tuple(plan), usable, background)
 
 
@@ -131,10 +131,10 @@ class _Writer:
     notes: list[str] = field(default_factory=list)
     """Sentences that were left out, or that stay although they are not proven."""
 
-    async def draft(self) -> Draft:
+    async def draft(self) -> ScriptDraft:
         """Return the better of at most `MAX_DRAFTS` drafts; raise `Unavailable` if a segment is missing."""
-        best: Draft | None = None
-        latest: Draft | None = None
+        best: ScriptDraft | None = None
+        latest: ScriptDraft | None = None
         problems: list[str] = []
         for number in range(MAX_DRAFTS):
             try:
@@ -157,7 +157,7 @@ class _Writer:
             )
         return best
 
-    async def repair(self, draft: Draft) -> Draft:
+    async def repair(self, draft: ScriptDraft) -> ScriptDraft:
         """Return the draft with each wrong sentence corrected by the model, or else left out or noted."""
         wrong = wrong_sentences(draft, self.assignment)
         if not wrong:
@@ -215,7 +215,7 @@ class _Writer:
             ],
         }
 
-    def _request(self, problems: Sequence[str], draft: Draft | None) -> Mapping[str, Any]:
+    def _request(self, problems: Sequence[str], draft: ScriptDraft | None) -> Mapping[str, Any]:
         brief = self.brief
         kinds = {slot.type for slot, _ in self.assignment.slots}
         return self._audience() | {
@@ -239,7 +239,7 @@ class _Writer:
             **({"draft": [one.model_dump() for one in draft.segments.values()]} if draft else {}),
         }
 
-    def _repair_request(self, draft: Draft, wrong: Sequence[WrongSentence]) -> Mapping[str, Any]:
+    def _repair_request(self, draft: ScriptDraft, wrong: Sequence[WrongSentence]) -> Mapping[str, Any]:
         entries = []
         slots = {slot.type: slot for slot, _ in self.assignment.slots}
         for index, each in enumerate(wrong):
@@ -262,7 +262,7 @@ class _Writer:
         return self._audience() | {"sentences": entries}
 
 
-def _place(wrong: WrongSentence, draft: Draft) -> str:
+def _place(wrong: WrongSentence, draft: ScriptDraft) -> str:
     return f"{wrong.kind}: “{draft.sentences[wrong.kind][wrong.at].text}” {wrong.reason}"
 
 
@@ -303,7 +303,7 @@ def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]
     return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
-def _assemble(brief: NarrationBrief, writer: _Writer, draft: Draft) -> Narration:
+def _assemble(brief: NarrationBrief, writer: _Writer, draft: ScriptDraft) -> Narration:
     segments = [_segment(slot, draft, writer.assignment) for slot, _ in writer.assignment.slots]
     if writer.earlier is not None:
         assembled = writer.earlier.with_segments(segments)
@@ -320,7 +320,7 @@ def _assemble(brief: NarrationBrief, writer: _Writer, draft: Draft) -> Narration
     return _with_readability(assembled, brief.level, notes)
 
 
-def _segment(slot: Slot, draft: Draft, assignment: Assignment) -> Segment:
+def _segment(slot: Slot, draft: ScriptDraft, assignment: Assignment) -> Segment:
     """Return a segment of a draft; a sentence keeps only the facts that it says."""
     written, facts = draft.segments[slot.type], assignment.facts_of(slot.type)
     return narration.build_segment(
@@ -336,7 +336,7 @@ def _segment(slot: Slot, draft: Draft, assignment: Assignment) -> Segment:
     )
 
 
-def _warnings(draft: Draft, assignment: Assignment) -> Iterable[str]:
+def _warnings(draft: ScriptDraft, assignment: Assignment) -> Iterable[str]:
     """Yield what the teacher should know about a draft that is used although it is not as asked for."""
     for slot, _ in assignment.slots:
         size = segment_length(draft, slot, assignment)

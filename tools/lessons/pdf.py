@@ -33,7 +33,7 @@ _STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？"
 
 
 @dataclass(frozen=True)
-class Limits:
+class PdfLimits:
     """Limits of reading one PDF; a small file may unpack to more memory than a machine has."""
 
     memory_bytes: int = 768 * 1024 * 1024
@@ -42,10 +42,10 @@ class Limits:
     """JSON needs at most twelve characters for one of the text."""
 
 
-_LIMITS: Final = Limits()
+_LIMITS: Final = PdfLimits()
 
 
-class Line(NamedTuple):
+class PdfLine(NamedTuple):
     """One line of a page."""
 
     text: str
@@ -57,7 +57,7 @@ async def read_sandboxed(
     data: bytes,
     name: str = "the PDF",
     report: OnProgress = lambda _done, _of: None,
-    limits: Limits = _LIMITS,
+    limits: PdfLimits = _LIMITS,
     *,
     owner: str = "",
 ) -> Source:
@@ -124,7 +124,7 @@ def _open(data: bytes, name: str) -> "PdfReader":
     return reader
 
 
-def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
+def _source(pages: Sequence[Sequence[PdfLine]], name: str) -> Source:
     empty = sum(
         sum(char.isalpha() for line in page for char in line.text) < _LETTERS_A_PAGE for page in pages
     )
@@ -147,17 +147,17 @@ def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
     )
 
 
-def _lines(page: "PageObject", name: str) -> list[Line]:
+def _lines(page: "PageObject", name: str) -> list[PdfLine]:
     """Return the lines of a page in the order in which they were written."""
     from pypdf.errors import PyPdfError  # noqa: PLC0415 -- as above
 
-    lines: list[Line] = []
+    lines: list[PdfLine] = []
 
     def seen(text: str, cm: Sequence[float], tm: Sequence[float], _font: Any, size: float) -> None:
         y = tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
         for part in re.split(r"(\n)", text):
             if part == "\n":
-                lines.append(Line("", 0))
+                lines.append(PdfLine("", 0))
             elif part.strip():
                 _append_to_line(lines, part, y, size)
 
@@ -170,17 +170,17 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
     return [line for line in lines if line.text.strip()]
 
 
-def _append_to_line(lines: list[Line], part: str, y: float, size: float) -> None:
+def _append_to_line(lines: list[PdfLine], part: str, y: float, size: float) -> None:
     """Append a piece of text to its line."""
     if lines and lines[-1].text and abs(lines[-1].y - y) < max(1.0, size / 2):
-        lines[-1] = Line(lines[-1].text + part, lines[-1].y)
+        lines[-1] = PdfLine(lines[-1].text + part, lines[-1].y)
     elif lines and not lines[-1].text:
-        lines[-1] = Line(part, y)
+        lines[-1] = PdfLine(part, y)
     else:
-        lines.append(Line(part, y))
+        lines.append(PdfLine(part, y))
 
 
-def _running_heads(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
+def _running_heads(pages: Sequence[Sequence[PdfLine]]) -> frozenset[str]:
     """Return the lines at the top or bottom of at least half of the pages."""
     if len(pages) < _MIN_PAGES:
         return frozenset()
@@ -188,12 +188,12 @@ def _running_heads(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
     return frozenset(shape for shape, times in seen.items() if times >= max(2, _REPEATED * len(pages)))
 
 
-def _edges(page: Sequence[Line]) -> list[Line]:
+def _edges(page: Sequence[PdfLine]) -> list[PdfLine]:
     ys = sorted({line.y for line in page})
     return [line for line in page if line.y in {*ys[:1], *ys[-1:]}]
 
 
-def _content(page: Sequence[Line], heads: frozenset[str]) -> list[Line]:
+def _content(page: Sequence[PdfLine], heads: frozenset[str]) -> list[PdfLine]:
     """Return the lines that are neither running heads nor page numbers."""
     edges = set(_edges(page))
     return [line for line in page if line not in edges or _is_edge_content(line.text, heads)]
@@ -207,14 +207,14 @@ def _shape(text: str) -> str:
     return re.sub(r"\d+", "#", " ".join(text.split()))
 
 
-def _text(lines: Sequence[Line]) -> str:
+def _text(lines: Sequence[PdfLine]) -> str:
     """Return the lines as text, with a blank line at each gap."""
     gaps = [above.y - below.y for above, below in pairwise(lines) if above.y > below.y]
     usual = statistics.median(gaps) if gaps else 0.0
     return "".join(_with_breaks(lines, usual))
 
 
-def _with_breaks(lines: Sequence[Line], usual: float) -> Iterator[str]:
+def _with_breaks(lines: Sequence[PdfLine], usual: float) -> Iterator[str]:
     for number, line in enumerate(lines):
         if number:
             gap = lines[number - 1].y - line.y

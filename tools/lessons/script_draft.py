@@ -8,7 +8,7 @@ from typing import Final
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.narration import Kind, Sentence, Slot
-from callsheet.state.lessons.proof import Background, says_nothing, sentence_problem, untold_facts
+from callsheet.state.lessons.proof import ProofContext, says_nothing, sentence_problem, untold_facts
 from callsheet.tools.lessons.forms import NarrationScript, WrittenSegment
 
 TOLERANCE: Final = Fraction(11, 10)
@@ -25,7 +25,7 @@ class Assignment:
     """The segments to write, each with the ids of its facts; None leaves them to the model."""
     facts: Mapping[str, Fact]
     """The facts that may be used, by id."""
-    background: Background
+    background: ProofContext
 
     @property
     def language(self) -> str:
@@ -58,19 +58,19 @@ class WrongSentence:
 
 
 @dataclass(frozen=True)
-class Draft:
+class ScriptDraft:
     """A script as a model wrote it."""
 
     segments: Mapping[Kind, WrittenSegment]
     sentences: Mapping[Kind, tuple[Sentence, ...]]
     notes: tuple[str, ...] = ()
 
-    def with_sentences(self, kind: Kind, sentences: Sequence[Sentence]) -> "Draft":
+    def with_sentences(self, kind: Kind, sentences: Sequence[Sentence]) -> "ScriptDraft":
         """Return the draft with other sentences in one segment."""
         return replace(self, sentences={**self.sentences, kind: tuple(sentences)})
 
 
-def read_draft(script: NarrationScript, assignment: Assignment, before: Draft | None) -> Draft:
+def read_draft(script: NarrationScript, assignment: Assignment, before: ScriptDraft | None) -> ScriptDraft:
     """Return the segments of a script that were asked for; missing ones are those of the draft before."""
     given = {segment.type: segment for segment in reversed(script.segments)}
     segments: dict[Kind, WrittenSegment] = {}
@@ -84,10 +84,10 @@ def read_draft(script: NarrationScript, assignment: Assignment, before: Draft | 
         elif before and slot.type in before.segments:
             segments[slot.type] = before.segments[slot.type]
             sentences[slot.type] = before.sentences[slot.type]
-    return Draft(segments, sentences, tuple(script.notes))
+    return ScriptDraft(segments, sentences, tuple(script.notes))
 
 
-def wrong_sentences(draft: Draft, assignment: Assignment) -> list[WrongSentence]:
+def wrong_sentences(draft: ScriptDraft, assignment: Assignment) -> list[WrongSentence]:
     """Return the sentences that are not proven by the facts they name."""
     return [
         WrongSentence(kind, at, problem.reason, problem.sure)
@@ -97,7 +97,7 @@ def wrong_sentences(draft: Draft, assignment: Assignment) -> list[WrongSentence]
     ]
 
 
-def empty_claims(draft: Draft, assignment: Assignment) -> Iterator[tuple[Kind, str]]:
+def empty_claims(draft: ScriptDraft, assignment: Assignment) -> Iterator[tuple[Kind, str]]:
     """Yield the sentences, each with its segment, that say nothing of the facts they name."""
     wrong = {(each.kind, each.at) for each in wrong_sentences(draft, assignment)}
     for kind, sentences in draft.sentences.items():
@@ -107,13 +107,13 @@ def empty_claims(draft: Draft, assignment: Assignment) -> Iterator[tuple[Kind, s
                 yield kind, sentence.text
 
 
-def untold_ids(draft: Draft, assignment: Assignment) -> list[str]:
+def untold_ids(draft: ScriptDraft, assignment: Assignment) -> list[str]:
     """Return the ids of the facts that are to be told and are not."""
     every = [one for sentences in draft.sentences.values() for one in sentences]
     return untold_facts(every, assignment.facts_to_tell(), assignment.background)
 
 
-def script_problems(draft: Draft, assignment: Assignment) -> Iterator[str]:
+def script_problems(draft: ScriptDraft, assignment: Assignment) -> Iterator[str]:
     """Yield what is wrong with a draft as a whole, as instructions for the model."""
     for slot, _ in assignment.slots:
         if slot.type not in draft.segments:
@@ -130,7 +130,7 @@ def script_problems(draft: Draft, assignment: Assignment) -> Iterator[str]:
         yield f"no sentence that names these facts says them: {', '.join(untold)}"
 
 
-def penalty(draft: Draft, assignment: Assignment) -> int:
+def penalty(draft: ScriptDraft, assignment: Assignment) -> int:
     """Return how far a draft is from what was asked for, in words over the budget; 0 is best."""
     missing = sum(not segment_length(draft, slot, assignment) for slot, _ in assignment.slots)
     over = sum(max(0, segment_length(draft, slot, assignment) - slot.budget) for slot, _ in assignment.slots)
@@ -145,7 +145,7 @@ def penalty(draft: Draft, assignment: Assignment) -> int:
     )
 
 
-def segment_length(draft: Draft, slot: Slot, assignment: Assignment) -> int:
+def segment_length(draft: ScriptDraft, slot: Slot, assignment: Assignment) -> int:
     """Return the length of a segment in the unit of its budget; 0 if it is missing."""
     sentences = draft.sentences.get(slot.type, ())
     return sum(narration.length(one.text, assignment.language) for one in sentences)

@@ -70,7 +70,7 @@ class ModifyElement(Arguments):
     modifications: ElementChanges
 
 
-class NewElement(Arguments):
+class NewPageElement(Arguments):
     """Properties of a new element."""
 
     content: str | None = Field(None, description="Its text, plain, no markup", max_length=MAX_TEXT)
@@ -98,7 +98,7 @@ class CreateElement(Arguments):
         min_length=1,
         max_length=80,
     )
-    properties: NewElement
+    properties: NewPageElement
     position: Position = "inside"
 
 
@@ -187,4 +187,4 @@ class Child(Arguments):
     """An element inside a new one."""
 
     elementType: str = Field(min_length=1, max_length=80)
-    properties: NewElement = NewElement.model_construct()
+    properties: NewPageElement = NewPageElement.model_construct()

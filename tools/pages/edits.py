@@ -26,7 +26,7 @@ from callsheet.tools.pages.arguments import (
     ListElements,
     ModifyElement,
     MoveElement,
-    NewElement,
+    NewPageElement,
     ReadElement,
     Undo,
 )
@@ -244,7 +244,7 @@ async def _previous_version(call: Call, version: Version | None, undone: int) ->
     return None if back == BEGINNING else await call.artefact.version(STREAM, back)
 
 
-def _new_element(kind: str, properties: NewElement) -> dict[str, Any]:
+def _new_element(kind: str, properties: NewPageElement) -> dict[str, Any]:
     try:
         children = [Child.model_validate(one) for one in properties.children or ()]
     except ValidationError as error:

@@ -16,11 +16,11 @@ _Places = Annotated[
 ]
 
 
-class _Arguments(BaseModel):
+class _SceneArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class OneScene(_Arguments):
+class OneScene(_SceneArguments):
     """Arguments of `deleteScene` and `restoreScene`."""
 
     sceneId: SceneId
@@ -69,13 +69,13 @@ class DuplicateScene(OneScene):
     placeAfter: _Places = None
 
 
-class ReorderScenes(_Arguments):
+class ReorderScenes(_SceneArguments):
     """Arguments of `reorderScenes`."""
 
     sceneIds: list[SceneId] = Field(max_length=100, description="Every scene in its new order")
 
 
-class GatherContext(_Arguments):
+class GatherContext(_SceneArguments):
     """Arguments of `contextGatherer`."""
 
     queries: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=10)

@@ -10,7 +10,7 @@ from callsheet.state.video.patch import differences
 from callsheet.state.video.project import ORDER, Order
 from callsheet.state.video.scene import Scene
 from callsheet.storage.artefacts.artefacts import StreamHead
-from callsheet.tools.guard.call import Call, Draft
+from callsheet.tools.guard.call import Call, VersionDraft
 
 _TRIES: Final = 8
 """Writes of the order, if other steps change it at the same time."""
@@ -36,9 +36,9 @@ async def read_scenes(call: Call, scene_ids: Sequence[str]) -> dict[str, Scene]:
     return {name: (await read_scene(call, name)).scene for name in scene_ids}
 
 
-def scene_draft(scene_id: str, scene: Scene, head: StreamHead, parent: str | None = None) -> Draft:
+def scene_draft(scene_id: str, scene: Scene, head: StreamHead, parent: str | None = None) -> VersionDraft:
     """Return the new version of a scene."""
-    return Draft(scene_id, {"scene": scene.data()}, parent, head)
+    return VersionDraft(scene_id, {"scene": scene.data()}, parent, head)
 
 
 async def write_scene(
@@ -77,7 +77,7 @@ async def write_order(
     call: Call,
     change: Callable[[Order], Order],
     result: dict[str, Any],
-    drafts: Sequence[Draft] = (),
+    drafts: Sequence[VersionDraft] = (),
     *,
     scene_id: str = "",
 ) -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def write_order(
                 remedy="leave it as it is, or ask the person to unlock it",
             )
         order = change(project.order_of(head.newest.data if head.newest else None))
-        new = Draft(ORDER, order.model_dump(mode="json"), None, head)
+        new = VersionDraft(ORDER, order.model_dump(mode="json"), None, head)
         try:
             return await call.write_all([*drafts, new], result=result)
         except Conflict:

@@ -7,8 +7,8 @@ from typing import Final
 from callsheet.providers.offline.ads.ad import LOOK, Unable, read_ad, report, write_calls, writes
 from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
 from callsheet.providers.offline.ads.first_draft import draft, read_brief
-from callsheet.providers.offline.conversation import Answer, Conversation, Request
-from callsheet.providers.offline.grammar import Match, decline, match
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
+from callsheet.providers.offline.grammar import FormMatch, decline, match
 
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$", re.MULTILINE)
@@ -16,7 +16,7 @@ _SINGLE: Final = frozenset({"variations", "urgent", "reply"})
 """Forms that must be the only request of a message."""
 
 
-def answer(conversation: Conversation) -> Answer:
+def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return the next tool calls, or the reply that ends the turn."""
     text = _SERVER_NOTES.sub("", conversation.turn.text)
     requests = match(text, FORMS)
@@ -27,24 +27,24 @@ def answer(conversation: Conversation) -> Answer:
         last_reply = "".join(turn.reply for turn in conversation.turns[-2:-1])
         suggestion = _SUGGESTION.search(last_reply) if "agreed" in requests[0].slots else None
         if not suggestion:
-            return Answer("Then I change nothing.")
+            return OfflineReply("Then I change nothing.")
         requests = match(suggestion[1], FORMS)
     elif forms == ["urgent"]:
         requests = match(URGENT, FORMS)
     elif not requests or (len(requests) > 1 and not _SINGLE.isdisjoint(forms)):
-        return Answer(decline(text))
+        return OfflineReply(decline(text))
     try:
         return _edit(conversation, requests)
     except Unable as reason:
-        return Answer(f"{reason} I changed nothing.")
+        return OfflineReply(f"{reason} I changed nothing.")
 
 
-def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
+def _edit(conversation: OfflineConversation, requests: Sequence[FormMatch]) -> OfflineReply:
     """Return the look-up, then the voice searches, then the drafts, then the report."""
     turn = conversation.turn
     looks = turn.calls_to(LOOK)
     if not looks:
-        return _calls(conversation, [Request(LOOK, {})])
+        return _calls(conversation, [PlannedCall(LOOK, {})])
     before = read_ad(looks[-1].result or {})
     results = {
         frozenset(call.args.items()): (call.result or {}).get("voices", ())
@@ -52,18 +52,18 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     }
     searches = [args for request in requests if (args := search(before, request))]
     if missing := [args for args in searches if frozenset(args.items()) not in results]:
-        return _calls(conversation, [Request("search_voices", args) for args in missing])
+        return _calls(conversation, [PlannedCall("search_voices", args) for args in missing])
     drafts = apply(before, requests, results)
     if write_calls(turn):
-        return Answer("\n".join(report(turn)))
+        return OfflineReply("\n".join(report(turn)))
     return _calls(conversation, [call for draft in drafts for call in writes(before, draft)])
 
 
-def _calls(conversation: Conversation, calls: Sequence[Request]) -> Answer:
+def _calls(conversation: OfflineConversation, calls: Sequence[PlannedCall]) -> OfflineReply:
     forbidden = [call.name for call in calls if call.name not in conversation.tools]
     if forbidden or not calls:
         reason = f"I may not call {forbidden[0]} now" if forbidden else "The ad is like that already"
-        return Answer(f"{reason}, so I changed nothing.")
+        return OfflineReply(f"{reason}, so I changed nothing.")
     scripts = sum(call.name == "create_voice_draft" for call in calls)
     plan = f"My plan: {scripts} versions of the script, each with other voices." if scripts > 1 else ""
-    return Answer(plan, tuple(calls))
+    return OfflineReply(plan, tuple(calls))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import Call, Request, Turn
+from callsheet.providers.offline.conversation import PastCall, PastTurn, PlannedCall
 
 Data = Mapping[str, Any]
 LOOK: Final = "get_current_state"
@@ -65,10 +65,10 @@ def read_ad(result: Data) -> Ad:
     return Ad(newest, result["ad"]["language"])
 
 
-def writes(before: Ad, after: Ad) -> list[Request]:
+def writes(before: Ad, after: Ad) -> list[PlannedCall]:
     """Return the calls that write the streams that differ."""
     return [
-        Request(WRITERS[stream], _arguments(stream, data))
+        PlannedCall(WRITERS[stream], _arguments(stream, data))
         for stream, data in after.streams.items()
         if data != before.streams.get(stream)
     ]
@@ -83,18 +83,18 @@ def _arguments(stream: str, data: Data) -> dict[str, Any]:
     return arguments
 
 
-def write_calls(turn: Turn) -> list[tuple[str, Call]]:
+def write_calls(turn: PastTurn) -> list[tuple[str, PastCall]]:
     """Return the answered calls that write, each with its stream."""
     return [(stream, call) for stream, tool in WRITERS.items() for call in turn.calls_to(tool)]
 
 
-def report(turn: Turn) -> list[str]:
+def report(turn: PastTurn) -> list[str]:
     """Return sentences about the new versions of a turn, and its problems."""
     versions = [f"{_TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
     return [*([f"Ready to review: {', '.join(versions)}."] if versions else []), *problems(turn)]
 
 
-def problems(turn: Turn) -> list[str]:
+def problems(turn: PastTurn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
     lines = [f"No new {_TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]

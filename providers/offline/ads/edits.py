@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from callsheet.providers.offline.ads.ad import Ad, Data, Unable
 from callsheet.providers.offline.ads.first_draft import EFFECT_S, rank, sentences
-from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
+from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, number
 
 Slots = Mapping[str, str]
 URGENT: Final = "make the voices faster, make the music more urgent, add a countdown 5,4,3,2,1 at the start"
@@ -63,7 +63,7 @@ _MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
 _MAX_VARIATIONS: Final = 5
 
 
-def search(ad: Ad, request: Match) -> dict[str, Any]:
+def search(ad: Ad, request: FormMatch) -> dict[str, Any]:
     """Return the arguments of the voice search that a request needs; empty if it needs none."""
     if request.form == "variations":
         count = (int(number(request.slots["number"])) + 1) * len(_speakers(ad))
@@ -79,7 +79,7 @@ def search(ad: Ad, request: Match) -> dict[str, Any]:
     return {**args, "accent": accents[0]} if accents else args
 
 
-def apply(ad: Ad, requests: Sequence[Match], results: Mapping[Any, Sequence[Data]]) -> list[Ad]:
+def apply(ad: Ad, requests: Sequence[FormMatch], results: Mapping[Any, Sequence[Data]]) -> list[Ad]:
     """Return the ad after the requests, or its variations; raise `Unable`.
 
     `results` has the voices of each search by its arguments.

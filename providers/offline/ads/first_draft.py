@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from callsheet.providers.offline.ads.ad import problems, report, write_calls
-from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
 from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
 from callsheet.state.ads.timeline import build_timeline
@@ -68,7 +68,7 @@ _MAX_QUOTED_CHARS: Final = 500
 
 
 @dataclass(frozen=True)
-class Brief:
+class DraftBasis:
     """The basis of a first draft."""
 
     client: str
@@ -92,7 +92,7 @@ class Brief:
         return first if self.language in {"thai", "chinese"} else ""
 
 
-def read_brief(conversation: Conversation) -> Brief | None:
+def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
     """Return the brief in the newest message, or None.
 
     A free message is a brief only until the conversation has made a version.
@@ -102,12 +102,12 @@ def read_brief(conversation: Conversation) -> Brief | None:
     spot_s = float(spot[1]) if spot else 30.0
     if message := _MESSAGE.fullmatch(text):
         client, language, context = message.groups()
-        return Brief(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
+        return DraftBasis(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
     has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
     if has_versions or "Previous conversation summary:" in conversation.system:
         return None
     named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
-    return Brief(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
+    return DraftBasis(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
 
 
 def sentences(text: str, language: str) -> list[str]:
@@ -125,7 +125,7 @@ def rank(sentence: str) -> int:
     return 3 if _has("offers", sentence) else STORY
 
 
-def is_copy(sentence: str, brief: Brief) -> bool:
+def is_copy(sentence: str, brief: DraftBasis) -> bool:
     """Return true if a sentence is meant to be spoken, false if it may be a direction for the ad."""
     if len(sentence) > _MAX_CHARS or _has("directions", sentence):
         return False
@@ -153,28 +153,30 @@ class _Part(NamedTuple):
     voice: int
 
 
-def draft(conversation: Conversation, brief: Brief) -> Answer:
+def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
     """Return the search for voices, then the drafts, then the report."""
     turn = conversation.turn
     if not brief.name:
-        return Answer(_NO_NAME)
+        return OfflineReply(_NO_NAME)
     if write_calls(turn):
-        return Answer(_report(brief, turn))
+        return OfflineReply(_report(brief, turn))
     searches = turn.calls_to("search_voices")
     voices = [voice["id"] for call in searches for voice in (call.result or {}).get("voices", ())]
     if searches and not voices:
-        return Answer(f"No voice of the catalogue speaks {brief.language.title()}, so I made nothing.")
+        return OfflineReply(f"No voice of the catalogue speaks {brief.language.title()}, so I made nothing.")
     if voices:
         text, calls = "", _drafts(brief, voices)
     else:
-        text, calls = _plan(brief), [Request("search_voices", {"language": brief.language, "count": 10})]
+        text, calls = _plan(brief), [PlannedCall("search_voices", {"language": brief.language, "count": 10})]
     callable_now = tuple(call for call in calls if call.name in conversation.tools)
     if not callable_now:
-        return Answer(f"I may not call the tools that make a draft for {brief.name} now, so I made nothing.")
-    return Answer(text, callable_now)
+        return OfflineReply(
+            f"I may not call the tools that make a draft for {brief.name} now, so I made nothing."
+        )
+    return OfflineReply(text, callable_now)
 
 
-def script(brief: Brief) -> tuple[list[str], list[str]]:
+def script(brief: DraftBasis) -> tuple[list[str], list[str]]:
     """Return the text of each voice, obligatory sentences first, and the sentences without room."""
     copy = [each for each in sentences(brief.client, brief.language) if is_copy(each, brief)]
     phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
@@ -211,12 +213,12 @@ def _punctuate(sentence: str) -> str:
     return f"{sentence}." if sentence[-1].isalnum() and sentence[-1] < "\u0e00" else sentence
 
 
-def _row(brief: Brief, table: str) -> list[str]:
+def _row(brief: DraftBasis, table: str) -> list[str]:
     """Return the first row of a table with words that occur in the brief; the last row always matches."""
     return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", brief.client.casefold()))
 
 
-def _effects(brief: Brief) -> list[dict[str, Any]]:
+def _effects(brief: DraftBasis) -> list[dict[str, Any]]:
     sounds = _row(brief, "trades") if brief.spot_s >= _MIN_EFFECTS_S else []
     return [
         {"description": sound, "placement": {"type": place}, "duration": EFFECT_S}
@@ -224,7 +226,7 @@ def _effects(brief: Brief) -> list[dict[str, Any]]:
     ]
 
 
-def _plan(brief: Brief) -> str:
+def _plan(brief: DraftBasis) -> str:
     sounds = " and ".join(effect["description"] for effect in _effects(brief)) or "none"
     return (
         f"My plan: {brief.spot_s:g} seconds for {brief.name} in two voices, with the client's own sentences "
@@ -232,18 +234,18 @@ def _plan(brief: Brief) -> str:
     )
 
 
-def _drafts(brief: Brief, voices: Sequence[str]) -> list[Request]:
+def _drafts(brief: DraftBasis, voices: Sequence[str]) -> list[PlannedCall]:
     texts, _ = script(brief)
     tracks = [{"voiceId": voices[at % len(voices)], "text": text} for at, text in enumerate(texts)]
     prompt = f"{_row(brief, 'moods')[0]}, instrumental, room for a voice-over"
     return [
-        Request("create_voice_draft", {"tracks": tracks}),
-        Request("create_music_draft", {"prompt": prompt}),
-        Request("create_sfx_draft", {"prompts": _effects(brief)}),
+        PlannedCall("create_voice_draft", {"tracks": tracks}),
+        PlannedCall("create_music_draft", {"prompt": prompt}),
+        PlannedCall("create_sfx_draft", {"prompts": _effects(brief)}),
     ]
 
 
-def _report(brief: Brief, turn: Turn) -> str:
+def _report(brief: DraftBasis, turn: PastTurn) -> str:
     """Return the new versions, and the sentences of the brief that are not in the script."""
     lines = report(turn)
     if not any(call.version for _, call in write_calls(turn)):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
 from callsheet.providers.offline.grammar import Form, decline, match
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
 
@@ -52,51 +52,51 @@ _SHOWN: Final = 5
 _FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads"})
 
 
-def answer(conversation: Conversation) -> Answer:
+def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return a search, the answer from its result, or the reply that declines."""
     text = conversation.turn.text
     results = [call.result or {} for call in conversation.turn.calls if call.name != "answer"]
     if not results:
         request = _search(text, conversation.turns[:-1])
         if request is None or request.name not in conversation.tools:
-            return Answer(decline(text))
-        return Answer("", (request,))
+            return OfflineReply(decline(text))
+        return OfflineReply("", (request,))
     if "error" in results[-1]:
-        return Answer(f"I could not search: {results[-1]['error']}.")
+        return OfflineReply(f"I could not search: {results[-1]['error']}.")
     if "answer" not in conversation.tools:
-        return Answer(_count_text(results[-1]))
+        return OfflineReply(_count_text(results[-1]))
     statements = [
         {"text": _count_text(results[-1]), "figures": [results[-1]["count"]]},
         *_statements(results[-1]),
     ]
-    return Answer("", (Request("answer", {"statements": statements}),))
+    return OfflineReply("", (PlannedCall("answer", {"statements": statements}),))
 
 
-def _search(text: str, earlier: tuple[Turn, ...]) -> Request | None:
+def _search(text: str, earlier: tuple[PastTurn, ...]) -> PlannedCall | None:
     requests = match(text, FORMS)
     if len(requests) != 1:
         return None
     [request] = requests
     topic = request.slots.get("topic", "")
     if request.form == "campaign.words":
-        return Request("full_text_search", {"query": f'"{request.slots["quote"]}"'})
+        return PlannedCall("full_text_search", {"query": f'"{request.slots["quote"]}"'})
     if request.form == "campaign.about":
-        return Request("semantic_search", {"query": topic})
+        return PlannedCall("semantic_search", {"query": topic})
     filters, rest = _filters(topic)
     if request.form == "campaign.follow":
         last = next(
             (call for turn in reversed(earlier) for call in reversed(turn.calls) if call.name != "answer"),
             None,
         )
-        return Request(last.name, {**last.args, **filters}) if last and filters else None
+        return PlannedCall(last.name, {**last.args, **filters}) if last and filters else None
     more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
     if "group" in request.slots:
         more["group_by"] = _GROUPS[request.slots["group"].casefold()]
     if request.form == "campaign.trend":
         more["group_by"] = "month"
     if rest:
-        return Request("semantic_search", {"query": rest, **filters})
-    return Request("filter_campaigns", {**filters, **more})
+        return PlannedCall("semantic_search", {"query": rest, **filters})
+    return PlannedCall("filter_campaigns", {**filters, **more})
 
 
 def _filters(topic: str) -> tuple[dict[str, list[str]], str]:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request
-from callsheet.providers.offline.grammar import MAX_CHARS, Form, Match, decline, match, number
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastCall, PlannedCall
+from callsheet.providers.offline.grammar import MAX_CHARS, Form, FormMatch, decline, match, number
 from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.lessons.materials import STORED
@@ -74,7 +74,7 @@ _SHIFTS: Final = {"easier": -2, "harder": 2}
 _FACTORS: Final = {"longer": 1.5, "shorter": 0.75}
 
 
-def answer(conversation: Conversation) -> Answer:
+def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return the filled-in form, the tool calls of a message, or a text."""
     turn = conversation.turn
     if "FactSheet" in conversation.tools:
@@ -85,10 +85,12 @@ def answer(conversation: Conversation) -> Answer:
     if "NarrationScript" in conversation.tools:
         return _call("NarrationScript", script(json.loads(turn.text)))
     if results := [_report(call) for call in turn.calls if call.result is not None]:
-        return Answer("\n\n".join(results))
+        return OfflineReply("\n\n".join(results))
     requests, material = _read(turn.text)
     if not requests and not material:
-        return Answer(decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""))
+        return OfflineReply(
+            decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else "")
+        )
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):
         steps = _read_material(requests, material)
@@ -96,8 +98,8 @@ def answer(conversation: Conversation) -> Answer:
         steps = [_step(request, conversation) for request in requests]
     calls = tuple(call for step in steps for call in step.calls)
     if forbidden := sorted({call.name for call in calls} - conversation.tools):
-        return Answer(f"I may not call {' or '.join(forbidden)} now, so I changed nothing; ask again.")
-    return Answer("" if calls else "\n\n".join(dict.fromkeys(step.text for step in steps)), calls)
+        return OfflineReply(f"I may not call {' or '.join(forbidden)} now, so I changed nothing; ask again.")
+    return OfflineReply("" if calls else "\n\n".join(dict.fromkeys(step.text for step in steps)), calls)
 
 
 def _sheet(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def _sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     return sheet({**request, "material": material or request["material"]})
 
 
-def _read(text: str) -> tuple[list[Match], str]:
+def _read(text: str) -> tuple[list[FormMatch], str]:
     """Return the requests of a message and its material; neither if a part is not understood."""
     if "\n" not in text.strip() and (requests := match(text, FORMS)):
         return [*requests], ""
@@ -119,10 +121,10 @@ def _read(text: str) -> tuple[list[Match], str]:
     return (around, material) if announced or _is_material(material) else ([], "")
 
 
-def _read_around(text: str) -> tuple[list[Match], str]:
+def _read_around(text: str) -> tuple[list[FormMatch], str]:
     """Return the requests before and after the material of a message, and the material."""
     pieces = spans(text)
-    around: list[Match] = []
+    around: list[FormMatch] = []
     for at in (0, -1):
         while pieces and (requests := match(text[slice(*pieces[at])], _AROUND_MATERIAL)):
             around += requests
@@ -136,7 +138,7 @@ def _is_material(text: str) -> bool:
     return (enough or asian) and (len(text) > MAX_CHARS or not _CHAT.search(text))
 
 
-def _read_material(requests: Sequence[Match], material: str) -> list[Answer]:
+def _read_material(requests: Sequence[FormMatch], material: str) -> list[OfflineReply]:
     """Return the calls that read pasted material, or "" for the uploaded one, and note the student.
 
     A long message is stored, and shown with the id of its material.
@@ -148,7 +150,7 @@ def _read_material(requests: Sequence[Match], material: str) -> list[Answer]:
     return [*students, _call("extractFactsTool", args | (lengths[0] if lengths else {}))]
 
 
-def _step(request: Match, conversation: Conversation) -> Answer:
+def _step(request: FormMatch, conversation: OfflineConversation) -> OfflineReply:
     """Return the calls of a request, or its answer."""
     kind, slots = request.form.partition(".")[0], request.slots
     if kind == "student":
@@ -163,15 +165,15 @@ def _step(request: Match, conversation: Conversation) -> Answer:
     results = [call.result or {} for turn in conversation.turns for call in turn.calls if not call.failed]
     # The facts that were proposed last, with those that a person added.
     facts = next((result["facts"] for result in reversed(results) if result.get("facts")), ())
-    return Answer(_explain(slots["question"], facts) if kind == "question" and facts else _HELP)
+    return OfflineReply(_explain(slots["question"], facts) if kind == "question" and facts else _HELP)
 
 
-def _student(request: Match) -> Answer:
+def _student(request: FormMatch) -> OfflineReply:
     student = {"child_age": request.slots.get("age"), "child_interest": request.slots.get("names")}
     return _call("saveStudentInfoTool", {name: value for name, value in student.items() if value})
 
 
-def _narration(request: Match, conversation: Conversation) -> Answer:
+def _narration(request: FormMatch, conversation: OfflineConversation) -> OfflineReply:
     """Return the calls that write the narration, or one part of it."""
     args: dict[str, Any] = {"facts": []}
     slots, change = request.slots, request.slots.get("change", "").casefold()
@@ -185,19 +187,19 @@ def _narration(request: Match, conversation: Conversation) -> Answer:
     elif "number" in slots:
         args["target_duration"] = _seconds(request)
     student = _student(request).calls if "age" in slots else ()
-    return Answer("", (*student, Request("generateNarrationTool", args)))
+    return OfflineReply("", (*student, PlannedCall("generateNarrationTool", args)))
 
 
-def _call(name: str, args: dict[str, Any]) -> Answer:
-    return Answer("", (Request(name, args),))
+def _call(name: str, args: dict[str, Any]) -> OfflineReply:
+    return OfflineReply("", (PlannedCall(name, args),))
 
 
-def _seconds(request: Match) -> float:
+def _seconds(request: FormMatch) -> float:
     minutes = request.slots["unit"].casefold().startswith("minute")
     return number(request.slots["number"]) * (60 if minutes else 1)
 
 
-def _narration_s(conversation: Conversation) -> int:
+def _narration_s(conversation: OfflineConversation) -> int:
     """Return the seconds of the newest narration."""
     return int([DEFAULT_S, *_LENGTH.findall(conversation.state)][-1])
 
@@ -211,7 +213,7 @@ def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
     return "The facts say nothing about that, and I know nothing else."
 
 
-def _report(call: Call) -> str:
+def _report(call: PastCall) -> str:
     result = call.result or {}
     if call.failed:
         remedy = str(result.get("suggestion") or "")

@@ -4,9 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request, Turn
-from callsheet.providers.offline.grammar import Match, decline, match
-from callsheet.providers.offline.pages.edits import FORMS, Draft, plan
+from callsheet.providers.offline.conversation import (
+    OfflineConversation,
+    OfflineReply,
+    PastCall,
+    PastTurn,
+    PlannedCall,
+)
+from callsheet.providers.offline.grammar import FormMatch, decline, match
+from callsheet.providers.offline.pages.edits import FORMS, EditPlan, plan
 from callsheet.providers.offline.pages.outline import Outline, Unclear, read
 
 _VERBS: Final = {
@@ -22,51 +28,55 @@ _ELEMENT_NAME: Final = re.compile(r"^[a-z]+-\d+(?: \(.*?\))?: ")
 """Name of the element at the beginning of a line about it."""
 
 
-def answer(conversation: Conversation) -> Answer:
+def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return the next tool calls, or the reply that ends the turn."""
     text = conversation.turn.text
     requests = match(text, FORMS)
     if [request.form for request in requests] == ["help"]:
-        return Answer("You can say, for example: " + "; ".join(form.example for form in FORMS) + ".")
+        return OfflineReply("You can say, for example: " + "; ".join(form.example for form in FORMS) + ".")
     if not requests or any(request.form == "help" for request in requests):
-        return Answer(decline(text))
+        return OfflineReply(decline(text))
     try:
         return _edit(conversation, requests)
     except Unclear as reason:
-        return Answer(f"I changed nothing, because {reason}.")
+        return OfflineReply(f"I changed nothing, because {reason}.")
 
 
-def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
+def _edit(conversation: OfflineConversation, requests: Sequence[FormMatch]) -> OfflineReply:
     """Return the look at the page, then the look at single elements, then all edits, then the report."""
     turn, earlier = conversation.turn, conversation.turns[:-1]
     looks = [call.result for call in turn.calls_to("list_elements") if call.result and not call.failed]
     if not looks:
-        return _look(conversation, [Request("list_elements", {})])
+        return _look(conversation, [PlannedCall("list_elements", {})])
     outline = read(looks[0])
     reads = [call for call in turn.calls_to("read_element") if not call.failed]
     details = {str(call.args["elementId"]): call.result or {} for call in reads}
-    draft = Draft(outline, details, _recent(earlier), _undoable(earlier, outline))
+    draft = EditPlan(outline, details, _recent(earlier), _undoable(earlier, outline))
     plan(draft, requests)
     if draft.unread:
-        return _look(conversation, [Request("read_element", {"elementId": name}) for name in draft.unread])
+        return _look(
+            conversation, [PlannedCall("read_element", {"elementId": name}) for name in draft.unread]
+        )
     due = tuple(request for request, _ in draft.edits if _is_due(turn, request))
     if due and all(request.name in conversation.tools for request in due):
-        return Answer("", due)
-    return Answer(_report(turn, draft))
+        return OfflineReply("", due)
+    return OfflineReply(_report(turn, draft))
 
 
-def _look(conversation: Conversation, looks: Sequence[Request]) -> Answer:
+def _look(conversation: OfflineConversation, looks: Sequence[PlannedCall]) -> OfflineReply:
     if looks[0].name not in conversation.tools:
-        return Answer(f"I may not call {looks[0].name} now, so I changed nothing.")
+        return OfflineReply(f"I may not call {looks[0].name} now, so I changed nothing.")
     errors = [
         str((call.result or {}).get("error")) for each in looks for call in _calls(conversation.turn, each)
     ]
     if errors:
-        return Answer(f"I changed nothing, because I could not look at the page: {errors[0].rstrip('.')}.")
-    return Answer("", tuple(looks))
+        return OfflineReply(
+            f"I changed nothing, because I could not look at the page: {errors[0].rstrip('.')}."
+        )
+    return OfflineReply("", tuple(looks))
 
 
-def _report(turn: Turn, draft: Draft) -> str:
+def _report(turn: PastTurn, draft: EditPlan) -> str:
     """Return the notes, the result of each edit, and the page's version."""
     calls = [_calls(turn, request) for request, _ in draft.edits]
     lines = [_line(*edit, each) for edit, each in zip(draft.edits, calls, strict=True)] + draft.notes
@@ -77,7 +87,7 @@ def _report(turn: Turn, draft: Draft) -> str:
     return " ".join(lines)
 
 
-def _line(request: Request, title: str, calls: Sequence[Call]) -> str:
+def _line(request: PlannedCall, title: str, calls: Sequence[PastCall]) -> str:
     past, infinitive = _VERBS[request.name]
     result = (calls[-1].result if calls else None) or {"error": f"I may not call {request.name} now"}
     if "error" in result:
@@ -92,28 +102,28 @@ def _line(request: Request, title: str, calls: Sequence[Call]) -> str:
     return f"I {past} {title}" + (f": {changes}." if request.name == "modify_element" else ".")
 
 
-def _is_due(turn: Turn, request: Request) -> bool:
+def _is_due(turn: PastTurn, request: PlannedCall) -> bool:
     """Return true for a request without a call in this turn, or with one retryable failure."""
     calls = _calls(turn, request)
     return not calls or (len(calls) == 1 and (calls[0].result or {}).get("retryable") is True)
 
 
-def _calls(turn: Turn, request: Request) -> list[Call]:
+def _calls(turn: PastTurn, request: PlannedCall) -> list[PastCall]:
     return [call for call in turn.calls if call.name == request.name and call.args == request.args]
 
 
-def _edits(turn: Turn) -> list[Call]:
+def _edits(turn: PastTurn) -> list[PastCall]:
     """Return the calls that changed the page; a look-up has a version, too, but no changes."""
     return [call for call in turn.calls if call.version and "changes" in (call.result or {})]
 
 
-def _recent(turns: Sequence[Turn]) -> str:
+def _recent(turns: Sequence[PastTurn]) -> str:
     """Return the id of the element that was changed last, or an empty string."""
     results = [call.result or {} for turn in turns for call in _edits(turn)]
     return str(results[-1].get("elementId", "")) if results else ""
 
 
-def _undoable(turns: Sequence[Turn], outline: Outline) -> int:
+def _undoable(turns: Sequence[PastTurn], outline: Outline) -> int:
     """Return the number of versions of the newest turn with edits, or 1 if the page has changed since."""
     newest = next((edits for turn in reversed(turns) if (edits := _edits(turn))), [])
     return len(newest) if newest and newest[-1].version == outline.version else 1

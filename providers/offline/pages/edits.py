@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import Request
-from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
-from callsheet.providers.offline.pages.outline import Element, Outline, Unclear, find, quote
+from callsheet.providers.offline.conversation import PlannedCall
+from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, number
+from callsheet.providers.offline.pages.outline import Outline, OutlineElement, Unclear, find, quote
 from callsheet.state.pages.colors import NAMES
 from callsheet.state.pages.starter import STARTER
 from callsheet.state.pages.themes import THEMES
@@ -78,7 +78,7 @@ _TEXT_PX: Final = 16
 
 
 @dataclass
-class Draft:
+class EditPlan:
     """The edits of one message, planned with one look at the page."""
 
     outline: Outline
@@ -88,14 +88,14 @@ class Draft:
     """Id of the element that was named last, or changed last in an earlier turn; or empty."""
     undoable: int
     """Number of versions that "undo that" takes back."""
-    edits: list[tuple[Request, str]] = field(default_factory=list)
+    edits: list[tuple[PlannedCall, str]] = field(default_factory=list)
     """Each call with the title of its element, such as `the section “Features”`."""
     unread: list[str] = field(default_factory=list)
     """Ids of elements to read before the edits are complete."""
     notes: list[str] = field(default_factory=list)
     """Answers to questions."""
 
-    def target(self, phrase: str) -> Element:
+    def target(self, phrase: str) -> OutlineElement:
         """Return the element that a phrase names."""
         element = find(phrase, self.outline, self.recent)
         self.recent = element.id
@@ -103,28 +103,28 @@ class Draft:
 
     def add(self, name: str, title: str, **args: Any) -> None:
         """Add a call; raise `Unclear` if the message asks for the same one twice."""
-        if any(request == Request(name, args) for request, _ in self.edits):
+        if any(request == PlannedCall(name, args) for request, _ in self.edits):
             raise Unclear("the message asks for the same twice")
-        self.edits.append((Request(name, args), title))
+        self.edits.append((PlannedCall(name, args), title))
 
-    def modify(self, element: Element, **changes: Any) -> None:
+    def modify(self, element: OutlineElement, **changes: Any) -> None:
         """Add a change of an element."""
         self.add("modify_element", self.outline.title(element), elementId=element.id, modifications=changes)
 
-    def create(self, spec: dict[str, Any], title: str, reference: Element, position: str) -> None:
+    def create(self, spec: dict[str, Any], title: str, reference: OutlineElement, position: str) -> None:
         """Add a new element. It has no id yet, so that "it" names nothing next."""
         title = f"{title} {_PLACES[position]} {self.outline.title(reference)}"
         self.add("create_element", title, parentId=reference.id, position=position, **spec)
         self.recent = ""
 
 
-def plan(draft: Draft, requests: Sequence[Match]) -> None:
+def plan(draft: EditPlan, requests: Sequence[FormMatch]) -> None:
     """Add the edits of the requests to the draft; raise `Unclear` if one has none."""
     for request in requests:
         _HANDLERS[request.form](draft, request.slots)
 
 
-def _fill_page(draft: Draft, slots: Slots) -> None:
+def _fill_page(draft: EditPlan, slots: Slots) -> None:
     """Fill in the starter page's texts: the client's name, and the line about it."""
     name, about = slots["client"], slots.get("about", "")
     texts = {"text-1": name, "heading-1": name, "text-6": f"© {name}"}
@@ -138,7 +138,7 @@ def _fill_page(draft: Draft, slots: Slots) -> None:
     draft.notes.append("The other texts are placeholders.")
 
 
-def _colour(draft: Draft, slots: Slots) -> None:
+def _colour(draft: EditPlan, slots: Slots) -> None:
     element, part = draft.target(slots["target"]), slots.get("part", "").lower()
     letters = part.startswith(("text", "font"))
     letters |= element.type in _TEXT_TYPES and not part.startswith("back")
@@ -146,7 +146,7 @@ def _colour(draft: Draft, slots: Slots) -> None:
     draft.modify(element, style={name: slots["colour"].replace(" ", "").lower()})
 
 
-def _size(draft: Draft, slots: Slots) -> None:
+def _size(draft: EditPlan, slots: Slots) -> None:
     element, word = draft.target(slots["target"]), slots["size"].lower().split()[-1]
     if word not in _FACTORS:
         pixels = float(slots["size"].lower().rstrip("pixels "))
@@ -169,7 +169,7 @@ def _font_px(detail: Mapping[str, Any]) -> float:
     return float(size[:-2])
 
 
-def _add_section(draft: Draft, slots: Slots) -> None:
+def _add_section(draft: EditPlan, slots: Slots) -> None:
     """Add a section beside another, or at the end: before the footer if there is one."""
     kit, page = slots["kit"].lower(), draft.outline.elements[0]
     last = draft.outline.inside(page)[-1:]
@@ -183,7 +183,7 @@ def _add_section(draft: Draft, slots: Slots) -> None:
     draft.create(_section(kit), title, reference, position)
 
 
-def _add_element(draft: Draft, slots: Slots) -> None:
+def _add_element(draft: EditPlan, slots: Slots) -> None:
     if "target" not in slots and not draft.outline.selected:
         raise Unclear(f"it does not say where to; there is {draft.outline.titles()}")
     kind, text = slots["kind"].lower(), slots["text"]
@@ -192,12 +192,12 @@ def _add_element(draft: Draft, slots: Slots) -> None:
     draft.create(_element(kind, text), f"the {kind} {quote(text)}", reference, position)
 
 
-def _delete(draft: Draft, slots: Slots) -> None:
+def _delete(draft: EditPlan, slots: Slots) -> None:
     element = draft.target(slots["target"])
     draft.add("delete_element", draft.outline.title(element), elementId=element.id)
 
 
-def _move(draft: Draft, slots: Slots) -> None:
+def _move(draft: EditPlan, slots: Slots) -> None:
     element, reference = draft.target(slots["target"]), draft.target(slots["other"])
     position = _POSITIONS.get(slots["where"].lower(), "inside")
     title = f"{draft.outline.title(element)} {_PLACES[position]} {draft.outline.title(reference)}"
@@ -205,14 +205,14 @@ def _move(draft: Draft, slots: Slots) -> None:
     draft.recent = element.id
 
 
-def _theme(draft: Draft, slots: Slots) -> None:
+def _theme(draft: EditPlan, slots: Slots) -> None:
     name = slots["words"].lower().replace(" ", "-")
     if name not in THEMES:
         raise Unclear(f"there is no theme {quote(name)}; there is {', '.join(THEMES)}")
     draft.add("apply_theme", f"the theme {quote(name)}", theme=name)
 
 
-def _undo(draft: Draft, slots: Slots) -> None:
+def _undo(draft: EditPlan, slots: Slots) -> None:
     steps = int(number(slots["number"])) if "number" in slots else draft.undoable
     draft.add("undo", "the last change" if steps == 1 else f"the last {steps} changes", steps=steps)
 
@@ -252,7 +252,7 @@ _KITS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "pricing": ("Pricing", _spec("columns", children=_PLANS)),
 }
 """Heading and content of each section."""
-_HANDLERS: Final[Mapping[str, Callable[[Draft, Slots], None]]] = {
+_HANDLERS: Final[Mapping[str, Callable[[EditPlan, Slots], None]]] = {
     "page": _fill_page,
     "text": lambda draft, slots: draft.modify(draft.target(slots["target"]), content=slots["quote"]),
     "colour": _colour,

@@ -24,7 +24,7 @@ class Unclear(Exception):
 
 
 @dataclass(frozen=True)
-class Element:
+class OutlineElement:
     """One element of the page."""
 
     id: str
@@ -39,37 +39,37 @@ class Element:
 class Outline:
     """The elements of the page in order, and the person's selection."""
 
-    elements: tuple[Element, ...]
+    elements: tuple[OutlineElement, ...]
     selected: str
     """Id of the selected element, or empty."""
     version: str | None
     """Newest version of the page; None before the first edit."""
 
-    def get(self, name: str) -> Element | None:
+    def get(self, name: str) -> OutlineElement | None:
         """Return the element with an id."""
         return next((each for each in self.elements if each.id == name), None)
 
-    def inside(self, outer: Element) -> list[Element]:
+    def inside(self, outer: OutlineElement) -> list[OutlineElement]:
         """Return all elements inside another, at any depth."""
         return [each for each in self.elements if outer.id in each.parents]
 
-    def section(self, element: Element) -> Element:
+    def section(self, element: OutlineElement) -> OutlineElement:
         """Return the part of the page that an element is in, or is itself."""
         return next(each for each in self.elements if each.id in (*element.parents, element.id)[:2][-1:])
 
-    def text(self, element: Element) -> str:
+    def text(self, element: OutlineElement) -> str:
         """Return the label or content of an element, or the first content inside it."""
         texts = (each.content for each in (element, *self.inside(element)))
         return element.label or next((text for text in texts if text), "")
 
-    def title(self, element: Element) -> str:
+    def title(self, element: OutlineElement) -> str:
         """Return the name of an element in a sentence, such as `the section “Features”`."""
         if not element.parents:
             return "the page"
         text = self.text(element)
         return f"the {_TYPE_NAMES.get(element.type, element.type)} {quote(text) if text else element.id}"
 
-    def titles(self, elements: Sequence[Element] = ()) -> str:
+    def titles(self, elements: Sequence[OutlineElement] = ()) -> str:
         """Return the names of elements, or else of all sections, as a list in a sentence."""
         sections = [each for each in self.elements if len(each.parents) == 1]
         return ", ".join(self.title(each) for each in (elements or sections)[:8]) or "nothing"
@@ -77,12 +77,12 @@ class Outline:
 
 def read(result: Mapping[str, Any]) -> Outline:
     """Return the outline in a result of `list_elements`."""
-    elements: list[Element] = []
+    elements: list[OutlineElement] = []
     parents: list[str] = []
     for item in result["elements"]:
         del parents[item["depth"] :]
         texts = item.get("label", ""), item.get("content", "")
-        elements.append(Element(item["id"], item["type"], *texts, tuple(parents)))
+        elements.append(OutlineElement(item["id"], item["type"], *texts, tuple(parents)))
         parents.append(item["id"])
     return Outline(tuple(elements), result["selectedElementId"] or "", result["versionId"])
 
@@ -93,7 +93,7 @@ def quote(text: str) -> str:
     return f"“{words}”" if len(words) <= _MAX_SHOWN else f"“{words[:_MAX_SHOWN].rstrip()}…”"
 
 
-def find(phrase: str, outline: Outline, recent: str) -> Element:
+def find(phrase: str, outline: Outline, recent: str) -> OutlineElement:
     """Return the one element that a phrase names; raise `Unclear` for none and for several.
 
     `recent` is the id of the element that was named or changed last, or empty.
@@ -120,7 +120,7 @@ def find(phrase: str, outline: Outline, recent: str) -> Element:
     return elements[0]
 
 
-def _candidates(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
+def _candidates(phrase: str, outline: Outline, among: Sequence[OutlineElement]) -> list[OutlineElement]:
     """Return the elements with this label, id or text, or else those of a type."""
     name = _normalize(phrase)
     labelled = [each for each in among if name in {_normalize(each.label), each.id}]
@@ -135,7 +135,7 @@ def _candidates(phrase: str, outline: Outline, among: Sequence[Element]) -> list
     return _of_type(phrase, outline, among)
 
 
-def _of_type(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
+def _of_type(phrase: str, outline: Outline, among: Sequence[OutlineElement]) -> list[OutlineElement]:
     """Return the elements of a type: all, those with a text, or those inside the element of that name."""
     name, kind = _split(phrase)
     typed = [each for each in among if each.type == kind]
@@ -147,7 +147,7 @@ def _of_type(phrase: str, outline: Outline, among: Sequence[Element]) -> list[El
     return _outermost([each for each in typed if len(outer) == 1 and outer[0].id in each.parents])
 
 
-def _outermost(elements: Sequence[Element]) -> list[Element]:
+def _outermost(elements: Sequence[OutlineElement]) -> list[OutlineElement]:
     """Return the elements of the smallest depth: a section's heading rather than that of a card in it."""
     depths = [len(each.parents) for each in elements]
     return [each for each, depth in zip(elements, depths, strict=True) if depth == min(depths)]

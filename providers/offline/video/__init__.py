@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import Answer, Conversation, Request
-from callsheet.providers.offline.grammar import Form, Match, decline, match
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
+from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
 from callsheet.providers.offline.grammar import number as value_of
 from callsheet.providers.offline.video.forms import edit_form, new_scene
 
@@ -47,26 +47,28 @@ class _Unclear(Exception):
     """The request names a scene that does not exist."""
 
 
-def answer(conversation: Conversation) -> Answer:
+def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return a plan, a filled form, or the reply that ends the turn."""
     if "ScenePatch" in conversation.tools:
-        return Answer("", (Request("ScenePatch", edit_form(_material(conversation))),))
+        return OfflineReply("", (PlannedCall("ScenePatch", edit_form(_material(conversation))),))
     if "Scene" in conversation.tools:
-        return Answer("", (Request("Scene", new_scene(_material(conversation))),))
+        return OfflineReply("", (PlannedCall("Scene", new_scene(_material(conversation))),))
     if plans := conversation.turn.calls_to("submit_plan"):
-        return Answer(_report(plans[-1].result or {}))
+        return OfflineReply(_report(plans[-1].result or {}))
     text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
-        return Answer(decline(text))
+        return OfflineReply(decline(text))
     try:
         steps = [step for request in requests for step in _steps(request, project)]
     except _Unclear as reason:
-        return Answer(f"I changed nothing, because {reason}.")
-    return Answer("", (Request("submit_plan", {"steps": steps, "reasoning": "The offline grammar"}),))
+        return OfflineReply(f"I changed nothing, because {reason}.")
+    return OfflineReply(
+        "", (PlannedCall("submit_plan", {"steps": steps, "reasoning": "The offline grammar"}),)
+    )
 
 
-def _material(conversation: Conversation) -> Mapping[str, Any]:
+def _material(conversation: OfflineConversation) -> Mapping[str, Any]:
     try:
         given = json.loads(conversation.turn.text)
     except ValueError:
@@ -85,7 +87,7 @@ def _report(result: Mapping[str, Any]) -> str:
     return ". ".join(lines) + "." if lines else "Nothing was changed."
 
 
-def _steps(request: Match, project: str) -> list[dict[str, Any]]:
+def _steps(request: FormMatch, project: str) -> list[dict[str, Any]]:
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
     if request.form in {"scene.add", "video.new"}:
@@ -102,7 +104,7 @@ def _steps(request: Match, project: str) -> list[dict[str, Any]]:
     return _order_steps(request, scenes, ids)
 
 
-def _order_steps(request: Match, scenes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
+def _order_steps(request: FormMatch, scenes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
     if request.form == "scene.length":
         return [{"tool": "trimScene", "scenes": [*scenes], "seconds": float(request.slots["amount"])}]
     if request.form == "scene.delete":
@@ -121,7 +123,7 @@ def _like(form: str, changed: Sequence[str], example: str) -> list[dict[str, Any
     return [look, {**edit, "like": [example]}]
 
 
-def _new_scenes(request: Match) -> Iterator[dict[str, Any]]:
+def _new_scenes(request: FormMatch) -> Iterator[dict[str, Any]]:
     topic = request.slots["topic"]
     if request.form == "scene.add":
         yield {"tool": "addScene", "scenes": ["new-1"], "prompt": topic, "name": topic[:40]}

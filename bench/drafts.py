@@ -30,8 +30,8 @@ from callsheet.state.model_input import model_input
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
 from callsheet.storage.artefacts.receipts import StepFence
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import outcome
-from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.registry import definition
 
 GENERATES: Final = size(120, short=4)

@@ -18,9 +18,9 @@ from callsheet import storage
 from callsheet.server.runtime import process
 from callsheet.state.plan import Step
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Call, Scope
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import index, tool
 
 CALLS: Final = size(2_000, short=20)

@@ -25,8 +25,8 @@ from callsheet.state.video.starter import starters
 from callsheet.state.video.style import style_match
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.video.executions import Executions
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import tool
 from callsheet.tools.video.arguments import OneScene

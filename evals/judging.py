@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from callsheet.providers import OFFLINE
 from callsheet.state.errors import CallsheetError, Invalid
-from callsheet.tools.structured import fill_in, model_for
+from callsheet.tools.models.structured import fill_in, model_for
 from evals.running import Score
 from evals.tasks import HERE
 

@@ -16,7 +16,7 @@ from callsheet.storage.embedded import server as embedded
 from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.application import ToolEnvironment, use_application
-from callsheet.tools.guard.policy import ToolOptions, ToolPolicy
+from callsheet.tools.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
 from evals.turns import PlayedTurn, failures
 from evals.workflows import KITS

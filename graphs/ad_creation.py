@@ -23,7 +23,7 @@ from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.ads import drafts
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 
 NO_DRAFT: Final = (
     "No draft was made yet. Call search_voices, then create_voice_draft, create_music_draft and"

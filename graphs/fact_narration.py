@@ -37,7 +37,7 @@ from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 
 PROPOSING: Final = frozenset({"extractFactsTool", "addFactsTool"})
 """Tools that propose facts."""

@@ -18,7 +18,7 @@ from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.pages import edits
 from callsheet.tools.pages.uploads import check_ticket
 

@@ -22,8 +22,8 @@ from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprin
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.arguments import read_arguments, validate_arguments
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.registry import Tool

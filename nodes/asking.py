@@ -17,8 +17,8 @@ from callsheet.state.context import Context
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
 from callsheet.state.shortening import fit_conversation
 from callsheet.state.tokens import estimate_messages, estimate_tools
-from callsheet.tools.guard.call import Scope
-from callsheet.tools.model_calls import call_model
+from callsheet.tools.call import Scope
+from callsheet.tools.models.calls import call_model
 
 Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 

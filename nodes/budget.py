@@ -10,7 +10,7 @@ from callsheet.state.budgets import BudgetExceeded, OverBudget
 from callsheet.state.errors import Invalid
 from callsheet.storage import spending
 from callsheet.storage.spending import Account
-from callsheet.tools.model_calls import charge
+from callsheet.tools.models.calls import charge
 
 Result = TypeVar("Result")
 STOPPED: Final = "I stopped here, because the budget was not raised. What was made until now is kept."

@@ -21,8 +21,8 @@ from callsheet.state.errors import CallsheetError, Fenced, StorageDown
 from callsheet.state.tokens import shorten
 from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.spending import Account
-from callsheet.tools.guard.call import Scope
-from callsheet.tools.model_calls import charge
+from callsheet.tools.call import Scope
+from callsheet.tools.models.calls import charge
 
 _QUOTES: Final = "\n\nThe person's own words:\n"
 

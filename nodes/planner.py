@@ -28,8 +28,8 @@ from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.spending import Account
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
 from callsheet.tools.registry import definitions

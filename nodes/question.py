@@ -22,7 +22,7 @@ from callsheet.state.plan import Plan, Step, with_dependencies
 from callsheet.state.versions import Version
 from callsheet.state.workflow import Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 
 REFUSAL: Final = ":refusal"
 """Suffix of the ids of messages that refuse an answer."""

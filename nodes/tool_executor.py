@@ -29,8 +29,8 @@ from callsheet.state.plan import (
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage import consents
 from callsheet.storage.spending import Account
+from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, ToolExecutionError, failed_outcome, tool_message
 from callsheet.tools.registry import Tool
 

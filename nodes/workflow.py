@@ -25,7 +25,7 @@ from callsheet.state.plan import Plan, Step, StepResult, covers
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from callsheet.server.artefacts.conversation_stream import FrameTranslator
     from callsheet.server.context import AppContext
     from callsheet.server.runtime.execution import BuildReply
+    from callsheet.storage.archive.file import ArtefactEntry
     from callsheet.storage.redis.connection import Storage
-    from callsheet.storage.threads.file import ArtefactEntry
     from callsheet.storage.threads.threads import Thread
 
 FEATURES: Final[Mapping[str, str]] = {

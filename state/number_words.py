@@ -5,8 +5,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from callsheet.state.lessons.student import ORDINALS, SMALL, TEENS, TENS
-
+TO_TWELVE: Final = (
+    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
+TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+ORDINALS: Final = (
+    *("first", "second", "third", "fourth", "fifth", "sixth"),
+    *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
+)
+"""English number words; the first of `SMALL` is zero, the first of `TENS` twenty."""
 SCALES: Final = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _VALUES: Final = {
     **{word: value for value, word in enumerate(SMALL)},

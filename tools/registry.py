@@ -15,8 +15,8 @@ from typing_extensions import Unpack
 
 from callsheet.state.errors import Broken
 from callsheet.state.plan import covers
-from callsheet.tools.guard.call import Call, Scope
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call, Scope
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.schemas import model_schema
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)

@@ -18,7 +18,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.workflow import Workflow
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
 
 

@@ -14,9 +14,9 @@ from callsheet.state.campaigns.answers import Answer, Statement, evidence_of, pr
 from callsheet.state.campaigns.workflow import CampaignState
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
+from callsheet.tools.call import Scope
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
 from callsheet.tools.guard.repair import repair_off_loop
 

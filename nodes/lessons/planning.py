@@ -23,9 +23,9 @@ from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.lessons.sources import pasted_source
-from callsheet.tools.structured import is_offline
+from callsheet.tools.models.structured import is_offline
 
 CHOOSE: Final = "chooseFactsTool"
 NARRATE: Final = "generateNarrationTool"

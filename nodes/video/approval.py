@@ -27,7 +27,7 @@ from callsheet.state.video.plan import estimated_seconds
 from callsheet.state.video.workflow import VideoState
 from callsheet.storage.video import settings
 from callsheet.storage.video.executions import Executions
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 
 PARALLEL: Final = 3
 """Steps that run at once unless the caller chose otherwise."""

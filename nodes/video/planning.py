@@ -23,8 +23,8 @@ from callsheet.state.video.workflow import VideoState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.video import settings
 from callsheet.storage.video.executions import Executions
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
 from callsheet.tools.guard.repair import repair_off_loop
 

@@ -25,7 +25,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.spending import Account
 from callsheet.storage.video import settings
 from callsheet.storage.video.executions import Executions
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 
 

@@ -7,7 +7,7 @@ from callsheet.server.ads import edits, routes, service, version_routes
 from callsheet.server.ads.bodies import MixerUpdate
 from callsheet.server.features import FeatureApi
 from callsheet.state.errors import Invalid
-from callsheet.storage.threads.file import ArtefactEntry
+from callsheet.storage.archive.file import ArtefactEntry
 
 
 def _check_artefact(entry: ArtefactEntry) -> None:

@@ -33,7 +33,7 @@ from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads.drafts import script_language, spot_s
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 
 GRAPH: Final = "ad_creation"
 KIND: Final = "ad"

@@ -18,14 +18,14 @@ from callsheet.server.http.requests import identifier
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.storage.archive import file as thread_file
+from callsheet.storage.archive.export import ExportSource, export_lines
+from callsheet.storage.archive.file import ArtefactEntry, ThreadFile
+from callsheet.storage.archive.importing import Importer
+from callsheet.storage.archive.lines import ValueCodec
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import file as thread_file
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.export import ExportSource, export_lines
-from callsheet.storage.threads.file import ArtefactEntry, ThreadFile
-from callsheet.storage.threads.importing import Importer
-from callsheet.storage.threads.lines import ValueCodec
 from callsheet.storage.threads.threads import Thread
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from callsheet.server.runtime.errors import serialize_error
 from callsheet.state.errors import CallsheetError, Fenced
 from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome
 from callsheet.storage.spending import ModelUsage
-from callsheet.tools.model_calls import collect_usage
+from callsheet.tools.models.calls import collect_usage
 
 _CRASH_REMEDY: Final = (
     "look at the end of that process's log, and at the system's, for example for a lack of memory"

@@ -23,7 +23,7 @@ from callsheet.state.errors import Broken, Unavailable
 if TYPE_CHECKING:
     from callsheet.server.operations.metrics import Metrics
     from callsheet.storage.spending import ModelUsage
-    from callsheet.tools.guard.call import Scope as CallScope
+    from callsheet.tools.call import Scope as CallScope
 
 ReportOutcome = Callable[[str], None]
 """Receives an outcome."""

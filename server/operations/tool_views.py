@@ -11,7 +11,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.tool_admission import Breaker
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard.attempt import resolve_tool
-from callsheet.tools.guard.policy import ToolPolicy
+from callsheet.tools.policy import ToolPolicy
 from callsheet.tools.registry import Tool, definition
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from callsheet.server.settings import Settings
 from callsheet.tools.guard.application import Counters, NoCounters, ToolEnvironment
-from callsheet.tools.guard.policy import ALL_TOOLS, ToolPolicy, parse_policy
+from callsheet.tools.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web.client import WebClient
 from callsheet.tools.web.fetch import create_fetch_tool
 

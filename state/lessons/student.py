@@ -5,6 +5,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from callsheet.state.number_words import ORDINALS, SMALL, TENS
+
 DEFAULT_LEVEL: Final = 6.5
 """Reading level for an unknown age: grades 6 to 7."""
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
@@ -19,16 +21,6 @@ _STYLES: Final = (
 """Pairs of a US school grade and what words below it read like."""
 _OLDEST_STYLE: Final = "Clear sentences of any length; technical terms and abstract ideas, each defined once"
 _OLDEST: Final = 120
-TO_TWELVE: Final = (
-    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
-SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
-TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-ORDINALS: Final = (
-    *("first", "second", "third", "fourth", "fifth", "sixth"),
-    *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
-)
 _NUMBER: Final = re.compile(
     rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(TENS)})(?:[\s-]+(?P<unit>{'|'.join(SMALL[1:10])}))?"
     rf"|(?P<small>{'|'.join(sorted(SMALL, key=len, reverse=True))}))\b",

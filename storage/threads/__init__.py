@@ -1,1 +1,1 @@
-"""Records of threads, their export and their import."""
+"""Records of threads."""

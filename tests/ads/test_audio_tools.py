@@ -7,8 +7,8 @@ from callsheet.state.plan import Step
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools import REGISTRY
 from callsheet.tools.ads import voices
+from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Scope
 
 ENGLISH = [voice.id for voice in voices.search("english", count=4)]
 POLISH = [voice.id for voice in voices.search("polish", count=2)]

@@ -18,9 +18,9 @@ from typing_extensions import TypedDict
 
 from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
 from callsheet.state.owners import LOCAL
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Call, Scope
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import index, tool
 
 STREAM: Final = "music"

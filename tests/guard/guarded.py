@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.plan import Step
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.registry import index, tool
 
 SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)

@@ -10,8 +10,8 @@ import pytest
 
 from callsheet.state.errors import Forbidden, Invalid, NotReached, TimedOut, TooLarge
 from callsheet.state.plan import Step
+from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import index
 from callsheet.tools.web.client import MAX_REDIRECTS, WebClient

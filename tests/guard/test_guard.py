@@ -22,7 +22,7 @@ from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.application import NoCounters, ToolEnvironment, use_application
 from callsheet.tools.guard.outcome import SUGGESTION, tool_message
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 

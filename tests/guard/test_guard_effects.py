@@ -13,7 +13,7 @@ from callsheet.storage.runs.leases import LEASE, Lease
 from callsheet.storage.runs.records import RunAttempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 

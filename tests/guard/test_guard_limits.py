@@ -13,7 +13,7 @@ from callsheet.storage.tool_admission import read_breakers
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.guard.attempt import resolve_tool
-from callsheet.tools.guard.policy import ToolOptions, ToolPolicy, parse_policy
+from callsheet.tools.policy import ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import index, tool
 from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write

@@ -8,7 +8,7 @@ import pytest
 
 from callsheet.storage import connect, use
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from tests.doubles.killing import KillingProxy
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from callsheet.state.errors import Broken, Invalid
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.policy import ALL_TOOLS, ToolOptions, ToolPolicy, parse_policy
+from callsheet.tools.policy import ALL_TOOLS, ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import Tool, definition, definitions, index, tool
 
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import index
 from tests.doubles.waiting import until
 from tests.guard import heavy_tools

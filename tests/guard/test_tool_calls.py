@@ -12,8 +12,8 @@ from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.attempt import abandoned_outcome
-from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.guard.record import MAX_CHARS, close
+from callsheet.tools.policy import ToolOptions
 from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 

@@ -9,8 +9,8 @@ from callsheet.state.plan import Step
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools import REGISTRY
+from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.registry import Tool
 
 

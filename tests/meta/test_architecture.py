@@ -61,7 +61,7 @@ def test_the_architecture_answers_what_a_newcomer_looks_for() -> None:
     assert known >= {
         "server/ads/routes.py:chat_about_ad",
         "storage/runs/runs.py:Runs.claim",
-        "tools/guard/policy.py:ToolPolicy.effective",
+        "tools/policy.py:ToolPolicy.effective",
         "server/http/events.py:EventFormat.encode",
         "storage/checkpoints/writing.py:put",
         "state/video/live.py:startable",

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from callsheet import providers
 from callsheet.providers.openai import OpenAIModel
 from callsheet.state.errors import Broken, Unavailable
-from callsheet.tools.structured import FilledForm, fill_in
+from callsheet.tools.models.structured import FilledForm, fill_in
 from tests.doubles.chat_double import ChatDouble, Fail, Say
 
 

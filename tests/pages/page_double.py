@@ -9,8 +9,8 @@ from callsheet.state.plan import Step
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools import REGISTRY
+from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 
 

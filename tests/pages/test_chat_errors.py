@@ -17,8 +17,8 @@ from callsheet.server.pages.chat_events import completed_fields
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import Event
 from callsheet.storage.runs.records import Run
-from callsheet.tools.guard.call import Call
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import tool
 from tests.doubles.chat_double import ChatDouble, Say, Silence
 from tests.doubles.page_chat_client import CALL, ends_turn, frame_types, new_page_id, open_chat

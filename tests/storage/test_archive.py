@@ -13,8 +13,8 @@ from redis import Redis
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import ThreadArchive
 from callsheet.state.errors import Invalid, StorageDown
+from callsheet.storage.archive.lines import LineWriter, ValueCodec
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.threads.lines import LineWriter, ValueCodec
 from tests.doubles.served import app_client, chat_about_ad, generate_ad, started_app
 
 Change = Callable[[list[dict[str, Any]]], None]

@@ -14,10 +14,10 @@ from callsheet.server.artefacts.archive import ThreadArchive
 from callsheet.server.bootstrap import Workflows
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.storage import Storage, use
+from callsheet.storage.archive.lines import LineWriter, ValueCodec, read_lines
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.lines import LineWriter, ValueCodec, read_lines
 from callsheet.storage.threads.threads import NewThread, Thread
 from tests.lessons.lesson_material import material
 

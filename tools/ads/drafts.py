@@ -15,7 +15,7 @@ from callsheet.state.languages import LANGUAGES, Language, find
 from callsheet.state.versions import Version, restored_version, version_fields
 from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.tools.ads import voices
-from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.registry import tool
 
 RECENT_VERSIONS: Final = 5

@@ -12,9 +12,9 @@ from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filt
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches
+from callsheet.tools.call import Call
 from callsheet.tools.campaigns.libraries import library
 from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
-from callsheet.tools.guard.call import Call
 from callsheet.tools.registry import tool
 
 PAGE: Final = 50

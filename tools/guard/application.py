@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from callsheet.storage.spending import ModelUsage
-from callsheet.tools.guard.call import Scope
-from callsheet.tools.guard.policy import ToolPolicy
+from callsheet.tools.call import Scope
+from callsheet.tools.policy import ToolPolicy
 
 if TYPE_CHECKING:
     from callsheet.tools.registry import Tool

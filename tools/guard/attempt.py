@@ -35,11 +35,11 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.runs.leases import LEASE
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict
-from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard.execution import DeadlineExceeded, run_tool, run_with_deadline
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, outcome_of_error
-from callsheet.tools.guard.policy import EffectivePolicy, ToolPolicy
 from callsheet.tools.guard.record import CallRecord
+from callsheet.tools.policy import EffectivePolicy, ToolPolicy
 from callsheet.tools.registry import Tool
 
 CANCELLED: Final = failed_outcome(

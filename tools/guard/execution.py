@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from callsheet.tools.guard.call import Call
-from callsheet.tools.guard.policy import EffectivePolicy
+from callsheet.tools.call import Call
 from callsheet.tools.guard.sandbox import run_sandboxed
+from callsheet.tools.policy import EffectivePolicy
 from callsheet.tools.registry import Tool
 
 T = TypeVar("T")

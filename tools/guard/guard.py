@@ -21,10 +21,10 @@ from callsheet.state.errors import CallsheetError, Fenced, Forbidden, StorageDow
 from callsheet.state.plan import Step
 from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import validate_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
-from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import (
     UNEXPECTED,
     Outcome,

@@ -12,7 +12,7 @@ from callsheet.storage.artefacts.receipts import receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import ScriptCall, execute_all
 from callsheet.storage.tool_calls import CallFilter
-from callsheet.tools.guard.call import Scope
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 
 MAX_CHARS: Final = 8_000

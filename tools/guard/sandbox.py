@@ -26,8 +26,8 @@ from pydantic import BaseModel
 
 from callsheet.state import errors
 from callsheet.state.errors import Broken, CallsheetError, Oversized
-from callsheet.tools.guard.call import Scope
-from callsheet.tools.guard.policy import EffectivePolicy
+from callsheet.tools.call import Scope
+from callsheet.tools.policy import EffectivePolicy
 from callsheet.tools.registry import Tool
 
 MAX_PROCESSES: Final = max(1, os.cpu_count() or 1)

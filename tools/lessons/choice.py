@@ -9,7 +9,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons.facts import Fact, distinct, new_fact
 from callsheet.state.lessons.selection import MAX_CHOSEN, chosen_facts, narration_arguments
 from callsheet.state.versions import Version
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.lessons.arguments import LessonArguments, LessonLanguage, LevelShift
 from callsheet.tools.registry import tool
 

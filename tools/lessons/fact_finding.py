@@ -26,12 +26,12 @@ from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fa
 from callsheet.state.plan import canonical_json
 from callsheet.state.tokens import estimate_text, fitting_length
 from callsheet.storage.artefacts import extraction_cache
-from callsheet.tools import structured
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.forms import FACTS_PROMPT, FactSheet, FoundFact
 from callsheet.tools.lessons.sources import Source
-from callsheet.tools.structured import FilledForm, fill_in, model_for
+from callsheet.tools.models import structured
+from callsheet.tools.models.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
 """Most characters a model reads at once, about 20 pages."""

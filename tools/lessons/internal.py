@@ -13,10 +13,10 @@ from callsheet.state.lessons.images import Picture, on_the_web, picture_id
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.narration_edits import SegmentEdit
 from callsheet.state.lessons.selection import MAX_CHOSEN
-from callsheet.tools.guard.call import Call
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call
 from callsheet.tools.lessons.arguments import LessonArguments
 from callsheet.tools.lessons.choice import confirm
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import tool
 
 _ATTEMPTS: Final = 5

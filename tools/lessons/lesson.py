@@ -11,8 +11,7 @@ from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
-from callsheet.tools.guard.call import Call, Scope
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call, Scope
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
@@ -21,8 +20,9 @@ from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferenc
 from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
+from callsheet.tools.models.structured import is_offline
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import Tool, tool
-from callsheet.tools.structured import is_offline
 from callsheet.tools.web.client import WebClient
 
 _ATTEMPTS: Final = 5

@@ -37,7 +37,7 @@ from callsheet.tools.lessons.script_draft import (
     untold_ids,
     wrong_sentences,
 )
-from callsheet.tools.structured import FilledForm, Form, fill_in, model_for
+from callsheet.tools.models.structured import FilledForm, Form, fill_in, model_for
 
 MAX_DRAFTS: Final = 2
 """Drafts that a model may write; the better one is used."""

@@ -15,7 +15,7 @@ from callsheet.state.pages.history import BEGINNING, PageData
 from callsheet.state.pages.page import ROOT, STREAM, Element, Page, digest, walk
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import StreamHead
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.pages.arguments import (
     ApplyTheme,
     Child,

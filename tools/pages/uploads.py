@@ -11,7 +11,7 @@ from callsheet import storage
 from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FileType, Ticket, create_ticket
 from callsheet.storage.artefacts import files
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.pages.arguments import UploadFile
 from callsheet.tools.registry import tool
 

@@ -10,7 +10,7 @@ from callsheet.state.video.patch import differences
 from callsheet.state.video.project import ORDER, Order
 from callsheet.state.video.scene import Scene
 from callsheet.storage.artefacts.artefacts import StreamHead
-from callsheet.tools.guard.call import Call, VersionDraft
+from callsheet.tools.call import Call, VersionDraft
 
 _TRIES: Final = 8
 """Writes of the order, if other steps change it at the same time."""

@@ -11,7 +11,7 @@ from callsheet.state.video.examples import matching_examples, trends
 from callsheet.state.video.project import SCENES
 from callsheet.storage import current
 from callsheet.storage.video.context import SEARCH_TTL_S, ContextStore
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
 from callsheet.tools.video.arguments import GatherContext
 from callsheet.tools.video.content import read_scene

@@ -5,7 +5,7 @@ from typing import Any, Final
 from callsheet.state.errors import Conflict
 from callsheet.state.video import project
 from callsheet.state.video.project import ORDER, SCENES
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
 from callsheet.tools.video import content
 from callsheet.tools.video.arguments import DuplicateScene, EditScene, OneScene, ReorderScenes

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from callsheet.state.errors import Broken
 from callsheet.state.video.plan import SubmittedPlan
-from callsheet.tools.guard.call import Call
+from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
 
 

@@ -10,10 +10,10 @@ from callsheet.state.video.project import ORDER, SCENES
 from callsheet.state.video.scene import FPS, Audio, Scene
 from callsheet.storage import current
 from callsheet.storage.video import context
-from callsheet.tools.guard.call import Call
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call
+from callsheet.tools.models.structured import fill_in, model_for
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import tool
-from callsheet.tools.structured import fill_in, model_for
 from callsheet.tools.video import content
 from callsheet.tools.video.arguments import AddAudio, AddScene, EditScene, RestoreVersion, TrimScene
 from callsheet.tools.video.content import HeldScene, read_scene, write_scene

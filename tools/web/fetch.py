@@ -8,9 +8,9 @@ from typing import Any, Final
 from pydantic import Field
 
 from callsheet.state.errors import Invalid
-from callsheet.tools.guard.call import Call
-from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.call import Call
 from callsheet.tools.pages.arguments import Arguments
+from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import Tool, tool
 from callsheet.tools.web.client import WebClient, WebResponse
 

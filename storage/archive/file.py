@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from callsheet.state.errors import Invalid
+from callsheet.storage.archive.lines import ValueCodec, read_lines
 from callsheet.storage.artefacts.receipts import escape_part
-from callsheet.storage.threads.lines import ValueCodec, read_lines
 
 _REMEDY: Final = "export the thread again"
 _MAX_MS: Final = 10**14

@@ -9,12 +9,12 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from callsheet.state.errors import CallsheetError, UnbuildableState
+from callsheet.storage.archive.lines import LineWriter, ValueCodec
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.lines import LineWriter, ValueCodec
 from callsheet.storage.threads.threads import Thread
 
 _Line = tuple[str, dict[str, Any]]

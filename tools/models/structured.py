@@ -28,7 +28,7 @@ from callsheet.state.errors import Invalid, Unavailable
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.repair import repair_off_loop
-from callsheet.tools.model_calls import call_model
+from callsheet.tools.models.calls import call_model
 from callsheet.tools.schemas import model_schema
 
 Form = TypeVar("Form", bound=BaseModel)

@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, Checkpoin
 
 from callsheet.state.errors import Conflict, Fenced, Unavailable
 from callsheet.storage import indexes
+from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, ThreadFile
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.files import FileRecord
@@ -20,7 +21,6 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.file import ArtefactEntry, CheckpointEntry, ThreadFile
 from callsheet.storage.threads.threads import Thread
 
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'

@@ -1,0 +1,1 @@
+"""Files of threads: their lines, export and import."""

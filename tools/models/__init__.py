@@ -1,0 +1,1 @@
+"""Calls of models by tools and nodes: limits, prices, and forms that a model fills in."""

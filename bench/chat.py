@@ -24,7 +24,7 @@ from bench import size
 from bench._servers import ReadinessCheck, free_port, running, serve_command
 from callsheet import storage
 from callsheet.graphs import ad_creation
-from callsheet.server.runtime import process
+from callsheet.server.engine import process
 from callsheet.state.ads import brief
 from callsheet.storage.checkpoints import RedisSaver
 

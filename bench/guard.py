@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from bench import size
 from callsheet import storage
-from callsheet.server.runtime import process
+from callsheet.server.engine import process
 from callsheet.state.plan import Step
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.call import Call, Scope

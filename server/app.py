@@ -10,7 +10,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -19,6 +18,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from callsheet import storage
+from callsheet.server.engine import graphs_file
+from callsheet.server.features import load_apis
 from callsheet.server.http import docs, errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.json_replies import JsonReply
@@ -36,10 +37,11 @@ from callsheet.server.http.policy import (
     policy_of,
     with_policy,
 )
-from callsheet.server.operations import tracing
-from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
-from callsheet.server.runtime import graphs_file
-from callsheet.server.settings import Settings, read_settings, unknown_variables
+from callsheet.server.http.telemetry import RouteCaptureMiddleware, TelemetryMiddleware
+from callsheet.server.settings.installation import installed_version
+from callsheet.server.settings.settings import Settings, read_settings, unknown_variables
+from callsheet.server.telemetry import tracing
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage import Storage
 from callsheet.storage.redis import health
 
@@ -217,8 +219,8 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     await asyncio.to_thread(import_module, "callsheet.server.bootstrap")
     # Imported already; at the top of the file they would delay the start by a second.
     from callsheet.server import bootstrap  # noqa: PLC0415
-    from callsheet.server.operations.metrics import collect_metrics  # noqa: PLC0415
-    from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
+    from callsheet.server.assembly import assemble  # noqa: PLC0415
+    from callsheet.server.telemetry.metrics import collect_metrics  # noqa: PLC0415
 
     observer = app.state.observer
     await stack.enter_async_context(collect_metrics(observer, installed_version()))
@@ -226,7 +228,7 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
         opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
     )
     app.state.context = runtime.context(settings, opened)
-    features = runtime.workflows.features
+    features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
     for end in bootstrap.start_maintenance(app.state.context):
         stack.push_async_callback(end)
@@ -236,11 +238,3 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
 def _log_failed_loading(loading: asyncio.Task[None]) -> None:
     if not loading.cancelled() and (error := loading.exception()):
         _log.critical("cannot load the workflows; only /ok is answered", exc_info=error)
-
-
-def installed_version() -> str:
-    """Return the version of the installed package."""
-    try:
-        return version("callsheet")
-    except PackageNotFoundError:
-        return "not installed"

@@ -6,19 +6,12 @@ the workflow is served.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
-    from callsheet.server.artefacts.conversation_stream import FrameTranslator
-    from callsheet.server.context import AppContext
-    from callsheet.server.runtime.execution import BuildReply
-    from callsheet.storage.archive.file import ArtefactEntry
-    from callsheet.storage.redis.connection import Storage
-    from callsheet.storage.threads.threads import Thread
+    from callsheet.server.artefacts.features import FeatureApi
 
 FEATURES: Final[Mapping[str, str]] = {
     "ad_creation": "callsheet.server.ads.feature",
@@ -42,36 +35,12 @@ class Feature:
     """Module that holds `API`, a `FeatureApi`."""
 
 
-def _accept(entry: "ArtefactEntry") -> None:
-    del entry
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureApi:
-    """Routes, replies and import checks of one workflow."""
-
-    routers: "tuple[APIRouter, ...]"
-    """REST and web socket routes, in the order in which they are tried."""
-    reply_builder: "Callable[[Storage], BuildReply]"
-    """Makes the function that builds the replies to the workflow's domain runs."""
-    translator: "Callable[[AppContext, Thread], FrameTranslator] | None" = None
-    """Makes the translator of a conversation's stored events; steps, drafts, words and a result if unset."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """OpenAPI tags with their descriptions."""
-    check_artefact: "Callable[[ArtefactEntry], None]" = _accept
-    """Raises for an imported artefact that no person could have made; called after `check_version`."""
-    max_file_bytes: int = 0
-    """Total size of the files of one artefact."""
-    file_url: Callable[[str, str, str], str] | None = None
-    """Makes a file's URL of artefact id, thread id and file id."""
-
-
 def load_features() -> tuple[Feature, ...]:
     """Return all features, in the order of `FEATURES`."""
     return tuple(_feature(module) for module in FEATURES.values())
 
 
-def load_apis(workflows: Collection[str]) -> dict[str, FeatureApi]:
+def load_apis(workflows: Collection[str]) -> "dict[str, FeatureApi]":
     """Return the API of each of these workflows that has a feature, in the order of `FEATURES`."""
     return {
         name: import_module(_feature(module).api).API

@@ -28,7 +28,7 @@ import psutil
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from callsheet.server.runtime.execution import MAX_ATTEMPTS
+from callsheet.server.engine.execution import MAX_ATTEMPTS
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.doubles.killing import WarmParent

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from callsheet.server.ads import edits, routes, service, version_routes
 from callsheet.server.ads.bodies import MixerUpdate
-from callsheet.server.features import FeatureApi
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.state.errors import Invalid
 from callsheet.storage.archive.file import ArtefactEntry
 

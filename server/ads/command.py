@@ -114,6 +114,6 @@ def _execute(request: Mapping[str, Any], options: AdOptions) -> None:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
     from callsheet.server.ads import rendering  # noqa: PLC0415 -- see above
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     rendering.show(terminal.console(), turn, options.data_dir)

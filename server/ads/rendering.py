@@ -14,8 +14,8 @@ from rich.text import Text
 from callsheet.server.ads.terminal_session import AdCliTurn, VersionChange
 from callsheet.server.cli import layout
 from callsheet.server.cli.layout import TIME_WIDTH, TimedText
-from callsheet.server.cli.terminal import without_control_chars
 from callsheet.server.cli.text_input import resume_command
+from callsheet.server.processes.terminal import without_control_chars
 from callsheet.state.ads.timeline import Timeline
 from callsheet.tools.ads import voices
 

@@ -14,9 +14,9 @@ from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, M
 from callsheet.server.artefacts import views as locks
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import CHAT, RequestContext
-from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS

@@ -21,8 +21,8 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
-from callsheet.server.runtime.execution import BuildReply, pending_interrupts
-from callsheet.server.runtime.worker import Ack, OnProgress, Worker
+from callsheet.server.engine.execution import BuildReply, pending_interrupts
+from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline

@@ -9,10 +9,10 @@ from callsheet.server.ads import service
 from callsheet.server.ads.bodies import AdChat, AdGenerate
 from callsheet.server.ads.service import ADS
 from callsheet.server.artefacts.service import RequestContext, thread_of
+from callsheet.server.engine.worker import OnProgress, Worker
 from callsheet.server.http.requests import identifier
-from callsheet.server.runtime.worker import OnProgress, Worker
-from callsheet.server.runtime.worker_process import local_worker
-from callsheet.server.settings import Settings
+from callsheet.server.processes.worker import local_worker
+from callsheet.server.settings.settings import Settings
 from callsheet.state.ads import ad
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.context import Context

@@ -4,15 +4,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.uploads import describe_file
-from callsheet.server.features import FeatureApi
+from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.requests import identifier
 from callsheet.server.langgraph.inputs import message_channels
@@ -28,9 +29,6 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
-if TYPE_CHECKING:
-    from callsheet.server.bootstrap import Workflows
-
 MEDIA_TYPE: Final = "application/x-ndjson"
 
 
@@ -40,10 +38,12 @@ class ThreadArchive:
 
     storage: Storage
     saver: BaseCheckpointSaver[int]
-    workflows: "Workflows"
+    workflows: Workflows
     """Workflows served by this process."""
     version: str
     """Version of Callsheet, written to the first line of a file."""
+    features: Mapping[str, object]
+    """`FeatureApi` of the workflows that have one, by graph."""
 
     async def streams_of(self, artefact: Artefact) -> Sequence[str]:
         """Return every stream of an artefact."""
@@ -53,7 +53,8 @@ class ThreadArchive:
         """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
         for name, spec in self.workflows.specs.items():
             if spec.kind == kind:
-                return spec, self.workflows.features.get(name)
+                feature = self.features.get(name)
+                return spec, feature if isinstance(feature, FeatureApi) else None
         raise Invalid(
             f"no served workflow creates artefacts of kind {kind!r}",
             remedy="add its workflow to the langgraph.json named by CALLSHEET_CONFIG",

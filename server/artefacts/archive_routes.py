@@ -12,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
 from callsheet.server.artefacts.replies import ImportedThread
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
@@ -88,4 +88,4 @@ async def _stream(first: bytes, following: AsyncIterator[bytes]) -> AsyncIterato
 def thread_archive(request: Request) -> ThreadArchive:
     """Return the dependencies of exports and imports."""
     ctx = app_context(request)
-    return ThreadArchive(ctx.storage, ctx.saver, ctx.workflows, request.app.version)
+    return ThreadArchive(ctx.storage, ctx.saver, ctx.workflows, request.app.version, ctx.features)

@@ -13,13 +13,14 @@ from starlette.responses import Response
 
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import Frames, FrameTranslator, StreamPosition, Turn
+from callsheet.server.artefacts.features import feature_of
 from callsheet.server.artefacts.service import thread_of
 from callsheet.server.artefacts.turn_events import TurnTranslator
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import check_credential, current_owner
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.events import Events, ServerEvent, StreamingReply, event_stream_reply
-from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.requests import StrictRoute
@@ -132,7 +133,7 @@ async def _find_turn(ctx: AppContext, run_request: RunRequest, since: StreamPosi
 
 
 def _translator(ctx: AppContext, thread: Thread) -> FrameTranslator:
-    feature = ctx.workflows.features.get(thread.graph)
+    feature = feature_of(ctx, thread.graph)
     return ((feature and feature.translator) or TurnTranslator)(ctx, thread)
 
 

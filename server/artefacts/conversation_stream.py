@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import (

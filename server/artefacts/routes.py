@@ -14,8 +14,8 @@ from callsheet.server.artefacts.replies import (
     ArtefactVersionSummary,
     ArtefactView,
 )
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute, identifier

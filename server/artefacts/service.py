@@ -13,10 +13,10 @@ from typing import Any, Final
 from langgraph.types import Interrupt
 
 from callsheet.providers.routing import require_provider
+from callsheet.server.engine.encoding import sha256_of
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.server.http.requests import checked_idempotency_key, identifier
-from callsheet.server.runtime.encoding import sha256_of
-from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import brief
 from callsheet.state.approvals import check_answer
 from callsheet.state.consent import consent

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from callsheet.server.artefacts.conversation_stream import Frame, StreamPosition
-from callsheet.server.context import AppContext
+from callsheet.server.engine.errors import deserialize_error, serialize_error
+from callsheet.server.engine.worker import progress_of
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.errors import error_body
-from callsheet.server.runtime.errors import deserialize_error, serialize_error
-from callsheet.server.runtime.worker import progress_of
 from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import Run

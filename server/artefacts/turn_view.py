@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from callsheet.server.runtime.execution import BuildReply
+from callsheet.server.engine.execution import BuildReply
 from callsheet.state import conversation
 from callsheet.storage import spending
 from callsheet.storage.redis.connection import Storage

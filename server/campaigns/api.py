@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.campaigns import routes, service
-from callsheet.server.features import FeatureApi
 
 API: Final = FeatureApi(
     routers=(routes.router,),

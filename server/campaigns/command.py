@@ -67,6 +67,6 @@ def _show(reply: Mapping[str, Any], options: AskOptions) -> None:
         typer.echo(json.dumps(reply, ensure_ascii=False, indent=2))
         return
     from callsheet.server.campaigns import rendering  # noqa: PLC0415 -- see above
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     rendering.show(terminal.console(), reply, options.data_dir)

@@ -27,9 +27,9 @@ from callsheet.server.campaigns.replies import (
     ImportReport,
     SavedSearches,
 )
-from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS

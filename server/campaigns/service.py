@@ -17,9 +17,9 @@ from callsheet.server.artefacts.service import (
 )
 from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_use, usage
 from callsheet.server.campaigns.bodies import CampaignChat
+from callsheet.server.engine.execution import BuildReply
+from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
-from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.worker import Worker
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters

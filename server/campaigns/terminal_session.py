@@ -11,9 +11,9 @@ from callsheet.server.campaigns import service
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.campaigns.imports import import_campaigns
 from callsheet.server.cli.text_input import read_bytes
-from callsheet.server.runtime.worker import OnProgress
-from callsheet.server.runtime.worker_process import local_worker
-from callsheet.server.settings import Settings
+from callsheet.server.engine.worker import OnProgress
+from callsheet.server.processes.worker import local_worker
+from callsheet.server.settings.settings import Settings
 from callsheet.state.campaigns.importing import kind_of
 from callsheet.state.context import Context
 from callsheet.state.owners import LOCAL

@@ -12,8 +12,8 @@ from typer.exceptions import TyperException
 from callsheet.state.errors import CallsheetError
 
 if TYPE_CHECKING:
-    from callsheet.server.cli.terminal import OnProgress
-    from callsheet.server.settings import Settings
+    from callsheet.server.processes.terminal import OnProgress
+    from callsheet.server.settings.settings import Settings
 
 Result = TypeVar("Result")
 
@@ -65,7 +65,7 @@ def run_with_progress(
 ) -> "Result":
     """Return the result of `execute`; show its steps as they happen unless `quiet`."""
     # `execute` imports what it needs, so that the first step is on the screen before slow imports.
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     with terminal.show_progress(terminal.console(stderr=True), quiet=quiet) as report:
         import asyncio  # noqa: PLC0415
@@ -95,7 +95,7 @@ def ask(prompt: "Callable[[], Result]", remedy: str) -> "Result":
 def fail(message: str, remedy: str) -> None:
     """Print an error and its remedy to stderr."""
     # Rich is slow to import, and most commands do not fail.
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     terminal.show_error(terminal.console(stderr=True), message, remedy)
 
@@ -103,7 +103,7 @@ def fail(message: str, remedy: str) -> None:
 def load_settings(data_dir: Path | None, **options: Any) -> "Settings":
     """Return the settings; a data folder on the command line beats a Redis URL in the environment."""
     # Pydantic is slow to import, and help does not need it.
-    from callsheet.server.settings import read_settings  # noqa: PLC0415
+    from callsheet.server.settings.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings(data_dir=data_dir, **options)
     changes: dict[str, Any] = {"redis_url": None} if data_dir else {}

@@ -55,7 +55,7 @@ def _show(findings: "list[Finding]", summary: str) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)

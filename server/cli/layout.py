@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from callsheet.server.cli.terminal import without_control_chars
+from callsheet.server.processes.terminal import without_control_chars
 
 NARROW: Final = 72
 """Columns below which the name stands above the text instead of beside it."""

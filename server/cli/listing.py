@@ -53,10 +53,11 @@ def with_archive(data_dir: Path | None, work: "Callable[[ThreadArchive], Awaitab
     """Open the thread archive and return the result of `work`."""
     from contextlib import AsyncExitStack  # noqa: PLC0415 -- help needs no storage
 
-    from callsheet.server import bootstrap  # noqa: PLC0415
-    from callsheet.server.app import installed_version  # noqa: PLC0415
     from callsheet.server.artefacts.archive import ThreadArchive  # noqa: PLC0415
-    from callsheet.server.runtime.graphs_file import read_graphs_file  # noqa: PLC0415
+    from callsheet.server.engine.graphs_file import read_graphs_file  # noqa: PLC0415
+    from callsheet.server.engine.workflows import load_workflows  # noqa: PLC0415
+    from callsheet.server.features import load_apis  # noqa: PLC0415
+    from callsheet.server.settings.installation import installed_version  # noqa: PLC0415
     from callsheet.storage.checkpoints import RedisSaver  # noqa: PLC0415
 
     async def execute(storage: "Storage") -> Result:
@@ -65,8 +66,9 @@ def with_archive(data_dir: Path | None, work: "Callable[[ThreadArchive], Awaitab
             stack.push_async_callback(saver.aclose)
             config = commands.load_settings(data_dir).config
             source = read_graphs_file(config) if config else None
-            workflows = await bootstrap.load_workflows(source, stack)
-            return await work(ThreadArchive(storage, saver, workflows, installed_version()))
+            workflows = await load_workflows(source, stack)
+            features = load_apis(workflows.graphs.keys())
+            return await work(ThreadArchive(storage, saver, workflows, installed_version(), features))
 
     return with_storage(data_dir, execute)
 
@@ -83,7 +85,7 @@ def print_table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", e
     """
     from rich.text import Text  # noqa: PLC0415 -- help needs no table
 
-    from callsheet.server.cli import terminal  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     console = terminal.console()
     if not rows:

@@ -77,7 +77,7 @@ def serve(
     """Start the server: REST under /api, documentation under /docs."""
     with commands.report_errors(debug=debug):
         settings = commands.load_settings(data_dir, host=host, port=port)
-        from callsheet.server.http import serving  # noqa: PLC0415 -- see above
+        from callsheet.server.processes import serving  # noqa: PLC0415 -- see above
 
         serving.serve(settings, _installed_version())
 
@@ -87,7 +87,7 @@ def worker(*, data_dir: DataDir = None, debug: Debug = False) -> None:
     """Execute runs of a server, on this or another machine. Both must use the same data."""
     with commands.report_errors(debug=debug):
         settings = commands.load_settings(data_dir)
-        from callsheet.server.runtime import worker_process  # noqa: PLC0415 -- see above
+        from callsheet.server.processes import worker as worker_process  # noqa: PLC0415 -- see above
 
         worker_process.run_worker(settings)
 

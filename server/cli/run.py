@@ -10,9 +10,10 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, takes_options
+from callsheet.server.settings.installation import program
 
 if TYPE_CHECKING:
-    from callsheet.server.artefacts.graph_session import GraphTurn
+    from callsheet.server.cli.graph_session import GraphTurn
 
 _MESSAGE = "The message; - for stdin."
 _INPUT = "Further input of the graph, a JSON object."
@@ -98,7 +99,7 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
 
 def _turn(request: Mapping[str, Any], options: RunOptions) -> "GraphTurn":
     async def execute(report: Any) -> "GraphTurn":
-        from callsheet.server.artefacts import graph_session  # noqa: PLC0415 -- the first step is shown before slow imports
+        from callsheet.server.cli import graph_session  # noqa: PLC0415 -- the first step is shown before slow imports
 
         settings = commands.load_settings(options.data_dir)
         return await graph_session.run(graph_session.GraphRequest(**request), settings, report)
@@ -107,7 +108,7 @@ def _turn(request: Mapping[str, Any], options: RunOptions) -> "GraphTurn":
 
 
 def _show_question(question: Any, *, err: bool) -> None:
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     typer.echo(terminal.without_control_chars(_question_text(question)), err=err)
 
@@ -129,8 +130,8 @@ def _takes_yes(question: Any) -> bool:
 
 
 def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.langgraph.shapes import to_json_value  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     if as_json or not (turn.message or turn.question):
         value = to_json_value({"thread": turn.thread, "values": turn.values, "question": turn.question})
@@ -144,4 +145,4 @@ def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
         _show_question(turn.question, err=False)
     answer = "--answer yes" if _takes_yes(turn.question) else "--answer '…'"
     last = answer if turn.question is not None else '"…"'
-    typer.echo(f"Continue with: {text_input.program()} run {graph} --thread {turn.thread} {last}")
+    typer.echo(f"Continue with: {program()} run {graph} --thread {turn.thread} {last}")

@@ -144,7 +144,7 @@ async def _find_run(storage: "Storage", owner: str, thread: str | None, run_id: 
 async def _cancel_run(
     archive: "ThreadArchive", owner: str, thread: str | None, run_id: str, *, rollback: bool
 ) -> bool:
-    from callsheet.server.runtime.worker import WorkerOptions, running_worker  # noqa: PLC0415 -- help needs no storage
+    from callsheet.server.engine.worker import WorkerOptions, running_worker  # noqa: PLC0415 -- help needs no storage
     from callsheet.state.errors import Conflict  # noqa: PLC0415
     from callsheet.storage.runs.runs import LEASE_S  # noqa: PLC0415
 

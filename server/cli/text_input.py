@@ -2,11 +2,11 @@
 
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
+from callsheet.server.settings.installation import program
 from callsheet.state.errors import Invalid
 from callsheet.state.uploads import MAX_MATERIAL
 
@@ -27,18 +27,6 @@ def read_text(text: str | None, file: str | None, name: str) -> str:
         return _decode(read_bytes(file, MAX_BYTES), f"file {file!r}")
     # Python passes bytes of the command line that are not UTF-8 as surrogates.
     return _decode(os.fsencode(str(text)), name)
-
-
-def program() -> str:
-    """Return the command of this program in the user's shell, with its path where PATH lacks it."""
-    installed = Path(sys.executable).with_name("callsheet")
-    on_path = shutil.which("callsheet")
-    if on_path and Path(on_path).resolve() == installed.resolve():
-        return "callsheet"
-    if not installed.exists():
-        return f"{shlex.quote(sys.executable)} -m callsheet"
-    local = installed.relative_to(Path.cwd()) if installed.is_relative_to(Path.cwd()) else installed
-    return shlex.quote(str(local))
 
 
 def resume_command(command: str, name: str, data_dir: Path | None) -> str:

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from callsheet.server.http.policy import PERMISSIONS, implied_permissions
+from callsheet.server.engine.permissions import PERMISSIONS, implied_permissions
 from callsheet.state.errors import Invalid, Unauthenticated
 from callsheet.state.owners import MAX_OWNER, is_owner
 from callsheet.storage import api_keys

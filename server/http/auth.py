@@ -17,11 +17,12 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from callsheet.server.engine.permissions import PERMISSIONS, Permission, implied_permissions
 from callsheet.server.http import api_keys
 from callsheet.server.http.errors import reject
-from callsheet.server.http.policy import PERMISSIONS, OnOutage, Permission, get_policy, implied_permissions
-from callsheet.server.operations import logs
-from callsheet.server.settings import Settings
+from callsheet.server.http.policy import OnOutage, get_policy
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry import logs
 from callsheet.state.errors import Broken, CallsheetError, Forbidden, Invalid, StorageDown, Unauthenticated
 from callsheet.state.owners import LOCAL, is_owner
 from callsheet.storage import Storage

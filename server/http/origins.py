@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.http.errors import reject
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Forbidden, Invalid
 
 STUDIO: Final = "https://smith.langchain.com"

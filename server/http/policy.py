@@ -8,20 +8,17 @@ stays so in the path that routes are matched with.
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from starlette.datastructures import URLPath
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from callsheet.server.settings import Settings
+from callsheet.server.engine.permissions import Permission
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken
 
-Permission = Literal["public", "read", "write", "admin"]
-"""Permission that a request needs; `public` needs no credential."""
-PERMISSIONS: Final = ("read", "write", "admin")
-"""Permissions; each includes those before it."""
 _ATTRIBUTE: Final = "route_policy"
 _SCOPE_KEY: Final = "callsheet.policy"
 _ROUTED_TYPES: Final = frozenset({"http", "websocket"})
@@ -106,12 +103,6 @@ LANGGRAPH_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LANGGRAPH)
 LANGGRAPH_READ_STREAM: Final = replace(LANGGRAPH_READ, streaming=Streaming.ALWAYS)
 LANGGRAPH_WRITE_STREAM: Final = replace(LANGGRAPH_WRITE, streaming=Streaming.ALWAYS)
 _UNKNOWN: Final = API_WRITE
-
-
-def implied_permissions(*permissions: str) -> tuple[str, ...]:
-    """Return these permissions and those they imply; unknown words are ignored."""
-    known = [PERMISSIONS.index(word) for word in permissions if word in PERMISSIONS]
-    return PERMISSIONS[: max(known) + 1] if known else ()
 
 
 def with_policy(policy: RoutePolicy) -> Callable[[_Endpoint], _Endpoint]:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import check_credential, current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import POLICY_VIOLATION, TRY_LATER
 from callsheet.server.http.limits import rate_limit_error
 from callsheet.state.errors import CallsheetError, Unauthenticated, Unavailable

@@ -16,7 +16,7 @@ import jwt
 from jwt import PyJWK, PyJWKClient
 
 from callsheet.server.http.origins import is_loopback
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
 
 SHARED_SECRET_ALGORITHMS: Final = ("HS256",)

@@ -8,8 +8,8 @@ from langgraph.pregel import Pregel
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner, public_config
+from callsheet.server.http.context import app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute, identifier

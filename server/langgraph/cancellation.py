@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.run_streams import ENDED, follow_run
 from callsheet.server.langgraph.starting import StartedRun

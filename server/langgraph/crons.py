@@ -15,8 +15,10 @@ from fastapi import APIRouter, Request
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 from starlette.responses import Response
 
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.engine import background
+from callsheet.server.engine.errors import error_message
 from callsheet.server.http.auth import current_owner, public_config
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, StrictRoute
@@ -32,8 +34,6 @@ from callsheet.server.langgraph.bodies import (
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.shapes import JsonObject, select_fields, wire_time
 from callsheet.server.langgraph.webhooks import checked_url
-from callsheet.server.runtime import background
-from callsheet.server.runtime.errors import error_message
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.requests import checked_idempotency_key
 from callsheet.state.errors import Missing
 from callsheet.state.plan import canonical_json

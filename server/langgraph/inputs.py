@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from pydantic import BaseModel, ValidationError
 
-from callsheet.server.runtime.graph_states import describe_error
+from callsheet.server.engine.graph_states import describe_error
 from callsheet.state.errors import Invalid
 
 _REDUCERS: Final = (add_messages, cast("Any", add_messages)().func)

@@ -11,11 +11,11 @@ from typing import Any, Final
 from langgraph.pregel import Pregel
 from langgraph.types import Interrupt
 
+from callsheet.server.engine.encoding import sha256_of
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.worker import Worker
 from callsheet.server.langgraph.bodies import ResumeValues
-from callsheet.server.runtime.encoding import sha256_of
-from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.graph_states import build_state
-from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Conflict, Refused
 
 INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")

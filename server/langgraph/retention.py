@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from callsheet.server.runtime import background
+from callsheet.server.engine import background
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage

@@ -8,15 +8,15 @@ from typing import Final, Literal
 import orjson
 from langchain_core.runnables import RunnableConfig
 
-from callsheet.server.context import AppContext
+from callsheet.server.engine.encoding import MODES
+from callsheet.server.engine.graph_states import build_history
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import events
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent, StreamingReply
-from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.shapes import past_state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread
-from callsheet.server.runtime.encoding import MODES
-from callsheet.server.runtime.graph_states import build_history
 from callsheet.state.errors import Gone, Invalid
 from callsheet.storage.runs.events import (
     END,

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
-from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import (

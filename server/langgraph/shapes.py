@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
-from callsheet.server.http.json_replies import dumps, to_jsonable
+from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.state.times import iso_time
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.checkpoints.maintenance import Size

@@ -9,7 +9,7 @@ from typing import Any, Final, get_type_hints
 
 from langgraph.pregel import Pregel
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.bodies import ResumeValues, RunContext, RunCreate, checkpoint_of, run_request
 from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
 from callsheet.server.langgraph.resumes import bind_resume

@@ -12,16 +12,17 @@ from langgraph.types import StateSnapshot
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.context import app_context
+from callsheet.server.engine.graph_states import build_history, build_state
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.events import StreamingReply
-from callsheet.server.http.json_replies import JsonReply, dumps
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.runtime.graph_states import build_history, build_state
 from callsheet.state.errors import Missing
 from callsheet.storage.threads import threads
 

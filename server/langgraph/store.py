@@ -16,8 +16,8 @@ from langgraph.store.base import (
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy

@@ -11,11 +11,11 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 from pydantic import Field
 
-from callsheet.server.context import AppContext
+from callsheet.server.engine.graph_states import build_state
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body, ListPage, contains
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.runtime.graph_states import build_state
 from callsheet.state.errors import Missing, UnbuildableState
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread

@@ -9,10 +9,8 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.artefacts.archive import copy_with_artefacts
-from callsheet.server.artefacts.archive_routes import thread_archive
-from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Number, StrictRoute, identifier
@@ -195,7 +193,7 @@ async def copy_thread(thread_id: str, request: Request) -> Response:
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
     new_id = str(uuid.uuid4())
     if await threads.artefacts_of(ctx.storage, record.id):
-        await copy_with_artefacts(thread_archive(request), record, new_id)
+        await ctx.copy_artefacts(record, new_id)
         return await _thread_reply(ctx, new_id, record.owner)
     await ctx.saver.acopy_thread(record.id, new_id)
     copied = await threads.copy(ctx.storage, record, new_id)

@@ -8,8 +8,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateUpdate
 
-from callsheet.server.context import AppContext
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
 from callsheet.server.langgraph.inputs import check_update

@@ -8,14 +8,14 @@ import orjson
 from langgraph.types import StateSnapshot
 from starlette.types import Message, Send
 
-from callsheet.server.context import AppContext
+from callsheet.server.engine.errors import error_message
+from callsheet.server.engine.execution import run_result
+from callsheet.server.engine.graph_states import build_history, build_state
+from callsheet.server.engine.json_values import dumps
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.events import StreamingReply
-from callsheet.server.http.json_replies import dumps
 from callsheet.server.langgraph.run_streams import stored_run_events
 from callsheet.server.langgraph.starting import StartedRun
-from callsheet.server.runtime.errors import error_message
-from callsheet.server.runtime.execution import run_result
-from callsheet.server.runtime.graph_states import build_history, build_state
 from callsheet.state.errors import Missing, UnbuildableState
 from callsheet.storage.runs.events import END, Event
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.langgraph.shapes import run_view
 from callsheet.state.errors import Forbidden, Invalid
 from callsheet.storage.runs.records import Run

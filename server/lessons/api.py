@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from callsheet.server.features import FeatureApi
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.lessons import asset_routes, edits, narration_routes, routes, service, source_routes
 
 API: Final = FeatureApi(

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+from callsheet.server.artefacts.bodies import ActionDecision
 from callsheet.server.http.requests import Flag, ModelChoice
-from callsheet.server.pages.chat_bodies import ActionDecision
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.assets import AssetType
 from callsheet.state.lessons.narration import Kind

@@ -97,8 +97,8 @@ def _execute(options: LessonOptions, **request: Any) -> Reply:
 
 def _ask(reply: Reply) -> str:
     """Return a person's answer; empty to leave the question pending."""
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.lessons import rendering  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show_question(terminal.console(stderr=True), reply)
     answer = commands.ask(
@@ -112,7 +112,7 @@ def _show(reply: Reply, options: LessonOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.lessons import rendering  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show(terminal.console(), reply, options.data_dir)

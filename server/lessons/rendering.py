@@ -12,8 +12,8 @@ from rich.text import Text
 
 from callsheet.server.cli import layout
 from callsheet.server.cli.layout import INDENT, TimedText
-from callsheet.server.cli.terminal import without_control_chars
 from callsheet.server.cli.text_input import resume_command
+from callsheet.server.processes.terminal import without_control_chars
 from callsheet.state.lessons.review import REQUEST as REVIEW
 
 TITLES: Final[Mapping[str, str]] = {

@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import RequestContext, run, submit
-from callsheet.server.context import app_context
+from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
@@ -22,7 +23,6 @@ from callsheet.server.lessons.bodies import LessonTurnCreate, SessionUpdate
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.replies import LessonTurn, SessionDeleted, SessionList, SessionView
 from callsheet.server.lessons.service import LESSONS, SessionRef
-from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs.records import RunRequest
 
 router = APIRouter(

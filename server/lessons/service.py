@@ -30,11 +30,11 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.turn_view import turn_fields, turn_use
+from callsheet.server.engine.execution import BuildReply
+from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.lessons import sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
-from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.worker import Worker
 from callsheet.state import conversation, pricing
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import agents

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.server.artefacts.service import ArtefactService
-from callsheet.server.runtime.worker import Worker
+from callsheet.server.engine.worker import Worker
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Final, cast
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from callsheet.server.artefacts import file_replies
 from callsheet.server.artefacts.service import claim
-from callsheet.server.context import app_context
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.events import Events, ServerEvent
-from callsheet.server.http.json_replies import JsonReply, dumps
+from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
@@ -25,7 +27,6 @@ from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.replies import SourceSaved
 from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, with_session_header
 from callsheet.server.lessons.service import LESSONS, SessionRef
-from callsheet.server.pages import upload_routes
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.sources import Source
@@ -69,7 +70,7 @@ async def add_source(
 
 
 @router.post(
-    "/files", status_code=201, responses=_STREAMED, openapi_extra=upload_routes.BODY, response_model=None
+    "/files", status_code=201, responses=_STREAMED, openapi_extra=file_replies.BODY, response_model=None
 )
 @with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL)))
 async def upload_source(
@@ -100,7 +101,7 @@ async def get_source_file(
 ) -> StreamingResponse:
     """Download a file that the lesson was made from."""
     thread = await service.find_session(app_context(request).storage, current_owner(request), header or query)
-    return await upload_routes.file_reply(
+    return await file_replies.file_reply(
         app_context(request).storage, LESSONS.artefact(app_context(request).storage, thread), file_id
     )
 

@@ -19,14 +19,14 @@ from typing import Final, Literal
 
 from callsheet import providers, storage
 from callsheet.providers.routing import RoutingRequest, route
-from callsheet.server import bootstrap
-from callsheet.server.http import origins, serving
+from callsheet.server.engine import tool_policy
+from callsheet.server.engine.graphs_file import read_graphs_file
+from callsheet.server.engine.task_queue import check_queue
+from callsheet.server.engine.workflows import load_workflows
+from callsheet.server.http import listening, origins
 from callsheet.server.http.auth import Authenticator
-from callsheet.server.operations import tracing
-from callsheet.server.runtime import tool_policy
-from callsheet.server.runtime.graphs_file import read_graphs_file
-from callsheet.server.runtime.task_queue import check_queue
-from callsheet.server.settings import Settings, unknown_variables
+from callsheet.server.settings.settings import Settings, unknown_variables
+from callsheet.server.telemetry import tracing
 from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
@@ -131,7 +131,7 @@ async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | 
     try:
         async with AsyncExitStack() as stack:
             source = read_graphs_file(settings.config) if settings.config else None
-            workflows = await bootstrap.load_workflows(source, stack)
+            workflows = await load_workflows(source, stack)
     except CallsheetError as error:
         return Finding("Graphs", "fail", error.message, error.remedy), None
     origin = f" of {settings.config}" if settings.config else ""
@@ -263,10 +263,10 @@ async def _check_clock(opened: Storage) -> Finding:
 def _check_port(settings: Settings) -> Finding:
     host, port = settings.host, settings.port
     try:
-        for listener in serving.bind_sockets(host, port):
+        for listener in listening.bind_sockets(host, port):
             listener.close()
     except Conflict as error:
-        if _is_ours(f"http://{serving.url_host(host)}:{port}/ok"):
+        if _is_ours(f"http://{listening.url_host(host)}:{port}/ok"):
             return Finding("Port", "ok", f"{port} on {host}: a Callsheet server is answering there")
         return Finding("Port", "fail", error.message, error.remedy)
     except CallsheetError as error:

@@ -12,12 +12,13 @@ from callsheet import providers
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import RoutingRequest as Asked
 from callsheet.providers.routing import route
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
-from callsheet.server.operations import metrics, tool_views
+from callsheet.server.operations import tool_views
 from callsheet.server.operations.replies import Health
-from callsheet.server.operations.telemetry import Telemetry
+from callsheet.server.telemetry import metrics
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.redis import health as vitals
 from callsheet.storage.redis.health import HealthProblem, ServerHealth

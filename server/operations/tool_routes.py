@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, with_policy

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import tool_admission, tool_calls

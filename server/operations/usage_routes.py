@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ModelUse
 from callsheet.server.artefacts.turn_view import use_view
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, with_policy

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from callsheet.server.features import FeatureApi
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.pages import chat_routes, chat_socket, routes, service, upload_routes
 from callsheet.server.pages.chat_events import ConversationView
 from callsheet.state.uploads import MAX_PAGE

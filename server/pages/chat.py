@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from callsheet.server.artefacts import service as artefacts
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import ApprovalResponse, UserMessage

@@ -14,7 +14,7 @@ from typing import Any, Final
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.artefacts.service import question_view
-from callsheet.server.runtime.worker import Worker
+from callsheet.server.engine.worker import Worker
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import Run

@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, UsageReply
 from callsheet.server.artefacts.service import RequestContext, run, submit
-from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS

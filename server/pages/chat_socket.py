@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition
 from callsheet.server.artefacts.service import thread_of
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.errors import error_body
-from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession

@@ -92,8 +92,8 @@ def _body(options: PageOptions, decisions: Decisions | None) -> Any:
 
 
 def _ask(question: Mapping[str, Any]) -> bool:
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.pages import rendering  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show_question(terminal.console(stderr=True), question)
     return commands.ask(
@@ -105,7 +105,7 @@ def _show(turn: "PageCliTurn", options: PageOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.pages import rendering  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show(terminal.console(), turn, options.data_dir)

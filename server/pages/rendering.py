@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from callsheet.server.cli import layout
-from callsheet.server.cli.terminal import without_control_chars
 from callsheet.server.cli.text_input import resume_command
 from callsheet.server.pages.terminal_session import PageCliTurn
+from callsheet.server.processes.terminal import without_control_chars
 
 
 def show(target: Console, turn: PageCliTurn, data_dir: Path | None = None) -> None:

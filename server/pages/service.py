@@ -20,10 +20,10 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
+from callsheet.server.engine.execution import BuildReply
+from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages.chat_bodies import DecisionBody, PageChatCreate
-from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.worker import Worker
 from callsheet.state.consent import consent
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest

@@ -6,12 +6,12 @@ from typing import Any
 
 from callsheet.graphs import page_builder
 from callsheet.server.artefacts.service import RequestContext, run_and_ack, thread_of
+from callsheet.server.engine.worker import OnProgress
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
 from callsheet.server.pages.service import PAGES
-from callsheet.server.runtime.worker import OnProgress
-from callsheet.server.runtime.worker_process import local_worker
-from callsheet.server.settings import Settings
+from callsheet.server.processes.worker import local_worker
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Missing
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages import history

@@ -1,27 +1,22 @@
 """Uploads of a page."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
-from callsheet.server.context import app_context
+from callsheet.server.artefacts.file_replies import BODY, binary_responses, file_reply
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import Upload, UploadList
-from callsheet.state.errors import Missing
-from callsheet.state.uploads import FORMATS, MAX_FILE, MEDIA, FileType
-from callsheet.storage.artefacts import files
-from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.redis.connection import Storage
+from callsheet.state.uploads import FORMATS, MAX_FILE, FileType
 
 router = APIRouter(
     prefix="/api/pages/{page_id}/uploads",
@@ -32,15 +27,6 @@ router = APIRouter(
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (*_READ, 409, 413, 422)
 _UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
-
-
-def binary_responses(*types: FileType) -> dict[str, Any]:
-    """Return the OpenAPI description of a reply that is a file of one of these types."""
-    media = sorted({MEDIA[version].partition(";")[0] for kind in types for version in FORMATS[kind]})
-    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media}
-    return {"content": content, "description": "The file"}
 
 
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -93,26 +79,3 @@ async def upload_requested_file(upload_id: str, request: Request, target: _Targe
 async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
     """Download a file, to be saved or shown as an image, never as a page."""
     return await file_reply(target.storage, target.artefact, upload_id)
-
-
-async def file_reply(storage: Storage, artefact: Artefact, file_id: str) -> StreamingResponse:
-    """Return a file of an artefact as a download; raise `Missing` if there is none."""
-    record = (await files.records(storage, artefact)).get(file_id)
-    if record is None:
-        raise Missing(
-            f"{artefact.kind} {artefact.id!r} has no file {file_id[:80]!r}",
-            remedy="list the uploads; the file may not have been sent yet",
-        )
-    body: AsyncIterator[bytes] = files.pieces(storage, artefact, file_id)
-    return StreamingResponse(
-        body,
-        media_type=record["type"],
-        headers={
-            "Content-Length": str(record["size"]),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(record['name'], safe='')}",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "private, max-age=31536000, immutable",
-            "ETag": f'"{record["sha256"]}"',
-        },
-    )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from callsheet.server.features import FeatureApi
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.video import execution_routes, project_routes, service, settings_routes
 
 API: Final = FeatureApi(

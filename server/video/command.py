@@ -81,7 +81,7 @@ def _show(turn: "VideoCliTurn", options: ScenesOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
     from callsheet.server.video import rendering  # noqa: PLC0415
 
     rendering.show(terminal.console(), turn, options)

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.events import event_stream_reply
 from callsheet.server.http.json_replies import JsonReply

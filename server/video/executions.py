@@ -18,9 +18,9 @@ from callsheet.server.artefacts.service import (
     submit,
     thread_of,
 )
-from callsheet.server.context import AppContext
-from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.worker import Worker, progress_of
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.worker import Worker, progress_of
+from callsheet.server.http.context import AppContext
 from callsheet.server.video import service
 from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS

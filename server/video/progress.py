@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import events
 from callsheet.server.http.events import ServerEvent
-from callsheet.server.http.json_replies import dumps
 from callsheet.state.errors import Missing
 from callsheet.state.video.live import is_over
 from callsheet.state.video.progress import COMPLETE, PLAN, STEP, Event, plan_event

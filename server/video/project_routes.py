@@ -6,8 +6,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.context import app_context
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, with_policy

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from callsheet.server.artefacts.service import RequestContext, claim
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.video import executions, service, views
 from callsheet.server.video.bodies import ProjectCreate
 from callsheet.server.video.service import VIDEOS

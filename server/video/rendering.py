@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from callsheet.server.cli import layout
-from callsheet.server.cli.terminal import without_control_chars
 from callsheet.server.cli.text_input import resume_command
+from callsheet.server.processes.terminal import without_control_chars
 
 if TYPE_CHECKING:
     from callsheet.server.video.command import ScenesOptions

@@ -18,8 +18,8 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.turn_view import turn_use, turn_view
-from callsheet.server.runtime.execution import BuildReply
-from callsheet.server.runtime.worker import Worker
+from callsheet.server.engine.execution import BuildReply
+from callsheet.server.engine.worker import Worker
 from callsheet.server.video.bodies import ExecutionCreate
 from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid

@@ -6,9 +6,9 @@ from typing import Any
 
 from callsheet.graphs import scene_edit
 from callsheet.server.artefacts.service import RequestContext, run_and_ack
-from callsheet.server.runtime.worker import OnProgress, Worker
-from callsheet.server.runtime.worker_process import local_worker
-from callsheet.server.settings import Settings
+from callsheet.server.engine.worker import OnProgress, Worker
+from callsheet.server.processes.worker import local_worker
+from callsheet.server.settings.settings import Settings
 from callsheet.server.video import projects, service, undoing, views
 from callsheet.server.video.bodies import ExecutionCreate
 from callsheet.server.video.service import VIDEOS

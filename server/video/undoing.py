@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from callsheet.server.artefacts.service import RequestContext, is_recorded, run_request, with_fingerprint
-from callsheet.server.runtime.worker import Worker
+from callsheet.server.engine.worker import Worker
 from callsheet.server.video import service
 from callsheet.server.video.executions import MAX_LISTED, require_no_question
 from callsheet.server.video.service import VIDEOS

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none

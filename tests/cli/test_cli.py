@@ -14,8 +14,9 @@ from callsheet.graphs import ad_creation
 from callsheet.server.ads import service as jobs
 from callsheet.server.ads.bodies import AdGenerate
 from callsheet.server.artefacts.service import RequestContext, run_and_ack
+from callsheet.server.bootstrap import reply_builders
 from callsheet.server.cli import main as cli
-from callsheet.server.runtime.worker import WorkerOptions, running_worker
+from callsheet.server.engine.worker import WorkerOptions, running_worker
 from callsheet.state.errors import CallsheetError
 from callsheet.storage import connect, use
 from callsheet.storage.threads import threads
@@ -218,7 +219,7 @@ def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
             running_worker(
                 storage,
                 {jobs.GRAPH: ad_creation.graph},
-                WorkerOptions(5, replies=OURS.reply_builders(storage)),
+                WorkerOptions(5, replies=reply_builders(storage, OURS)),
             ) as worker,
         ):
             use(storage)

@@ -9,8 +9,9 @@ from rich.console import Console
 
 from callsheet.server.ads import rendering
 from callsheet.server.ads.terminal_session import AdCliTurn, VersionChange
-from callsheet.server.cli import layout, terminal
-from callsheet.server.cli.text_input import program
+from callsheet.server.cli import layout
+from callsheet.server.processes import terminal
+from callsheet.server.settings.installation import program
 from callsheet.state.ads import ad
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.versions import Version

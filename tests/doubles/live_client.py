@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from fastapi import FastAPI
 
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
-from callsheet.server.bootstrap import Workflows, routes
+from callsheet.server.bootstrap import routes
+from callsheet.server.engine.workflows import Workflows
+from callsheet.server.features import load_apis
 from callsheet.server.http.auth import required_permission
 from callsheet.server.http.policy import RouteTable
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 
 OURS = Workflows(
     {
@@ -47,7 +49,7 @@ async def started_app(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
 def loaded_app() -> FastAPI:
     """The application with all routes, never started."""
     app = create_app(Settings())
-    app.router.routes.extend(routes(OURS.features))
+    app.router.routes.extend(routes(load_apis(OURS.graphs.keys())))
     return app
 
 

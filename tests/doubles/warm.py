@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 for name in (
     "callsheet.server.cli.main",
     "callsheet.server.features",
-    "callsheet.server.runtime.assembly",
-    "callsheet.server.runtime.docket_queue",
+    "callsheet.server.assembly",
+    "callsheet.server.engine.docket_queue",
     "callsheet.providers.offline.model",
     "callsheet.providers.offline.ads",
     "callsheet.providers.offline.pages",

@@ -9,8 +9,8 @@ import uvicorn
 
 from callsheet.server.app import create_app
 from callsheet.server.cli import main as cli
-from callsheet.server.runtime import worker_process
-from callsheet.server.settings import read_settings
+from callsheet.server.processes import worker as worker_process
+from callsheet.server.settings.settings import read_settings
 
 
 def serve(

@@ -10,8 +10,9 @@ from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
 from callsheet.server.http.connections import HEADERS_S
-from callsheet.server.http.serving import bind_sockets, server_config
-from callsheet.server.settings import Settings
+from callsheet.server.http.listening import bind_sockets
+from callsheet.server.processes.serving import server_config
+from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.threads import threads

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.storage import Storage, connect
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.runs import events

@@ -26,7 +26,7 @@ GRAPHS = {
     },
     "ad_creation": "callsheet.graphs.ad_creation:graph",
 }
-LOGGER = "callsheet.server.operations.attempt_log"
+LOGGER = "callsheet.server.engine.attempt_log"
 
 
 def config(folder: Path) -> str:

@@ -3,8 +3,8 @@
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from callsheet.server.runtime.admission import CrashLoopIsolation
-from callsheet.server.runtime.execution import Redeliver
+from callsheet.server.engine.admission import CrashLoopIsolation
+from callsheet.server.engine.execution import Redeliver
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from tests.doubles.waiting import eventually

@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.runtime.event_bus import EventBus, LocalEventBuffer, LocalEventBuffers
-from callsheet.server.runtime.event_publisher import EventPublisher
+from callsheet.server.engine.event_bus import EventBus, LocalEventBuffer, LocalEventBuffers
+from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.state.errors import Fenced
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE

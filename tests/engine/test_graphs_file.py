@@ -16,8 +16,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import get_client
 
 from callsheet.server.app import create_app
-from callsheet.server.runtime import graph_loading, graphs_file
-from callsheet.server.settings import Settings, read_settings
+from callsheet.server.engine import graph_loading, graphs_file
+from callsheet.server.settings.settings import Settings, read_settings
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver

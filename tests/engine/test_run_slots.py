@@ -10,11 +10,11 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from callsheet.server.operations.telemetry import Telemetry
-from callsheet.server.runtime.admission import RunSlots
-from callsheet.server.runtime.assembly import Runtime, assemble
-from callsheet.server.runtime.execution import Redeliver
-from callsheet.server.settings import Settings
+from callsheet.server.assembly import Runtime, assemble
+from callsheet.server.engine.admission import RunSlots
+from callsheet.server.engine.execution import Redeliver
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage import Storage
 from callsheet.storage.runs.records import RunRequest, request_fields
 from callsheet.storage.threads import threads

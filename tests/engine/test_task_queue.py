@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from callsheet.server.runtime.background import BackgroundTasks
-from callsheet.server.runtime.task_queue import TaskQueue
+from callsheet.server.engine.background import BackgroundTasks
+from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.state.errors import Broken
 from callsheet.storage import Storage
 from tests.doubles.redis_server import scripted_redis

@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.service import RequestContext, run, run_and_ack, run_request
-from callsheet.server.runtime.worker import WorkerOptions, running_worker
+from callsheet.server.engine.worker import WorkerOptions, running_worker
 from callsheet.state.errors import Broken, Busy, Conflict, Invalid, Missing
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events

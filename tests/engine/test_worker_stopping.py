@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from callsheet.server.runtime.background import cancel_and_wait, run_periodically, start_periodic
-from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
+from callsheet.server.engine.background import cancel_and_wait, run_periodically, start_periodic
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage, connect
 from callsheet.storage.embedded import watchdog

@@ -16,7 +16,7 @@ from callsheet.server.app import create_app
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.artefacts.conversation_stream import StreamPosition, Turn
 from callsheet.server.artefacts.turn_events import TurnTranslator
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.storage import api_keys
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.runs.events import is_event_id

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.tools import REGISTRY
 from tests.doubles.chat_double import Say

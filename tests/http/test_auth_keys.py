@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from callsheet.server.engine.permissions import implied_permissions
 from callsheet.server.http import api_keys
-from callsheet.server.http.policy import implied_permissions
 from callsheet.state.errors import Invalid, Missing, Unauthenticated
 from callsheet.storage import Storage
 from callsheet.storage import api_keys as kept

@@ -7,6 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from callsheet.server.app import create_app
+from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http import origins
 from callsheet.server.http.auth import (
     ANYONE,
@@ -16,9 +17,8 @@ from callsheet.server.http.auth import (
     public_config,
     required_permission,
 )
-from callsheet.server.http.policy import PERMISSIONS
-from callsheet.server.operations import logs
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry import logs
 from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test

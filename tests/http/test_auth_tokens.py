@@ -12,7 +12,7 @@ import jwt
 import pytest
 
 from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
 from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, running_issuer, shared
 

@@ -16,7 +16,7 @@ import pytest
 
 from callsheet.server.http.auth import ANYONE, Caller, set_caller
 from callsheet.server.http.limits import OpenStreams, RateLimitMiddleware, opens_stream
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Limited
 from callsheet.storage import Storage, connect, rate_limits
 from callsheet.storage.embedded import watchdog

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.server.operations import logs
-from callsheet.server.operations.logs import REDACTED, Redactor
+from callsheet.server.telemetry import logs
+from callsheet.server.telemetry.logs import REDACTED, Redactor
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-proj-4bXq9TzR7mWn2LpKc8"

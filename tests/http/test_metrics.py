@@ -19,8 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
 from callsheet.server.http.policy import API_READ, with_policy
-from callsheet.server.operations import logs
-from callsheet.server.operations.telemetry import Telemetry, TelemetryMiddleware
+from callsheet.server.http.telemetry import TelemetryMiddleware
+from callsheet.server.telemetry import logs
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import Fenced
 from callsheet.storage import Storage
 from callsheet.storage.embedded import watchdog

@@ -5,7 +5,7 @@ from fastapi import FastAPI
 
 from callsheet.server.app import create_app
 from callsheet.server.http import origins
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
 from tests.doubles.served import app_client
 

@@ -14,9 +14,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.app import create_app
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.turn_view import reply_builder
 from callsheet.server.bootstrap import routes
-from callsheet.server.features import FeatureApi
+from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.errors import error_response
 from callsheet.server.http.limits import BodyLimitMiddleware, opens_stream
@@ -24,7 +25,6 @@ from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
     API_READ,
     API_WRITE,
-    PERMISSIONS,
     ErrorForm,
     MatchedRoute,
     OnOutage,
@@ -37,7 +37,7 @@ from callsheet.server.http.policy import (
     with_policy,
 )
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
 from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
 from tests.doubles.signing import AUDIENCE, SECRET, shared

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from callsheet.server.app import create_app
-from callsheet.server.http.serving import server_config
-from callsheet.server.settings import Settings
+from callsheet.server.processes.serving import server_config
+from callsheet.server.settings.settings import Settings
 from callsheet.storage.redis.connection import connect
 from tests.doubles.auth_cases import create_key
 from tests.doubles.waiting import eventually

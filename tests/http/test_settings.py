@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.providers.settings import VendorSettings
-from callsheet.server.settings import Settings, read_settings, unknown_variables, variable_name
+from callsheet.server.settings.settings import Settings, read_settings, unknown_variables, variable_name
 from callsheet.state.errors import Invalid
 
 ROOT = Path(__file__).parents[2]

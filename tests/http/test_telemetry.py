@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from callsheet.server.app import create_app
-from callsheet.server.operations import tracing as telemetry
-from callsheet.server.operations.telemetry import Telemetry
-from callsheet.server.operations.tracing import Tracing
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry import tracing as telemetry
+from callsheet.server.telemetry.telemetry import Telemetry
+from callsheet.server.telemetry.tracing import Tracing
 from callsheet.state.errors import Invalid
 from tests.doubles.command import environment
 from tests.doubles.served import app_client, generate_ad
@@ -134,7 +134,7 @@ def test_an_exporter_there_is_not_is_refused_by_name() -> None:
 
 def test_without_being_asked_for_nothing_of_it_is_imported() -> None:
     code = (
-        "import sys, callsheet.server.operations.tracing as t; assert t.create_tracing('1') is None;"
+        "import sys, callsheet.server.telemetry.tracing as t; assert t.create_tracing('1') is None;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert _run(code) == "[]"
@@ -143,7 +143,7 @@ def test_without_being_asked_for_nothing_of_it_is_imported() -> None:
 def test_what_is_not_installed_is_named_with_how_to_install_it() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk.trace'] = None\n"
-        "import callsheet.server.operations.tracing as t\n"
+        "import callsheet.server.telemetry.tracing as t\n"
         "try: t.create_tracing('1')\n"
         "except Exception as error: print(type(error).__name__, error.remedy)"
     )
@@ -179,7 +179,7 @@ def test_spans_reach_the_endpoint_the_environment_names(
 ) -> None:
     url, got = collector
     code = (
-        "import callsheet.server.operations.tracing as t\n"
+        "import callsheet.server.telemetry.tracing as t\n"
         "tracing = t.create_tracing('1')\n"
         "with tracing.span('run harbour'): pass\n"
         "tracing.close()"

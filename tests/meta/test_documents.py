@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.nodes.workflow import workflow_of
-from callsheet.server.bootstrap import packaged_graphs
+from callsheet.server.engine.workflows import packaged_graphs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

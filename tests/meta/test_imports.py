@@ -23,7 +23,7 @@ with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(Syst
 assert "serve" in said.getvalue()
 reached("help")
 
-from callsheet.server.operations import logs
+from callsheet.server.telemetry import logs
 logs.configure("info", "json")
 reached("logs")
 
@@ -31,11 +31,11 @@ from callsheet.providers import with_key; from callsheet.providers import routin
 routing.route(routing.Request(language="thai"), with_key({}))
 reached("route")
 
-import callsheet.server.app, callsheet.server.http.serving
+import callsheet.server.app, callsheet.server.processes.serving
 reached("server")
 
 async def started():
-    app = callsheet.server.app.create_app(callsheet.server.settings.Settings(redis_url=sys.argv[1]))
+    app = callsheet.server.app.create_app(callsheet.server.settings.settings.Settings(redis_url=sys.argv[1]))
     async with app.router.lifespan_context(app):
         reached("ready")
         with open(sys.argv[2], "w") as file:

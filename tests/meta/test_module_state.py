@@ -14,7 +14,7 @@ ALLOWED = {
     "tools/guard/application.py: _CURRENT": "of one run: the application it is executed in",
     "tools/models/calls.py: _account": "of one task: the account that pays for its models",
     "tools/models/calls.py: _collected": "of one attempt at a run: usage of its models, for its log line",
-    "server/operations/logs.py: _bound": "of one request or run: fields of its log lines",
+    "server/telemetry/logs.py: _bound": "of one request or run: fields of its log lines",
     "tools/__init__.py: REGISTRY": "imports a domain's tools on first use",
     "tools/guard/sandbox.py: _queues": "of each event loop: sandbox processes that may be started",
     "tools/guard/sandbox.py: _turns": "of each event loop: whose turn it is to start one",

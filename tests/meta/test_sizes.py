@@ -11,8 +11,8 @@ PARAMETERS = 6
 NESTING = 3
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 BROAD = {
-    "server/runtime/execution.py",
-    "server/runtime/worker.py",
+    "server/engine/execution.py",
+    "server/engine/worker.py",
     "tools/guard/guard.py",
 }
 """The places that may catch everything: the worker (an attempt, its loops), the guard."""

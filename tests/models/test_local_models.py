@@ -16,7 +16,7 @@ from langchain_core.messages import HumanMessage
 from callsheet.providers import find_local, load, with_key
 from callsheet.providers.local import LIMIT_S, ollama_url
 from callsheet.providers.routing import RoutingRequest, route
-from callsheet.server.settings import read_settings
+from callsheet.server.settings.settings import read_settings
 
 EMBEDDER = {"name": "nomic-embed-text:latest", "capabilities": ["embedding"]}
 CHATTER = {"name": "qwen3:8b", "capabilities": ["completion", "tools", "thinking"]}

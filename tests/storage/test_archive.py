@@ -155,7 +155,7 @@ async def test_what_is_there_is_never_written_over(client: httpx.AsyncClient) ->
 async def test_the_importer_owns_what_was_anothers(client: httpx.AsyncClient, app: FastAPI) -> None:
     content = await refined(client)
     here = app.state.context
-    shelf = ThreadArchive(here.storage, here.saver, here.workflows, "1")
+    shelf = ThreadArchive(here.storage, here.saver, here.workflows, "1", here.features)
     record = await archive.import_thread(shelf, content, "anna", new_id="hers")
     assert record.owner == "anna"
     assert (await client.get("/threads/hers")).status_code == 404
@@ -316,7 +316,7 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
             if await here.storage.redis.exists(f"ad:{{{thread_id}}}:meta"):
                 raise StorageDown("away")
 
-    shelf = ThreadArchive(here.storage, Failing(here.storage.redis), here.workflows, "1")
+    shelf = ThreadArchive(here.storage, Failing(here.storage.redis), here.workflows, "1", here.features)
     with pytest.raises(StorageDown):
         await archive.import_thread(shelf, content, "local", new_id="cut")
     left = (await client.get("/threads/cut")).json()

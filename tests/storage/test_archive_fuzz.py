@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from callsheet.server.app import create_app
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from tests.doubles.served import OURS, app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
 from tests.storage.test_archive import changed, file_of

@@ -11,7 +11,7 @@ from langgraph.types import Command, interrupt
 from callsheet.graphs import fact_narration, page_builder
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import ThreadArchive
-from callsheet.server.bootstrap import Workflows
+from callsheet.server.engine.workflows import Workflows
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.storage import Storage, use
 from callsheet.storage.archive.lines import LineWriter, ValueCodec, read_lines
@@ -43,7 +43,7 @@ async def test_a_question_is_still_open_after_the_move_and_can_be_answered(stora
     here: Any = {"configurable": {"thread_id": "t"}}
     record = await threads.create(storage, NewThread("t", "local", "asking", {"colour": "red"}))
     await graph.ainvoke({"messages": [HumanMessage("hi ☃", id="m1")], "n": 0.1}, here)
-    shelf = ThreadArchive(storage, saver, Workflows({"asking": graph}), "1")
+    shelf = ThreadArchive(storage, saver, Workflows({"asking": graph}), "1", {})
     content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
     made = await archive.import_thread(shelf, content, "local", new_id="t2")
     assert (made.metadata, made.graph) == ({"colour": "red"}, record.graph)
@@ -78,7 +78,7 @@ def test_a_file_is_read_to_its_end() -> None:
 async def test_conflicts_name_the_way_out(storage: Storage) -> None:
     saver = RedisSaver(storage.redis)
     await threads.create(storage, NewThread("t", "local"))
-    shelf = ThreadArchive(storage, saver, Workflows({}), "1")
+    shelf = ThreadArchive(storage, saver, Workflows({}), "1", {})
     content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
     with pytest.raises(Conflict) as refused:
         await archive.import_thread(shelf, content, "local")
@@ -90,7 +90,7 @@ async def moved(storage: Storage, graph: Any, thread: Thread, *said: str) -> dic
     """Say something on a thread, carry it to an empty server, and go on there."""
     saver = RedisSaver(storage.redis)
     running = graph.copy(update={"checkpointer": saver})
-    shelf = ThreadArchive(storage, saver, Workflows({thread.graph: graph}), "1")
+    shelf = ThreadArchive(storage, saver, Workflows({thread.graph: graph}), "1", {})
     await threads.bind(storage, thread)
     use(storage)
     try:
@@ -100,7 +100,7 @@ async def moved(storage: Storage, graph: Any, thread: Thread, *said: str) -> dic
         await storage.redis.flushall()
         again = graph.copy(update={"checkpointer": RedisSaver(storage.redis)})
         await archive.import_thread(
-            ThreadArchive(storage, again.checkpointer, shelf.workflows, "1"), content, "local"
+            ThreadArchive(storage, again.checkpointer, shelf.workflows, "1", {}), content, "local"
         )
         state: dict[str, Any] = await again.ainvoke(
             messages(_LAST[thread.graph]), config(thread.id), context={"provider": "offline"}

@@ -20,7 +20,7 @@ from redis import Redis
 
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import ThreadArchive
-from callsheet.server.bootstrap import Workflows
+from callsheet.server.engine.workflows import Workflows
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.threads import threads
@@ -126,7 +126,7 @@ async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s
 async def test_an_imported_thread_has_its_source_s_order(savers, storage: Storage, shift_s):
     await threads.create(storage, NewThread("t", "local", "talk", {}))
     stored = await alternate(savers, shift_s)
-    source = ThreadArchive(storage, savers[0], Workflows({"talk": talk_graph(savers[0])}), "1")
+    source = ThreadArchive(storage, savers[0], Workflows({"talk": talk_graph(savers[0])}), "1", {})
     content = b"".join([line async for line in await archive.export_thread(source, "t", "local")])
 
     await archive.import_thread(source, content, "local", new_id="t2")

@@ -11,7 +11,7 @@ import pytest
 
 from callsheet.graphs import ad_creation
 from callsheet.server.app import create_app
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from tests.doubles.served import BRIEF, app_client
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_served import new_id

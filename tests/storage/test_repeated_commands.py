@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from callsheet.server.app import create_app
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Busy
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage, connect

@@ -12,10 +12,10 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.run_streams import follow_run
 from callsheet.server.langgraph.starting import StartedRun
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_served import HELLO, collect, create_thread, running_server_on_own_redis

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from callsheet.server.app import create_app
-from callsheet.server.context import AppContext
-from callsheet.server.runtime.finalizer import FINISHED_RUN_TTL_S, RunFinalizer
-from callsheet.server.runtime.worker import Worker
-from callsheet.server.settings import Settings
+from callsheet.server.engine.finalizer import FINISHED_RUN_TTL_S, RunFinalizer
+from callsheet.server.engine.worker import Worker
+from callsheet.server.http.context import AppContext
+from callsheet.server.settings.settings import Settings
 from callsheet.storage.redis import keys
 from callsheet.storage.runs.records import Run, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs

@@ -12,9 +12,9 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
 from callsheet.server.app import create_app
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.crons import fire_due, next_due_ms
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due

@@ -17,7 +17,7 @@ from langchain_core.messages import HumanMessage
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.langgraph.shapes import MessageEncoder
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads as thread_records

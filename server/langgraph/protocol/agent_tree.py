@@ -4,7 +4,7 @@ from typing import Final
 
 import orjson
 
-from callsheet.server.context import AppContext
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Missing
 from callsheet.storage.runs import events

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy

@@ -16,9 +16,9 @@ from langgraph.pregel import Pregel
 from langgraph.stream import CheckpointsTransformer, CustomTransformer, UpdatesTransformer
 from langgraph.types import StateSnapshot
 
-from callsheet.server.http.json_replies import dumps, to_jsonable
+from callsheet.server.engine.encoding import Event
+from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.server.langgraph.protocol.message_parts import message_parts
-from callsheet.server.runtime.encoding import Event
 from callsheet.storage.runs.events import PROTOCOL_PREFIX
 
 _TRANSFORMERS: Final = (UpdatesTransformer, CustomTransformer, CheckpointsTransformer, ToolCallTransformer)
@@ -44,7 +44,7 @@ def without_empty_fields(message: Mapping[str, Any]) -> dict[str, Any]:
 class ProtocolTranslator:
     """Translator of one run's chunks to events of the protocol."""
 
-    finished: Final = False
+    finished = False
     """Always False: the state must be read after the run, for `closing_events`."""
 
     def __init__(self) -> None:
@@ -175,3 +175,15 @@ def _checkpoint_id(config: Mapping[str, Any] | None) -> str | None:
 
 def _jsonable(value: Any) -> Any:
     return without_empty_fields(value.model_dump()) if isinstance(value, BaseMessage) else to_jsonable(value)
+
+
+class AgentProtocolEncoder:
+    """Encodes runs for the engine."""
+
+    def translator(self) -> ProtocolTranslator:
+        """Return the translator of one run."""
+        return ProtocolTranslator()
+
+    def answers(self, interrupt_ids: Sequence[str]) -> Event:
+        """Return the event that questions have been answered."""
+        return protocol_event("input.answered", (), {"interrupt_ids": interrupt_ids})

@@ -10,11 +10,12 @@ from langgraph.types import StateSnapshot
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from callsheet.server.context import app_context
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.events import Events, ServerEvent
-from callsheet.server.http.json_replies import dumps
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
@@ -23,7 +24,6 @@ from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, Th
 from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.thread_search import find_state
-from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import Event
 from callsheet.storage.threads import threads

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, decode_path_params, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession

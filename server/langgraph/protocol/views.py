@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from callsheet.server.context import AppContext
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
+from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Missing

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.server.runtime.encoding import Event
-from callsheet.server.runtime.event_bus import LocalEventBuffer
-from callsheet.server.runtime.repeated_events import RepeatedEvents
+from callsheet.server.engine.encoding import Event
+from callsheet.server.engine.event_bus import LocalEventBuffer
+from callsheet.server.engine.repeated_events import RepeatedEvents
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
 from callsheet.storage.runs.records import RunAttempt

@@ -1,23 +1,24 @@
 """The context of all routes, which `server/app.py` creates once."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from starlette.requests import HTTPConnection
 
-from callsheet.server.runtime.worker import Worker
-from callsheet.server.settings import Settings
+from callsheet.server.engine.worker import Worker
+from callsheet.server.engine.workflows import Workflows
+from callsheet.server.settings.settings import Settings
 from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker, OutageLog
 from callsheet.storage.store import RedisStore
+from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.application import ToolEnvironment
 
-if TYPE_CHECKING:
-    from callsheet.server.bootstrap import Workflows
+CopyArtefacts = Callable[[Thread, str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,12 @@ class AppContext:
     graphs: Mapping[str, Pregel[Any, Any]]
     """Graphs by name, with checkpointer and store attached."""
     store: RedisStore
-    workflows: "Workflows"
-    """The same graphs without storage, with their specifications and features."""
+    workflows: Workflows
+    """The same graphs without storage, with their specifications."""
+    features: Mapping[str, object]
+    """`FeatureApi` (`server/artefacts/features.py`) of the workflows that have one, by graph."""
+    copy_artefacts: CopyArtefacts
+    """Copies a thread with its artefacts, under another id."""
     marker: DataMarker
     """Shows whether the data is still there."""
     application: ToolEnvironment

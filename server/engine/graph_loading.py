@@ -19,7 +19,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
-from callsheet.server.runtime.graph_factory import (
+from callsheet.server.engine.graph_factory import (
     GraphFactory,
     arguments_of,
     enter,
@@ -27,7 +27,7 @@ from callsheet.server.runtime.graph_factory import (
     for_reading,
     mark,
 )
-from callsheet.server.runtime.graphs_file import GraphLocation, GraphsFile, is_missing
+from callsheet.server.engine.graphs_file import GraphLocation, GraphsFile, is_missing
 from callsheet.state.errors import Broken, CallsheetError, Invalid
 
 Graphs = Mapping[str, Pregel[Any, Any]]

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
 from callsheet.storage.runs.events import PROTOCOL_PREFIX, Event
 
 _CACHED: Final = b'"__metadata__"'

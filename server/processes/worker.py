@@ -12,20 +12,23 @@ from fastapi import FastAPI
 from langgraph.pregel import Pregel
 
 from callsheet import storage
-from callsheet.server.app import check_liveness, installed_version
-from callsheet.server.cli import terminal
-from callsheet.server.context import AppContext
+from callsheet.server.app import check_liveness
+from callsheet.server.engine import attempt_log, graphs_file, process
+from callsheet.server.engine.tool_policy import create_application
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.context import AppContext
+from callsheet.server.http.listening import bind_sockets, url_host
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.policy import RoutePolicyMiddleware, RouteTable
-from callsheet.server.http.serving import bind_sockets, describe_storage, url_host
-from callsheet.server.operations import attempt_log, health_routes, logs, tracing
-from callsheet.server.operations.telemetry import Telemetry
-from callsheet.server.runtime import graphs_file, process
-from callsheet.server.runtime.tool_policy import create_application
-from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
-from callsheet.server.settings import Settings
+from callsheet.server.operations import health_routes
+from callsheet.server.processes import terminal
+from callsheet.server.processes.serving import describe_storage
+from callsheet.server.settings.installation import installed_version
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry import logs, tracing
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.guard.application import ToolEnvironment
 
@@ -52,13 +55,16 @@ async def _running(
     logging.getLogger(attempt_log.__name__).addHandler(logging.NullHandler())
     try:
         # After Ctrl-C the prompt returns; the run continues in another process, or with the next command.
-        from callsheet.server.bootstrap import Workflows  # noqa: PLC0415 -- slow
+        from callsheet.server.bootstrap import reply_builders  # noqa: PLC0415 -- slow
+        from callsheet.server.engine.workflows import Workflows  # noqa: PLC0415
+        from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder  # noqa: PLC0415
 
-        replies = Workflows(graphs).reply_builders(opened)
+        replies = reply_builders(opened, Workflows(graphs))
         options = WorkerOptions(
             settings.lease_s,
             settings.run_timeout_s,
             replies=replies,
+            protocol=AgentProtocolEncoder(),
             grace_s=0.2,
             max_runs=settings.runs_at_once,
             application=application,
@@ -110,7 +116,7 @@ class _WithoutSignals(uvicorn.Server):
 
 
 if TYPE_CHECKING:
-    from callsheet.server.runtime.assembly import Runtime
+    from callsheet.server.assembly import Runtime
 
 
 def run_worker(settings: Settings) -> None:
@@ -121,8 +127,8 @@ def run_worker(settings: Settings) -> None:
 
 async def _work(settings: Settings, where: str) -> None:
     # Importing the workflows takes longer than the rest of the start.
-    from callsheet.server.operations.metrics import collect_metrics  # noqa: PLC0415
-    from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
+    from callsheet.server.assembly import assemble  # noqa: PLC0415
+    from callsheet.server.telemetry.metrics import collect_metrics  # noqa: PLC0415
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -161,7 +167,7 @@ async def _until_stopped(stopped: asyncio.Event, worker: Worker) -> None:
 async def _serve_health(
     runtime: "Runtime", settings: Settings, opened: Storage, observer: Telemetry, stack: AsyncExitStack
 ) -> None:
-    from callsheet.server.runtime.worker_process import health_server  # noqa: PLC0415
+    from callsheet.server.processes.worker import health_server  # noqa: PLC0415
 
     parts = runtime.context(settings, opened)
     url = await stack.enter_async_context(health_server(parts, observer, settings.worker_port or 0))

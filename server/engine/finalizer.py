@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from callsheet.server.runtime.background import BackgroundTasks
+from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Missing
 from callsheet.storage.redis import health
 from callsheet.storage.runs.records import Run

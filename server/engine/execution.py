@@ -19,16 +19,21 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, Send, StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
-from callsheet.server.http.json_replies import dumps
-from callsheet.server.langgraph.protocol.encoding import ProtocolTranslator, protocol_event
-from callsheet.server.operations.attempt_log import log_crash
-from callsheet.server.runtime import graph_factory
-from callsheet.server.runtime.encoding import Event, EventTranslator, sha256_of
-from callsheet.server.runtime.errors import serialize_error
-from callsheet.server.runtime.event_publisher import EventPublisher
-from callsheet.server.runtime.graph_factory import graph_of_run
-from callsheet.server.runtime.repeated_events import RepeatedEvents
-from callsheet.state.errors import Conflict, Fenced, StorageDown, Unavailable
+from callsheet.server.engine import graph_factory
+from callsheet.server.engine.attempt_log import log_crash
+from callsheet.server.engine.encoding import (
+    Event,
+    EventTranslator,
+    ProtocolEncoder,
+    StreamTranslator,
+    sha256_of,
+)
+from callsheet.server.engine.errors import serialize_error
+from callsheet.server.engine.event_publisher import EventPublisher
+from callsheet.server.engine.graph_factory import graph_of_run
+from callsheet.server.engine.json_values import dumps
+from callsheet.server.engine.repeated_events import RepeatedEvents
+from callsheet.state.errors import Broken, Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.events import Announcements, wait_for_signal
@@ -79,6 +84,8 @@ class RunExecution:
     """Longest duration of an attempt."""
     reply: BuildReply | None = None
     """Builds the caller's reply while the attempt still holds the thread."""
+    protocol: ProtocolEncoder | None = None
+    """Encoder of the second wire; None where it is not served."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
     error: Exception | None = None
@@ -245,15 +252,15 @@ class RunExecution:
         updated = stored and stored.checkpoint.get("updated_channels")
         return updated is None or not isinstance(state.values, Mapping) or bool({*updated} & {*state.values})
 
-    def _translator(self) -> EventTranslator | ProtocolTranslator:
+    def _translator(self) -> StreamTranslator:
         request = self.run.request
         if request.get("protocol"):
-            return ProtocolTranslator()
+            if self.protocol is None:
+                raise Broken("this process cannot encode the run's stream protocol")
+            return self.protocol.translator()
         return EventTranslator(request["stream_mode"], subgraphs=request["subgraphs"])
 
-    async def _stream(
-        self, translator: EventTranslator | ProtocolTranslator, given: Any, config: RunnableConfig
-    ) -> None:
+    async def _stream(self, translator: StreamTranslator, given: Any, config: RunnableConfig) -> None:
         """Run the graph and publish its events; those of a task are stored with its writes."""
         request = self.run.request
         STEP_STORE.set(self.publisher)
@@ -270,10 +277,8 @@ class RunExecution:
 
     async def _publish_answers(self) -> None:
         """Publish the ids of the questions that this run answers."""
-        if answers := self.run.request.get("answers"):
-            await self.publisher.publish(
-                [protocol_event("input.answered", (), {"interrupt_ids": sorted(answers)})]
-            )
+        if self.protocol and (answers := self.run.request.get("answers")):
+            await self.publisher.publish([self.protocol.answers(sorted(answers))])
 
     async def _state_before(self, config: RunnableConfig) -> StateSnapshot | None:
         """Return the thread's state if the graph's input depends on it; else None."""

@@ -4,18 +4,24 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server import bootstrap
-from callsheet.server.bootstrap import GraphStorage, Workflows
-from callsheet.server.context import AppContext
-from callsheet.server.operations.telemetry import Telemetry
-from callsheet.server.runtime.graph_loading import Graphs, attach_storage
-from callsheet.server.runtime.graphs_file import GraphsFile
-from callsheet.server.runtime.tool_policy import create_application, warn_of_unknown_tools
-from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
-from callsheet.server.settings import Settings
+from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
+from callsheet.server.bootstrap import GraphStorage
+from callsheet.server.engine.graph_loading import Graphs, attach_storage
+from callsheet.server.engine.graphs_file import GraphsFile
+from callsheet.server.engine.tool_policy import create_application, warn_of_unknown_tools
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
+from callsheet.server.engine.workflows import Workflows, load_workflows
+from callsheet.server.features import load_apis
+from callsheet.server.http.context import AppContext
+from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
+from callsheet.server.settings.installation import installed_version
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
 from callsheet.tools.guard.application import ToolEnvironment
@@ -37,6 +43,8 @@ class Runtime:
 
     def context(self, settings: Settings, storage: Storage) -> AppContext:
         """Return the context of routes."""
+        features = load_apis(self.workflows.graphs.keys())
+        archive = ThreadArchive(storage, self.memory.saver, self.workflows, installed_version(), features)
         return AppContext(
             settings,
             storage,
@@ -45,6 +53,8 @@ class Runtime:
             self.graphs,
             self.memory.store,
             self.workflows,
+            features,
+            partial(copy_with_artefacts, archive),
             DataMarker(storage),
             self.application,
         )
@@ -68,12 +78,13 @@ async def assemble(
     asyncio.get_running_loop().set_default_executor(threads)
     application = create_application(settings, observer)
     memory = bootstrap.create_storage(storage, source, EPOCH_KEY)
-    workflows = await bootstrap.load_workflows(source, stack)
+    workflows = await load_workflows(source, stack)
     warn_of_unknown_tools(settings, workflows.tools)
     options = WorkerOptions(
         settings.lease_s,
         settings.run_timeout_s,
-        replies=workflows.reply_builders(storage),
+        replies=bootstrap.reply_builders(storage, workflows),
+        protocol=AgentProtocolEncoder(),
         call_webhook=bootstrap.webhook_caller(settings),
         start_delay_s=start_delay_s,
         grace_s=settings.stop_grace_s,

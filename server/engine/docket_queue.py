@@ -1,7 +1,7 @@
 """The task queue on Docket: delivers a run to a process, and again if that process dies.
 
 Docket only delivers; the run's record (`storage/runs/runs.py`) decides, so submitting twice is harmless.
-Docket imports slowly, so `server/runtime/task_queue.py` imports this module on first use.
+Docket imports slowly, so `server/engine/task_queue.py` imports this module on first use.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 from docket import CurrentExecution, Docket, Execution, Worker
 from docket.dependencies import AdmissionBlocked
 
-from callsheet.server.runtime.admission import CHECK_INTERVAL_S, LoadAdmission
-from callsheet.server.runtime.execution import Drained, Redeliver
+from callsheet.server.engine.admission import CHECK_INTERVAL_S, LoadAdmission
+from callsheet.server.engine.execution import Drained, Redeliver
 from callsheet.state.errors import Broken, CallsheetError, Fenced, StorageDown, StorageRefused
 from callsheet.storage.redis.connection import Storage, docket_options, translated_errors
 from callsheet.storage.redis.health import subscription_error

@@ -21,7 +21,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from callsheet.server.operations.telemetry import Telemetry
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage.redis.health import ServerHealth
 from callsheet.storage.spending import ModelUsage
 from callsheet.storage.tool_admission import Breaker, State

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from callsheet.server.runtime.execution import Redeliver
+from callsheet.server.engine.execution import Redeliver
 from callsheet.state.errors import Unavailable
 
 _PATIENCE_S: Final = 2.0

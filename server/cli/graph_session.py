@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.nodes.workflow import workflow_of
-from callsheet.server import bootstrap
 from callsheet.server.artefacts.service import (
     RequestContext,
     clean_message,
@@ -18,14 +17,15 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.turn_view import last_message
-from callsheet.server.cli.text_input import program
+from callsheet.server.engine.encoding import sha256_of
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.graphs_file import read_graphs_file
+from callsheet.server.engine.worker import OnProgress, Worker
+from callsheet.server.engine.workflows import load_workflows
 from callsheet.server.http.requests import identifier
-from callsheet.server.runtime.encoding import sha256_of
-from callsheet.server.runtime.execution import pending_interrupts
-from callsheet.server.runtime.graphs_file import read_graphs_file
-from callsheet.server.runtime.worker import OnProgress, Worker
-from callsheet.server.runtime.worker_process import local_worker
-from callsheet.server.settings import Settings
+from callsheet.server.processes.worker import local_worker
+from callsheet.server.settings.installation import program
+from callsheet.server.settings.settings import Settings
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.owners import LOCAL
@@ -70,7 +70,7 @@ async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> 
     """
     async with AsyncExitStack() as stack:
         source = read_graphs_file(settings.config) if settings.config else None
-        graphs = (await bootstrap.load_workflows(source, stack)).graphs
+        graphs = (await load_workflows(source, stack)).graphs
         if request.graph not in graphs:
             raise Missing(
                 f"no graph {request.graph!r} is served",

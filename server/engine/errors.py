@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from callsheet.server.http.json_replies import dumps
+from callsheet.server.engine.json_values import dumps
 from callsheet.state import errors
 from callsheet.state.errors import Broken, CallsheetError, Unavailable
 

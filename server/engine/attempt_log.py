@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from callsheet.server.runtime.errors import serialize_error
+from callsheet.server.engine.errors import serialize_error
 from callsheet.state.errors import CallsheetError, Fenced
 from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome
 from callsheet.storage.spending import ModelUsage

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from callsheet.server.runtime.execution import RunExecution
+from callsheet.server.engine.execution import RunExecution
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.runs.leases import create_task, renew_blocking
 from callsheet.storage.runs.runs import Runs

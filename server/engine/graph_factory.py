@@ -26,7 +26,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.runtime import ServerRuntime
 from pydantic import BaseModel
 
-from callsheet.server.http.policy import implied_permissions
+from callsheet.server.engine.permissions import implied_permissions
 from callsheet.state.errors import Invalid
 from callsheet.state.owners import LOCAL
 

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Collection
 
-from callsheet.server.settings import Settings
+from callsheet.server.settings.settings import Settings
 from callsheet.tools.guard.application import Counters, NoCounters, ToolEnvironment
 from callsheet.tools.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web.client import WebClient

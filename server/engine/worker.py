@@ -15,26 +15,27 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.operations.attempt_log import log_attempt
-from callsheet.server.operations.logs import context_fields
-from callsheet.server.operations.telemetry import Telemetry
-from callsheet.server.runtime.admission import CrashLoopIsolation, RunSlots
-from callsheet.server.runtime.background import cancel_and_wait, run_periodically
-from callsheet.server.runtime.errors import deserialize_error
-from callsheet.server.runtime.event_bus import EventBus, LocalEventBuffer
-from callsheet.server.runtime.event_publisher import EventPublisher
-from callsheet.server.runtime.execution import (
+from callsheet.server.engine.admission import CrashLoopIsolation, RunSlots
+from callsheet.server.engine.attempt_log import log_attempt
+from callsheet.server.engine.background import cancel_and_wait, run_periodically
+from callsheet.server.engine.encoding import ProtocolEncoder
+from callsheet.server.engine.errors import deserialize_error
+from callsheet.server.engine.event_bus import EventBus, LocalEventBuffer
+from callsheet.server.engine.event_publisher import EventPublisher
+from callsheet.server.engine.execution import (
     BuildReply,
     Drained,
     Redeliver,
     RunExecution,
     unstorable_outcome,
 )
-from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
-from callsheet.server.runtime.graph_factory import factory_of, mark
-from callsheet.server.runtime.graph_states import build_state
-from callsheet.server.runtime.lease_watch import watch_leases
-from callsheet.server.runtime.task_queue import TaskQueue
+from callsheet.server.engine.finalizer import RETRY_S, CallWebhook, RunFinalizer
+from callsheet.server.engine.graph_factory import factory_of, mark
+from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.lease_watch import watch_leases
+from callsheet.server.engine.task_queue import TaskQueue
+from callsheet.server.telemetry.logs import context_fields
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
@@ -81,6 +82,8 @@ class WorkerOptions:
     """Seconds after the start in which the process takes no deliveries: its first requests come first."""
     replies: Mapping[str, BuildReply] = field(default_factory=dict)
     """Reply builders by graph."""
+    protocol: ProtocolEncoder | None = None
+    """Encoder of LangGraph's second wire; None where it is not served."""
     call_webhook: CallWebhook | None = None
     """Calls webhooks; None if they are not allowed."""
     max_runs: int = 64
@@ -342,6 +345,7 @@ class Worker:
             partial(self.events.stored_events, attempt.thread, attempt.run, START_ID),
             self._options.timeout_s,
             self._options.replies.get(record.graph) if record.request["reply"] else None,
+            self._options.protocol,
         )
 
     def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.runnables import RunnableConfig
@@ -11,7 +11,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Interrupt, Send, StateSnapshot
 
 from callsheet.providers.tool_calls import merge_messages
-from callsheet.server.http.json_replies import dumps, to_jsonable
+from callsheet.server.engine.json_values import dumps, to_jsonable
 
 MODES: Final = (
     *("values", "updates", "custom", "messages", "messages-tuple"),
@@ -43,6 +43,35 @@ def _(value: Interrupt) -> Any:
 @to_jsonable.register
 def _(value: Send) -> Any:
     return {"node": value.node, "input": value.arg}
+
+
+class StreamTranslator(Protocol):
+    """Translator of one run's chunks to events."""
+
+    finished: bool
+    """True if the graph is known to have ended without an interrupt."""
+
+    def stream(
+        self, graph: Pregel[Any, Any], given: Any, config: Any, **options: Any
+    ) -> AsyncGenerator[list[Event], None]:
+        """Run the graph, and yield its events in batches."""
+        ...
+
+    def closing_events(self, state: StateSnapshot) -> list[Event]:
+        """Return the events that end the run, made from its last state."""
+        ...
+
+
+class ProtocolEncoder(Protocol):
+    """Encoder of LangGraph's second wire, whose format the engine does not know."""
+
+    def translator(self) -> StreamTranslator:
+        """Return the translator of one run."""
+        ...
+
+    def answers(self, interrupt_ids: Sequence[str]) -> Event:
+        """Return the event that questions have been answered."""
+        ...
 
 
 class EventTranslator:

@@ -1,7 +1,6 @@
 """The server in the foreground: binds the port, greets when ready, stops quietly."""
 
 import asyncio
-import errno
 import logging
 import os
 import socket
@@ -16,12 +15,12 @@ from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.app import create_app
-from callsheet.server.cli import terminal, text_input
+from callsheet.server.engine import process
 from callsheet.server.http import connections
-from callsheet.server.operations import logs
-from callsheet.server.runtime import process
-from callsheet.server.settings import Settings
-from callsheet.state.errors import CallsheetError, Conflict, Invalid
+from callsheet.server.http.listening import bind_sockets, url_host
+from callsheet.server.processes import terminal
+from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry import logs
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import address
 
@@ -83,24 +82,6 @@ def server_config(
     )
 
 
-def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets bound to every address of `host`; raises `Invalid` or `Conflict` with the port."""
-    try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise Invalid(f"host {host!r} is not an address of this machine", remedy="use 127.0.0.1") from error
-    listeners: list[socket.socket] = []
-    try:
-        for family, where in dict.fromkeys((entry[0], entry[4]) for entry in addresses):
-            chosen = listeners[0].getsockname()[1] if listeners else port
-            listeners.append(_bind(family, (str(where[0]), chosen)))
-    except OSError as error:
-        for listener in listeners:
-            listener.close()
-        raise bind_error(host, port, error) from error
-    return listeners
-
-
 def describe_storage(settings: Settings) -> str:
     """Return the location of the data for people: the folder, or the URL without its password."""
     if settings.redis_url:
@@ -148,42 +129,6 @@ class _Server(uvicorn.Server):
             _log.setLevel(logging.WARNING)
         # Referenced, so that the task is not collected too early.
         self._greeting = asyncio.create_task(self._ready())
-
-
-def _bind(family: int, where: tuple[str, int]) -> socket.socket:
-    # With the protocol named: asyncio sets TCP_NODELAY only on sockets it recognises as TCP.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(where)
-        # Listen now, so that a port in use is found before the slow part of the start.
-        listener.listen()
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def bind_error(host: str, port: int, error: OSError) -> CallsheetError:
-    """Return the error for the user if the system refuses a port or an address."""
-    if error.errno == errno.EADDRINUSE:
-        return Conflict(
-            f"port {port} on {host} is in use by another program",
-            remedy=f"stop that program, or choose a free port: {text_input.program()} serve --port 0",
-        )
-    if error.errno == errno.EACCES:
-        return Invalid(f"port {port} may not be used by this user", remedy="choose a port from 1024 on")
-    return Invalid(
-        f"host {host!r} cannot be listened on: {os.strerror(error.errno or 0).lower()}",
-        remedy="use 127.0.0.1",
-    )
-
-
-def url_host(host: str) -> str:
-    """Return a host in the form of a URL."""
-    return f"[{host}]" if ":" in host else host
 
 
 def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:

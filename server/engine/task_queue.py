@@ -11,13 +11,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from callsheet.server.runtime.admission import LoadAdmission
-from callsheet.server.runtime.background import BackgroundTasks
+from callsheet.server.engine.admission import LoadAdmission
+from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Broken, CallsheetError, StorageDown
 from callsheet.storage.redis.connection import Storage
 
 if TYPE_CHECKING:
-    from callsheet.server.runtime.docket_queue import DocketQueue, Execute
+    from callsheet.server.engine.docket_queue import DocketQueue, Execute
 
 _RETRY_S: Final = 1.0
 _REMEDY: Final = "Run callsheet doctor."
@@ -118,4 +118,4 @@ async def check_queue(storage: Storage, patience_s: float) -> None:
 
 
 async def _import_docket() -> Any:
-    return await asyncio.to_thread(importlib.import_module, "callsheet.server.runtime.docket_queue")
+    return await asyncio.to_thread(importlib.import_module, "callsheet.server.engine.docket_queue")

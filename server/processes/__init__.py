@@ -1,0 +1,1 @@
+"""Processes of the server: `callsheet serve` and `callsheet worker`."""

@@ -100,14 +100,14 @@ async def _alone(fields: Mapping[str, Any]) -> float:
     began = time.perf_counter()
     wanted = brief.parse(fields)
     state = AdState(messages=[HumanMessage(brief.message(wanted), id="0")], brief=wanted)
-    facts = ad_creation.WORKFLOW.facts(state)
+    facts = ad_creation.WORKFLOW.view.facts(state)
     scope = Scope("local", "thread", "ad", "ad-1", run="run", task="task", plan="plan", epoch=0, facts=facts)
     artefact = _Dictionary(facts)
     tools = ad_creation.WORKFLOW.tools
     model = providers.load("offline").bind_tools([definition(tool) for tool in tools.values()])
     messages: list[AnyMessage] = state["messages"]
     while True:
-        answer = await model.ainvoke(model_input(ad_creation.WORKFLOW.prompt(state, "ad-1"), messages))
+        answer = await model.ainvoke(model_input(ad_creation.WORKFLOW.prompt, messages))
         assert isinstance(answer, AIMessage)
         messages.append(answer)
         if not answer.tool_calls:

@@ -43,7 +43,7 @@ _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
 class AdSession(TaskSession[Shown]):
     """An ad, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = ad_creation.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = ad_creation.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Give the case's brief, or an ad that was made from it."""
@@ -210,7 +210,7 @@ def language(wanted: str, turn: AdTurn) -> str:
 def mandatory(wanted: bool, turn: AdTurn) -> str:
     """Find what the brief wants spoken: legal lines, contacts, prices, dates, codes."""
     del wanted
-    _, brief = ad_creation.WORKFLOW.brief_texts({"messages": [], "brief": brief_of(turn.task)})
+    _, brief = ad_creation.WORKFLOW.view.brief_texts({"messages": [], "brief": brief_of(turn.task)})
     lines = mandatory_lines(brief)
     missing = compare(lines, _script(turn.after), _language(turn)).missing
     return unless(not missing, f"not said: {', '.join(map(str, missing))}")

@@ -29,7 +29,7 @@ CampaignTurn = PlayedTurn[None]
 class CampaignSession(TaskSession[None]):
     """A conversation about the sample library."""
 
-    workflow: ClassVar[WorkflowSpec] = campaign_search.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = campaign_search.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Give the filters of the page, if the case has any."""

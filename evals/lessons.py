@@ -60,7 +60,7 @@ LessonTurn = PlayedTurn[LessonArtefact]
 class LessonSession(TaskSession[LessonArtefact]):
     """A lesson, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = fact_narration.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = fact_narration.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Bring the lesson into the case's state."""

@@ -33,7 +33,7 @@ class PageArtefact:
 class PageSession(TaskSession[PageArtefact]):
     """A page, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = page_builder.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = page_builder.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's page with its locks."""

@@ -40,7 +40,7 @@ class ProjectArtefact:
 class SceneSession(TaskSession[ProjectArtefact]):
     """A video project, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = scene_edit.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = scene_edit.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's starter project."""

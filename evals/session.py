@@ -25,13 +25,13 @@ MAX_QUESTIONS: Final = 5
 class TaskSession(ABC, Generic[Side]):
     """One task's artefact and thread. A subclass prepares the state, and looks at it."""
 
-    workflow: ClassVar[WorkflowSpec]
+    workflow: ClassVar[WorkflowSpec[Any]]
 
     def __init__(self, opened: Storage, task: Task, thread: str, model: str) -> None:
         self.task = task
         self.thread = thread
         self.opened = opened
-        self.artefact = Artefact(opened, self.workflow.kind, thread, LOCAL)
+        self.artefact = Artefact(opened, self.workflow.artefact.kind, thread, LOCAL)
         self.graph = self.workflow.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
         self.config: RunnableConfig = {"configurable": {"thread_id": thread}}
         self._context = {"model": model}

@@ -60,7 +60,7 @@ PARALLEL: Final = 3
 OnStep = Callable[[dict[str, Any]], None]
 
 
-def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
+def tool_executor_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
     """Return the node that executes the plan's steps through the guard."""
 
     async def tool_executor(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -90,11 +90,13 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         made = _created_drafts(tools, plan, results)
         return {
             "results": kept,
-            "messages": [*workflow.answer_messages(plan, results), *workflow.question_messages(results)],
+            "messages": [
+                *workflow.turn.answer_messages(plan, results),
+                *workflow.turn.question_messages(results),
+            ],
             "plan": None,
             "created": [*state.get("created", []), *made],
-            **workflow.after_plan(state, made),
-            **workflow.after_results(state, results),
+            **workflow.turn.after_plan(state, made, results),
             **stopped,
         }
 

@@ -33,7 +33,7 @@ PARALLEL: Final = 3
 """Steps that run at once unless the caller chose otherwise."""
 
 
-def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
+def scene_approval_node(workflow: WorkflowSpec[Any]) -> Node[VideoState]:
     """Return the gate."""
     ask = approval_node(workflow)
 

@@ -29,7 +29,7 @@ from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 
 
-def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
+def scene_executor_node(workflow: WorkflowSpec[Any]) -> Node[VideoState]:
     """Return the node that executes a plan by its record."""
 
     async def tool_executor(state: VideoState, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _merge(state: VideoState, record: Execution, created: Sequence[DraftMade]) -
     }
 
 
-def _created_versions(workflow: WorkflowSpec, record: Execution) -> list[DraftMade]:
+def _created_versions(workflow: WorkflowSpec[Any], record: Execution) -> list[DraftMade]:
     return [
         DraftMade(stream=stream, versionId=version, toolCallId=one["step"]["id"])
         for one in record["steps"]

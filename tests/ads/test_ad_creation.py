@@ -74,7 +74,7 @@ async def test_a_brief_that_is_only_a_message_says_how_long_the_spot_is(graph, m
     blocks = [request.messages[-1]["content"].partition("<state>\n")[2] for request in model.requests]
     assert [block.partition(" s,")[0] for block in blocks] == ["Spot: 30", *["Spot: 15"] * 4]
     assert dict(tool_messages(state))["c1"]["timeline"]["spotSeconds"] == 15
-    assert ad_creation.WORKFLOW.facts(state)["spotSeconds"] == "15"
+    assert ad_creation.WORKFLOW.view.facts(state)["spotSeconds"] == "15"
 
 
 async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, model, opened):

@@ -254,6 +254,6 @@ def test_whatever_is_sent_is_resolved_or_refused(name: str, value: Any):
 
 def test_the_prompt_names_every_value_of_every_filter():
     """E21, E25: the schemas of the tools do not repeat them."""
-    prompt = campaign_search.WORKFLOW.prompt({}, "")
+    prompt = campaign_search.WORKFLOW.prompt
     for value in (*CHANNELS, *VALUE_PROPS, *SENTIMENTS, *VISUAL_STYLES):
         assert value in prompt

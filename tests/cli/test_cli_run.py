@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.question import decision_plan
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.workflow import Workflow
 from callsheet.tools.registry import tool
@@ -44,11 +44,7 @@ async def write_menu(args, call):
 class Menu(WorkflowSpec):
     name = "menu_writer"
     title = "menus"
-    kind = "menu"
-    streams = ("dishes",)
-
-    def prompt(self, state, artefact_id):
-        return ""
+    artefact = ArtefactSpec("menu", ("dishes",))
 
     def build(self):
         def plan(state: Workflow):

@@ -118,7 +118,7 @@ from callsheet.server.http.policy import policy_of
 print(json.dumps({
     "ad": sorted(REGISTRY.of("ad")),
     "menu": sorted(REGISTRY.of("menu")),
-    "kind": workflow_of(graph).kind,
+    "kind": workflow_of(graph).artefact.kind,
     "permissions": [policy_of(route).permission for route in routes({}) if route.path == "/api/tools/names"],
     "model": load("acme", environ={"ACME_API_KEY": "k"}).model_name,
 }))

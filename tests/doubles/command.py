@@ -1,5 +1,6 @@
 """The `callsheet` command under test: in a process of its own, or in this one."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -137,10 +138,17 @@ def command_in_process(
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def command(*args: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(args)
-        said = capsys.readouterr()
-        return Finished(int(ended.value.code or 0), said.out, said.err)
+        root = logging.getLogger()
+        handlers, level = [*root.handlers], root.level
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main(args)
+        finally:
+            # A server logs to the stream of this test, which the next one no longer has.
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        output = capsys.readouterr()
+        return Finished(int(ended.value.code or 0), output.out, output.err)
 
     return command
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
-from redis.exceptions import InvalidResponse, ResponseError
+from redis.exceptions import ResponseError
 
-from callsheet.state.errors import StorageSilent
+from callsheet.state.errors import StorageRefused, StorageSilent
 from callsheet.storage import Storage
 from callsheet.storage.redis.address import parse
 from callsheet.storage.redis.client import connect_to
@@ -88,7 +88,7 @@ async def test_a_server_that_was_replaced_is_left_for_the_new_one(replies: list[
 
 async def test_what_is_no_reply_at_all_is_an_error_and_the_next_call_is_well() -> None:
     async with scripted([b"what?\r\n"], [b"+two\r\n"]) as (storage, _):
-        with pytest.raises(InvalidResponse):
+        with pytest.raises(StorageRefused, match="not in Redis' protocol"):
             await execute(storage.redis, "GET", "a")
         assert await execute(storage.redis, "GET", "a") == b"two"
 

@@ -131,7 +131,8 @@ async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: 
                 await client.crons.create("counter", schedule="0,1 9 * * 1")
             made: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
             with pytest.raises(
-                UnprocessableEntityError, match=r"has 2 crons, and no more are allowed; delete"
+                UnprocessableEntityError,
+                match=r"has 2 crons, and no more are allowed; raise CALLSHEET_CRONS_PER_OWNER",
             ):
                 await client.crons.create("counter", schedule=HOURLY)
             with pytest.raises(UnprocessableEntityError, match="shortest is 600"):

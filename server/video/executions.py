@@ -97,8 +97,8 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
             return Started(thread, record)
     reply = await ctx.worker.reply(thread.id, created.run)
     await ctx.worker.runs.mark_answered(thread.id, created.run)
-    if asked := reply["question"]:
-        question = question_view(asked["id"], asked["value"])
+    if pending := reply["question"]:
+        question = question_view(pending["id"], pending["value"])
         return Started(thread, None, question["actions"][0]["description"], question)
     return Started(thread, None, reply["message"])
 

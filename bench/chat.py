@@ -41,7 +41,10 @@ _QUIET: Final = {"CALLSHEET_LOG_LEVEL": "error", "REDIS_URL": ""}
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder, ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
         place = Path(folder)
         urls = {_OURS: _serve(place / "ours", None, stack)}
         if other := os.environ.get("CALLSHEET_BENCH_OTHER"):

@@ -49,7 +49,7 @@ _LANGUAGES: Final = ("english", "polish", "spanish")
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         environment = {"CALLSHEET_DATA_DIR": folder, "REDIS_URL": "", "OPENAI_API_KEY": ""}
         with running(serve_command(port), port, Path(folder), environment) as server:
@@ -116,7 +116,9 @@ async def _alone(fields: Mapping[str, Any]) -> float:
             tool, call_id = tools[call["name"]], str(call["id"])
             given = Call(scope, artefact, call_id, tool.writes, StepFence(call_id, "0:1"))
             run: Any = tool.run
-            output = await run(tool.schema.model_validate({"adId": "ad-1", **call["args"]}), given)
+            # The guard names the artefact, which the model is not asked for.
+            subject = {tool.subject: "ad-1"} if tool.subject else {}
+            output = await run(tool.schema.model_validate({**subject, **call["args"]}), given)
             messages.append(outcome.tool_message(call_id, tool.name, output))
     took_s = time.perf_counter() - began
     assert {name: stream.versions[-1].id for name, stream in artefact.held.items()} == _MADE
@@ -135,15 +137,21 @@ class _Dictionary(Artefact):
         """Return what is held."""
         return {name: self.held.get(name, Stream()) for name in names}
 
-    async def create_version(self, new: NewVersion, fence: StepFence | None = None) -> dict[str, Any]:
-        """Hold a version as storage would."""
+    async def create_versions(
+        self, new: Sequence[NewVersion], fence: StepFence | None = None
+    ) -> dict[str, Any]:
+        """Hold the versions as storage would."""
         del fence
+        names = [self._hold(one) for one in new]
+        return {"versionId": names[0], **new[0].result}
+
+    def _hold(self, new: NewVersion) -> str:
         earlier = self.held.get(new.stream, Stream()).versions
         name = f"v{len(earlier) + 1}"
         data = json.loads(json.dumps(new.data))
         version = Version(name, new.stream, data, 0, new.created_by, new.parent, new.batch)
         self.held[new.stream] = Stream((*earlier, version))
-        return {"versionId": name, **new.result}
+        return name
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ async def change(args: Nothing, call: Call) -> dict[str, Any]:
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         return process.run_event_loop(_measure(Path(folder)))
 
 

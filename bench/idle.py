@@ -30,7 +30,7 @@ from bench._servers import (
     serve_command,
 )
 
-FEW: Final = size(100, short=4)
+FEW: Final = size(100, short=12)
 THREADS: Final = size(10_000, short=20)
 STREAMS: Final = size(1_000, short=4)
 SAMPLES: Final = size(100, short=3)
@@ -46,7 +46,7 @@ _ANSWER: Final = {"resume": {"decisions": [{"type": "approve"}]}}
 def main() -> int:
     """Print the table."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
         (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
         chosen = {

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench import size
 from tests.doubles.pdf_writer import PAGE_LINES, pdf
 from tests.lessons.lesson_material import FOLDER
 
-ROUNDS: Final = 5
-PAGES: Final = 20
+ROUNDS: Final = size(5, short=2)
+PAGES: Final = size(20, short=2)
 _ROOT: Final = Path(__file__).parent.parent
 _ENGLISH: Final = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon", "growing_a_bean")
 

@@ -67,7 +67,7 @@ def _print_table(server: Server, kind: StreamKind) -> None:
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server of both graphs on an embedded Redis of its own."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
         (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
         chosen = {

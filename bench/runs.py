@@ -19,11 +19,12 @@ from typing import Any, Final
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from bench import size
 from bench._servers import ROOT, ReadinessCheck, free_port, running, serve_command
 
-ROUNDS: Final = 5
-ONE_BY_ONE: Final = 20
-AT_ONCE: Final = 200
+ROUNDS: Final = size(5, short=1)
+ONE_BY_ONE: Final = size(20, short=2)
+AT_ONCE: Final = size(200, short=4)
 UNDER_WAY: Final = 16
 _GRAPH: Final = "bench"
 _CONFIG: Final = {
@@ -44,7 +45,7 @@ _FLOOR: Final = "floor"
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         names = (_OURS, _PEER, _FLOOR)
         rounds = [{name: _measure(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
     print(f"{'':<16}{_OURS:>16}{_PEER:>18}{'ratio':>9}   {'worst … best round':<20}{_FLOOR:>8}")

@@ -30,16 +30,17 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from bench import size
 from bench._savers import PEERS, Saver, SaverPeer, valkey
 
-ROUNDS: Final = 5
-TURNS: Final = 100
-DELTA_TURNS: Final = 60
+ROUNDS: Final = size(5, short=2)
+TURNS: Final = size(100, short=4)
+DELTA_TURNS: Final = size(60, short=4)
 """Fewer, for some savers need seconds for each of the later ones."""
-LATE: Final = 15
+LATE: Final = size(15, short=2)
 """The last turns of a conversation, whose median is the figure."""
-USERS: Final = 50
-USER_TURNS: Final = 10
+USERS: Final = size(50, short=2)
+USER_TURNS: Final = size(10, short=2)
 
 _CHANCE: Final = random.Random(7)  # noqa: S311 - words, no secrets
 _WORDS: Final = [

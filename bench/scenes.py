@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from bench import size
 from callsheet import storage
 from callsheet.nodes.video.execution import LiveExecution
 from callsheet.providers.offline.video.forms import edit_form
@@ -31,7 +32,7 @@ from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import tool
 from callsheet.tools.video.arguments import OneScene
 
-ROUNDS: Final = 5
+ROUNDS: Final = size(5, short=2)
 STEP_S: Final = 0.2
 PARALLEL: Final = 3
 

@@ -16,9 +16,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from bench import size
 from bench._servers import ROOT, ReadinessCheck, Server, free_port, rss_of_folder_mib, running, serve_command
 
-ROUNDS: Final = 5
+ROUNDS: Final = size(5, short=1)
 _OK: Final = ReadinessCheck("/ok")
 _WORK: Final[Mapping[str, ReadinessCheck]] = {
     "callsheet": ReadinessCheck("/api/ads"),
@@ -34,7 +35,7 @@ _CONFIG: Final = {
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         starts = {name: _starter(name, Path(folder)) for name in _WORK}
         for name, start in starts.items():
             _measure(name, start)

@@ -21,6 +21,7 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from bench import size
 from bench._busy import TARGET_S, turns_for
 from bench._servers import (
     PATIENCE_S,
@@ -33,8 +34,8 @@ from bench._servers import (
     serve_command,
 )
 
-ROUNDS: Final = 8
-RUNS: Final = 24
+ROUNDS: Final = size(8, short=2)
+RUNS: Final = size(24, short=2)
 WORKERS: Final = 2
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
@@ -46,7 +47,7 @@ def main() -> int:
     """Print the table."""
     turns = turns_for(TARGET_S)
     with (
-        tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name,
+        tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as name,
         _server_and_workers(Path(name)) as house,
     ):
         asyncio.run(_warm_up(house, turns))

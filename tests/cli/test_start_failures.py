@@ -179,7 +179,9 @@ def test_a_port_in_use_is_refused(valkey_url: str, warm: WarmParent, tmp_path: P
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for command, setting in (("serve", "CALLSHEET_PORT"), ("worker", "CALLSHEET_WORKER_PORT")):
-            done = finished(warm, tmp_path, command, REDIS_URL=valkey_url, **{setting: port})
+            folder = tmp_path / command
+            folder.mkdir()
+            done = finished(warm, folder, command, REDIS_URL=valkey_url, **{setting: port})
             failed(done, f"port {port} on 127.0.0.1 is in use")
 
 

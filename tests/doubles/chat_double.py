@@ -119,6 +119,10 @@ class ChatDouble:
         """Answer the next requests with `replies`, in order."""
         self._replies.extend(replies)
 
+    def clear(self) -> None:
+        """Drop the replies that nobody asked for."""
+        self._replies.clear()
+
     def next_reply(self, request: Recorded) -> Reply:
         """What to answer: a broken rule first, then the script; a request beyond the script is a 400."""
         if refused := self.refusal(request):

@@ -58,7 +58,7 @@ class PageView(ModelView[PageState]):
         lines = outline(shown, selected=scope.selected, locked=head.locked)
         return fit([StateLine(f"The page, {version}. Theme: {theme}."), *lines])
 
-    def selected(self, state: PageState) -> str:
+    def selection(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""
         return state.get("selected_element_id") or ""
 

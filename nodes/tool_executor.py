@@ -87,16 +87,13 @@ def tool_executor_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
-        made = _created_drafts(tools, plan, results)
+        made, turn = _created_drafts(tools, plan, results), workflow.turn
         return {
             "results": kept,
-            "messages": [
-                *workflow.turn.answer_messages(plan, results),
-                *workflow.turn.question_messages(results),
-            ],
+            "messages": [*turn.answer_messages(plan, results), *turn.question_messages(results)],
             "plan": None,
             "created": [*state.get("created", []), *made],
-            **workflow.turn.after_plan(state, made, results),
+            **turn.after_plan(state, made, results),
             **stopped,
         }
 

@@ -131,7 +131,7 @@ class ModelView(Generic[S]):
         del state
         return {}
 
-    def selected(self, state: S) -> str:
+    def selection(self, state: S) -> str:
         """Return the part of the artefact that the person has selected; empty for none."""
         del state
         return ""
@@ -290,7 +290,7 @@ class WorkflowSpec(ABC, Generic[S]):
             request=request,
             has_answer=self.turn.has_answer(state),
             made=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),
-            selected=self.view.selected(state),
+            selected=self.view.selection(state),
             model=context.get("model") or context.get("provider") or shared.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langgraph_sdk.client import LangGraphClient
 
     from tests.lessons.lesson_client import LessonClient
-    from tests.lessons.lesson_doors import LessonDriver
+    from tests.lessons.lesson_drivers import LessonDriver
     from tests.video.video_double import PlanningModel, VideoClient
 
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
@@ -162,7 +162,7 @@ def lesson_driver(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", lesson_client: "LessonClient"
 ) -> "LessonDriver":
     """A lesson by each of its doors."""
-    from tests.lessons.lesson_doors import GraphDriver, RestDriver, SdkDriver
+    from tests.lessons.lesson_drivers import GraphDriver, RestDriver, SdkDriver
 
     if request.param == "graph":
         return GraphDriver(used)

@@ -120,7 +120,7 @@ async def test_what_is_to_be_checked_is_said_once_in_a_turn(graph, model):
 
 async def test_variations_are_compared_with_the_script_before_them_all(graph, model):
     """A51, A77."""
-    calls = [each for number in (1, 2) for each in script(number, f"{SHORT} {number}").calls]
+    calls = [call for number in (1, 2) for call in script(number, f"{SHORT} {number}").calls]
     state = await turn(graph, model, Say(calls=calls), Say("Done."))
     assert [result["missing"] for _, result in tool_messages(state)] == [MISSING, MISSING]
 

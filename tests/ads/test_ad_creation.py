@@ -90,7 +90,7 @@ async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, mo
         )
         assert set(state["drafts"].values()) == {drafted}, brief
         assert f"Client: {brief}" in state["messages"][-6].text
-    assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == 3
+    assert sum(isinstance(message, HumanMessage) for message in state["messages"]) == 3
 
 
 async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(graph, model, opened):
@@ -101,8 +101,8 @@ async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(gra
         with pytest.raises(Exception, match="OpenAI"):
             await graph.ainvoke(given() | {"brief": brief}, config(), context={"provider": "openai"})
         state = (await graph.aget_state(config())).values
-        assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == said, brief
-    heard = [one["content"] for one in model.requests[-1].messages if one["role"] == "user"]
+        assert sum(isinstance(message, HumanMessage) for message in state["messages"]) == said, brief
+    heard = [message["content"] for message in model.requests[-1].messages if message["role"] == "user"]
     assert f"Client: {other}" in heard[-1]
 
 

@@ -57,11 +57,11 @@ async def test_the_list_has_the_newest_change_first_and_comes_in_pages(client: h
     for _ in range(3):
         page = await got(client, path)
         TypeAdapter(AdList).validate_python(page)
-        seen += [one["adId"] for one in page["ads"]]
+        seen += [ad["adId"] for ad in page["ads"]]
         path = f"/api/ads?limit=2&after={page['next']}"
     assert seen == order
     assert page["next"] is None
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == order
+    assert [ad["adId"] for ad in (await got(client, "/api/ads"))["ads"]] == order
 
 
 async def test_entries_of_one_millisecond_are_paged_without_loss_or_repeat(storage: Storage) -> None:
@@ -82,7 +82,7 @@ async def test_an_entry_whose_ad_is_not_there_is_not_shown(
     """A list is a hint; the record decides."""
     await generate_ad(client)
     await indexes.touch(storage, "local", "ad", "ad-ghost")
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
+    assert [ad["adId"] for ad in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
 
 
 async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient, storage: Storage) -> None:
@@ -109,9 +109,11 @@ async def test_the_conversation_is_shown_whole_and_in_order(client: httpx.AsyncC
     messages = found["messages"]
     assert (messages[0]["role"], messages[0]["cached"]) == ("system", True)
     assert messages[1]["content"].startswith("Create an audio ad.\nClient: Miel")
-    assert [one["content"] for one in messages if one["role"] == "user"][1] == "Make the music more upbeat"
-    asked = [call["id"] for one in messages for call in one.get("tool_calls", ())]
-    answered = [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+    assert [message["content"] for message in messages if message["role"] == "user"][
+        1
+    ] == "Make the music more upbeat"
+    asked = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
     assert asked == answered
     assert messages[-1]["role"] == "assistant"
 
@@ -132,9 +134,9 @@ async def test_clearing_the_conversation_keeps_the_versions(client: httpx.AsyncC
     assert (
         len(
             [
-                one
-                for one in (await got(client, "/api/ads/ad-1/conversation"))["messages"]
-                if one["role"] == "user"
+                message
+                for message in (await got(client, "/api/ads/ad-1/conversation"))["messages"]
+                if message["role"] == "user"
             ]
         )
         == 1
@@ -170,7 +172,7 @@ async def test_two_hands_at_the_mixer_lose_nothing(client: httpx.AsyncClient) ->
     tracks = list((await generate_ad(client))["mixer"]["voices"])
     changes = [{"voices": {track: -float(i + 1)}} for i, track in enumerate(tracks)]
     changes += [{"sfx": {"volumeDb": -9}}, {"music": {"duckingDb": -15}}, {"music": {"fadeInSeconds": 2}}]
-    replies = await asyncio.gather(*(client.patch("/api/ads/ad-1/mixer", json=one) for one in changes))
+    replies = await asyncio.gather(*(client.patch("/api/ads/ad-1/mixer", json=change) for change in changes))
     assert {reply.status_code for reply in replies} == {200}
     found = await got(client, "/api/ads/ad-1/mixer")
     assert found["voices"] == {track: -float(i + 1) for i, track in enumerate(tracks)}
@@ -210,7 +212,7 @@ async def test_a_conversation_that_made_nothing_yet_is_an_ad_all_the_same(client
     TypeAdapter(AdView).validate_python(found)
     body = {"voiceTracks": [{"voiceId": VOICE, "text": "By hand."}]}
     assert (await client.post("/api/ads/ad-1/voices", json=body)).json()["versionId"] == "v1"
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
+    assert [ad["adId"] for ad in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
 
 
 async def test_a_locked_stream_is_left_alone_to_the_byte_until_it_is_unlocked(

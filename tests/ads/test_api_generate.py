@@ -148,7 +148,9 @@ async def test_a_new_length_and_language_are_remembered_and_told_to_the_model(
     assert reply["timeline"]["spotSeconds"] == 45
     found = (await client.get("/api/ads/ad-1")).json()
     assert (found["language"], found["market"], found["spotSeconds"]) == ("polish", "PL", 45)
-    told = [one["content"] for one in (await client.get("/api/ads/ad-1/conversation")).json()["messages"]]
+    told = [
+        message["content"] for message in (await client.get("/api/ads/ad-1/conversation")).json()["messages"]
+    ]
     assert "Make it shorter\n(Ad language now: polish)\n(Spot now: 45 s)" in told
 
 
@@ -287,9 +289,9 @@ async def test_the_words_beside_a_call_come_before_its_step_and_in_pieces(
     )
     told = parse_events(reply.text)
     texts = [data for name, data in told if name == "text"]
-    assert "".join(one["content"] for one in texts) == "First I look.All is well."
+    assert "".join(text["content"] for text in texts) == "First I look.All is well."
     assert len(texts) > 4
-    assert len({one["messageId"] for one in texts}) == 2
+    assert len({text["messageId"] for text in texts}) == 2
     names = [name for name, _ in told]
     assert names.index("text") < names.index("step")
     assert told[-1][1]["message"] == "All is well."
@@ -312,7 +314,7 @@ async def test_words_of_an_answer_that_broke_off_have_an_id_of_their_own(
     )
     told = parse_events(reply.text)
     texts = [data for name, data in told if name == "text"]
-    whole = [one["content"] for one in texts if one["messageId"] == texts[-1]["messageId"]]
+    whole = [text["content"] for text in texts if text["messageId"] == texts[-1]["messageId"]]
     assert ("".join(whole), told[-1][1]["message"]) == ("A whole sentence.", "A whole sentence.")
     conversation = (await client.get("/api/ads/ad-1/conversation")).text
     assert "Half" not in conversation

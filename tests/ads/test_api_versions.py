@@ -68,12 +68,12 @@ async def test_a_version_by_hand_is_a_new_draft_of_its_stream_alone(client: http
     assert set(made["mixer"]["voices"]) == {"track-0", "track-1"}
     listed = await ok(client, "GET", "/voices")
     TypeAdapter(VersionList).validate_python(listed)
-    assert [(one["id"], one["status"], one["createdBy"]) for one in listed["versions"]] == [
+    assert [(version["id"], version["status"], version["createdBy"]) for version in listed["versions"]] == [
         ("v1", "frozen", "llm"),
         ("v2", "draft", "local"),
     ]
     assert await ok(client, "GET", "/voices/v1") == {**v1, "status": "frozen"}
-    assert [one["id"] for one in (await ok(client, "GET", "/music"))["versions"]] == ["v1"]
+    assert [version["id"] for version in (await ok(client, "GET", "/music"))["versions"]] == ["v1"]
 
 
 async def test_tracks_are_stored_as_the_tools_store_them(client: httpx.AsyncClient) -> None:
@@ -171,7 +171,7 @@ async def test_one_track_or_effect_can_be_changed_alone(client: httpx.AsyncClien
     effects = {"soundFxPrompts": [{"description": "a"}, {"description": "b"}]}
     await ok(client, "POST", "/sfx", effects, 201)
     await ok(client, "PATCH", "/sfx/v2", {"soundFxPrompts": {"1": {"duration": 2}}})
-    assert [one["duration"] for one in (await ok(client, "GET", "/sfx/v3"))["soundFxPrompts"]] == [3, 2]
+    assert [effect["duration"] for effect in (await ok(client, "GET", "/sfx/v3"))["soundFxPrompts"]] == [3, 2]
 
 
 async def test_the_music_provider_can_be_changed_by_either_name(client: httpx.AsyncClient) -> None:
@@ -249,7 +249,7 @@ async def test_only_a_draft_that_is_not_active_can_be_deleted(client: httpx.Asyn
     assert "active" in await refusal(client, "DELETE", "/music/v2", None, 409)
     await ok(client, "POST", "/music/v1/activate")
     left = await ok(client, "DELETE", "/music/v2")
-    assert [one["id"] for one in left["versions"]] == ["v1"]
+    assert [version["id"] for version in left["versions"]] == ["v1"]
     assert (await ok(client, "POST", "/music/v1/clone", status=201))["versionId"] == "v3"
 
 

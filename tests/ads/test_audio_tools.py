@@ -140,7 +140,7 @@ async def test_the_state_of_an_ad_shows_the_newest_versions_with_their_content(u
     music = found["music"]
     assert (music["versionId"], music["status"], music["activeVersionId"]) == ("v2", "draft", "v1")
     assert music["data"]["musicPrompt"] == "fast jazz"
-    assert [(one["versionId"], one["status"]) for one in music["versions"]] == [
+    assert [(version["versionId"], version["status"]) for version in music["versions"]] == [
         ("v1", "frozen"),
         ("v2", "draft"),
     ]
@@ -159,7 +159,7 @@ async def test_of_many_versions_the_newest_are_listed_and_the_rest_counted(use):
     for i in range(23):
         await use("create_music_draft", adId="ad-7", prompt=f"take {i}")
     music = (await use("get_current_state", adId="ad-7"))["music"]
-    assert [one["versionId"] for one in music["versions"]] == [f"v{i}" for i in range(14, 24)]
+    assert [version["versionId"] for version in music["versions"]] == [f"v{i}" for i in range(14, 24)]
     assert music["earlierVersions"] == 13
 
 

@@ -47,6 +47,6 @@ async def test_the_state_of_an_ad_grows_by_a_few_kilobytes_a_turn(client: httpx.
         sizes.append(await state_bytes(client))
     assert sizes[-1] - sizes[TURNS // 2 - 1] < TURNS // 2 * BYTES_PER_TURN, sizes
     messages = await conversation(client)
-    assert len([one for one in messages if one["role"] == "user"]) == TURNS + 1
-    answered = [call["id"] for one in messages for call in one.get("tool_calls", ())]
-    assert answered == [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+    assert len([message for message in messages if message["role"] == "user"]) == TURNS + 1
+    answered = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert answered == [message["tool_call_id"] for message in messages if message["role"] == "tool"]

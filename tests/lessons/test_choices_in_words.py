@@ -41,9 +41,9 @@ async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[Lesso
     data = {"topic": name, "learningObjective": "Know it", "facts": facts, "language": "english"}
     await chat.artefact.open(owner="local", thread="lesson-chat", facts={})
     await chat.artefact.create_version(NewVersion("facts", data, "llm", "run"))
-    state = await chat.asks("Which facts shall the lesson tell?", choice="v1")
-    assert [one["id"] for one in pending_question(state)["facts"]] == [one["id"] for one in facts]
-    return chat, [one["id"] for one in facts]
+    state = await chat.pose_question("Which facts shall the lesson tell?", choice="v1")
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == [fact["id"] for fact in facts]
+    return chat, [fact["id"] for fact in facts]
 
 
 def call_of(case: dict[str, Any], ids: list[str]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def call_of(case: dict[str, Any], ids: list[str]) -> dict[str, Any]:
         given["fact_ids"] = [ids[one - 1] if isinstance(one, int) else one for one in given["fact_ids"]]
     given["fact_ids"] = [str(one) for one in given["fact_ids"]]
     if edits := given.get("edits"):
-        given["edits"] = [{**one, "id": str(one["id"])} for one in edits]
+        given["edits"] = [{**edit, "id": str(edit["id"])} for edit in edits]
     return given
 
 
@@ -66,16 +66,16 @@ async def test_what_was_meant_is_narrated(
     The model ends the turn, since the message may have held more than the choice.
     """
     chat, ids = await waiting(opened, lesson_model, case["facts"])
-    lesson_model.choose(**call_of(case, ids))
+    lesson_model.script_choice(**call_of(case, ids))
     lesson_model.script(Say("It is told."))
     # A message and the resumption of the interrupt are the same to people.
-    says = chat.says if int(case["id"][-1]) % 3 else chat.answers
+    says = chat.send if int(case["id"][-1]) % 3 else chat.answer
     state = await says(case["text"])
     assert "__interrupt__" not in state, state["messages"][-1].text
     assert state["messages"][-1].text == "It is told."
     call = case["call"]
-    added = [fact_id(one["concept"], one["details"]) for one in call.get("additions", ())]
-    confirmed = (await chat.data("confirmed"))["facts"]
+    added = [fact_id(addition["concept"], addition["details"]) for addition in call.get("additions", ())]
+    confirmed = (await chat.newest_data("confirmed"))["facts"]
     wanted = [ids[number - 1] for number in case["narrated"]]
     assert [one["id"] for one in confirmed][: len(wanted)] == wanted
     assert len(confirmed) == len(wanted) + len(added)
@@ -83,12 +83,14 @@ async def test_what_was_meant_is_narrated(
     assert narration.facts == {one["id"] for one in confirmed}
     for edit in call.get("edits", ()):
         assert confirmed[int(edit["id"]) - 1]["details"] == edit["details"]
-    assert lesson_model.scripts[-1]["guidance"] == call.get("wish", "")
+    assert lesson_model.narration_requests[-1]["guidance"] == call.get("wish", "")
     assert narration.total_duration == call.get("target_duration", 60)
     assert float(narration.reading_level) == 6.5 + call.get("level_shift", 0)
     names = ", ".join(one["concept"] for one in confirmed)
-    assert f"The lesson tells: {names}." in [one.text for one in state["messages"]], "the choice is echoed"
-    assert (await chat.count("confirmed"), await chat.count("narration")) == (1, 1)
+    assert f"The lesson tells: {names}." in [message.text for message in state["messages"]], (
+        "the choice is echoed"
+    )
+    assert (await chat.version_count("confirmed"), await chat.version_count("narration")) == (1, 1)
 
 
 @pytest.mark.parametrize("case", [*map(named, OPEN)])
@@ -98,14 +100,14 @@ async def test_what_chooses_nothing_leaves_the_question_open(
     """B53, B54: it is answered, and nothing is confirmed; a model's wrong call is refused with the reason."""
     chat, ids = await waiting(opened, lesson_model, case["facts"])
     if "call" in case:
-        lesson_model.choose(**call_of(case, ids))
+        lesson_model.script_choice(**call_of(case, ids))
     lesson_model.script(Say(case["reply"]))
-    state = await chat.says(case["text"])
-    assert [one["id"] for one in pending_question(state)["facts"]] == ids
+    state = await chat.send(case["text"])
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == ids
     assert state["messages"][-1].text == case["reply"]
-    assert not await chat.data("confirmed")
+    assert not await chat.newest_data("confirmed")
     if "error" in case:
-        result = next(one for one in reversed(state["messages"]) if one.type == "tool")
+        result = next(message for message in reversed(state["messages"]) if message.type == "tool")
         assert case["error"] in json.loads(result.text)["error"]
 
 
@@ -114,9 +116,9 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
 ) -> None:
     """B22, B50: neither in the turn that proposes the facts, nor without facts."""
     chat = LessonChat(opened, OPENAI)
-    lesson_model.choose(fact_ids=["1"])
+    lesson_model.script_choice(fact_ids=["1"])
     lesson_model.script(Say("Which material?"))
-    state = await chat.says("Take all of it")
+    state = await chat.send("Take all of it")
     assert "no facts are proposed" in state["messages"][-2].text
     calls = [
         (
@@ -127,9 +129,9 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
         ("c2", "chooseFactsTool", json.dumps({"fact_ids": ["1"]})),
     ]
     lesson_model.script(Say(calls=calls), Say("I wait."))
-    state = await chat.says("Here it is")
+    state = await chat.send("Here it is")
     assert pending_question(state)["facts"]
-    assert not await chat.data("confirmed")
+    assert not await chat.newest_data("confirmed")
 
 
 @pytest.mark.parametrize(
@@ -149,20 +151,22 @@ async def test_numbers_and_all_work_without_a_model(
     """B52: and so do ids and buttons (test_lesson_answers)."""
     chat, ids = await waiting(opened, lesson_model, "water")
     before = len(lesson_model.requests)
-    await chat.says(answer)
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[one - 1] for one in numbers]
+    await chat.send(answer)
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [
+        ids[one - 1] for one in numbers
+    ]
     assert len(lesson_model.requests) == before + 1, "only the narration"
 
 
 async def test_a_confirmed_choice_is_changed_in_words(opened: Storage, lesson_model: LessonModel) -> None:
     """B44, B52: only the segments that told the fact are written again."""
     chat, ids = await waiting(opened, lesson_model, "water")
-    await chat.answers("all")
+    await chat.answer("all")
     before = await chat.narration()
     gone = ids[3]
-    lesson_model.choose(fact_ids=[one for one in ids if one != gone])
+    lesson_model.script_choice(fact_ids=[one for one in ids if one != gone])
     lesson_model.script(Say("It is out."))
-    state = await chat.says("drop the rain after all")
+    state = await chat.send("drop the rain after all")
     after = await chat.narration()
     assert after.facts == before.facts - {gone}
     fed = before.says(gone)
@@ -177,13 +181,13 @@ async def test_facts_that_are_only_added_are_offered_with_the_others(
 ) -> None:
     """B54: the question is asked again, with one more."""
     chat, ids = await waiting(opened, lesson_model, "water")
-    lesson_model.choose(fact_ids=[], additions=[{"concept": "Fog", "details": "Fog is a low cloud."}])
-    question = pending_question(await chat.says("You could also tell that fog is a low cloud"))
-    assert [one["id"] for one in question["facts"][:-1]] == ids
+    lesson_model.script_choice(fact_ids=[], additions=[{"concept": "Fog", "details": "Fog is a low cloud."}])
+    question = pending_question(await chat.send("You could also tell that fog is a low cloud"))
+    assert [fact["id"] for fact in question["facts"][:-1]] == ids
     assert question["facts"][-1]["details"] == "Fog is a low cloud."
-    assert not await chat.data("confirmed")
-    await chat.says("7")
-    assert (await chat.data("confirmed"))["facts"][0]["concept"] == "Fog"
+    assert not await chat.newest_data("confirmed")
+    await chat.send("7")
+    assert (await chat.newest_data("confirmed"))["facts"][0]["concept"] == "Fog"
     assert not lesson_model.unused, "the number answers our question"
 
 
@@ -194,15 +198,15 @@ async def test_a_plain_answer_to_the_models_question_is_no_choice(
     """B53, B54: the model reads it, which can record a choice."""
     chat, ids = await waiting(opened, lesson_model, "water")
     lesson_model.script(Say(question), Say("I see."))
-    await chat.says("Are these right for her?")
-    state = await chat.says(answer)
+    await chat.send("Are these right for her?")
+    state = await chat.send(answer)
     assert state["messages"][-1].text == "I see."
-    assert [one["id"] for one in pending_question(state)["facts"]] == ids
-    assert not await chat.data("confirmed")
-    lesson_model.choose(fact_ids=["1", "3"])
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == ids
+    assert not await chat.newest_data("confirmed")
+    lesson_model.script_choice(fact_ids=["1", "3"])
     lesson_model.script(Say("Done."))
-    await chat.says("1 and 3")
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[0], ids[2]]
+    await chat.send("1 and 3")
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [ids[0], ids[2]]
 
 
 async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
@@ -212,12 +216,12 @@ async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
     chat = LessonChat(opened, OPENAI)
     text = json.dumps({"content": " ".join(one["details"] for one in SETS["water"])})
     lesson_model.script(Say("How old is she?", calls=[("c1", "extractFactsTool", text)]), Say("Six, then."))
-    await chat.says("Here is the text")
-    state = await chat.says("6")
+    await chat.send("Here is the text")
+    state = await chat.send("6")
     assert state["messages"][-1].text == "Six, then."
     facts = pending_question(state)["facts"]
-    await chat.says(facts[0]["id"])
-    assert (await chat.data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
+    await chat.send(facts[0]["id"])
+    assert (await chat.newest_data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
         "an id answers only one question"
     )
 
@@ -225,17 +229,17 @@ async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
 async def test_a_number_after_a_refusal_is_read_by_code(opened: Storage, lesson_model: LessonModel) -> None:
     """B52."""
     chat, ids = await waiting(opened, lesson_model, "water")
-    assert "there is no fact 9" in pending_question(await chat.says("9"))["problem"]
-    await chat.says("2")
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[1]]
+    assert "there is no fact 9" in pending_question(await chat.send("9"))["problem"]
+    await chat.send("2")
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [ids[1]]
 
 
 async def test_a_question_beside_a_choice_is_answered(opened: Storage, lesson_model: LessonModel) -> None:
     """B52, B54: after the narration, whose result the model has seen."""
     chat, ids = await waiting(opened, lesson_model, "water")
-    lesson_model.choose(fact_ids=["1", "3"])
+    lesson_model.script_choice(fact_ids=["1", "3"])
     lesson_model.script(Say("It takes a minute, and you can change it."))
-    state = await chat.says("1 and 3 please. How long will it be, and can I change it later?")
+    state = await chat.send("1 and 3 please. How long will it be, and can I change it later?")
     assert state["messages"][-1].text == "It takes a minute, and you can change it."
     assert (await chat.narration()).facts == {ids[0], ids[2]}
     assert "The narration is ready" in lesson_model.requests[-1].messages[-1]["content"]

@@ -7,7 +7,7 @@ import pytest
 from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences, extract_facts
 from callsheet.tools.lessons.forms import FACTS_PROMPT
 from tests.doubles.chat_double import ChatDouble, Fail, Say
-from tests.lessons.lesson_double import LessonDouble
+from tests.lessons.lesson_tools import LessonTools
 
 TEXT = (
     "Honey bees live in a hive with up to 60,000 workers. A bee that has found flowers dances in a figure "
@@ -154,10 +154,10 @@ async def test_facts_are_in_the_order_in_which_they_are_taught(model: ChatDouble
 
 async def test_the_age_of_the_student_is_sent_where_it_is_known(opened, model: ChatDouble):
     """B14."""
-    school = LessonDouble(opened, model="openai")
-    await school.use("saveStudentInfoTool", child_age="9 years")
+    school = LessonTools(opened, model="openai")
+    await school.call("saveStudentInfoTool", child_age="9 years")
     model.script(sheet(HIVE))
-    assert (await school.use("extractFactsTool", content=TEXT))["success"]
+    assert (await school.call("extractFactsTool", content=TEXT))["success"]
     sent = json.loads(model.requests[0].messages[-1]["content"])
     assert (sent["age"], sent["level"]) == (9, 4.5)
 

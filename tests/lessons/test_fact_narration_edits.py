@@ -20,7 +20,7 @@ def chat(opened: Storage) -> LessonChat:
 
 @pytest.fixture
 async def waiting(chat: LessonChat) -> dict[str, Any]:
-    return pending_question(await chat.says(material("photosynthesis").text))
+    return pending_question(await chat.send(material("photosynthesis").text))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ async def test_after_the_narration_only_what_is_asked_for_changes(
     chat: LessonChat, waiting: dict[str, Any], words: str, changed: list[str]
 ) -> None:
     """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
-    await chat.answers([1, 2, 3, 4])
+    await chat.answer([1, 2, 3, 4])
     before = await chat.narration()
-    state = await chat.says(words)
+    state = await chat.send(words)
     after = await chat.narration()
     assert state["drafts"] == {"narration": "v2"}
     assert [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old] == changed
@@ -51,15 +51,15 @@ async def test_a_narration_is_made_for_another_student_and_another_length(
     chat: LessonChat, waiting: dict[str, Any]
 ) -> None:
     """B14, B15, B-R8, B-R11: what was not said stays as it was."""
-    await chat.says("My student loves soccer")
-    await chat.answers([1, 2, 3])
-    await chat.says("make it 90 seconds long")
-    state = await chat.says("make it for a 6-year-old")
+    await chat.send("My student loves soccer")
+    await chat.answer([1, 2, 3])
+    await chat.send("make it 90 seconds long")
+    state = await chat.send("make it for a 6-year-old")
     made = await chat.narration()
     assert (made.total_duration, made.reading_level) == (90, "3.5")
     assert "soccer" in made.model_dump_json()
     assert state["drafts"] == {"student": "v2", "narration": "v3"}
-    await chat.says("make it shorter")
+    await chat.send("make it shorter")
     assert (await chat.narration()).total_duration == 68
 
 
@@ -71,12 +71,12 @@ async def test_of_two_facts_either_can_be_left_out(
     """B22: a segment that is left without a fact of its own comes back to what is told elsewhere."""
     del waiting
     chat = LessonChat(opened, OPENAI)
-    await chat.answers([*chosen])
+    await chat.answer([*chosen])
     before = await chat.narration()
-    kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][1 - gone]
-    lesson_model.choose(fact_ids=[kept])
+    kept = [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]][1 - gone]
+    lesson_model.script_choice(fact_ids=[kept])
     lesson_model.script(Say("It is out."))
-    state = await chat.says("leave the other one out")
+    state = await chat.send("leave the other one out")
     after = await chat.narration()
     assert after.facts == {kept}, state["messages"][-1].text
     assert after.segments != before.segments

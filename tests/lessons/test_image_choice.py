@@ -21,7 +21,7 @@ FOUND = [
     Picture(id=picture_id(name), title=name, url=f"https://e.org/{number}.png", credit="e.org")
     for number, name in enumerate(NAMES)
 ]
-IDS = [one.id for one in FOUND]
+IDS = [picture.id for picture in FOUND]
 
 
 @pytest.mark.parametrize(

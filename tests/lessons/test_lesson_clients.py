@@ -85,8 +85,8 @@ async def test_what_is_said_while_it_waits_is_answered_and_it_waits_on(client: L
     thread, question = await waiting(client)
     state = await says(client, thread, "What can you do?")
     assert state["messages"][-1]["type"] == "ai"
-    assert [one["id"] for one in state["__interrupt__"][0]["value"]["facts"]] == [
-        one["id"] for one in question["facts"]
+    assert [fact["id"] for fact in state["__interrupt__"][0]["value"]["facts"]] == [
+        fact["id"] for fact in question["facts"]
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from callsheet.graphs import fact_narration
 from tests.doubles.image_double import image_results, scripted_google, search_settings
 from tests.lessons.lesson_client import SESSION, LessonClient, ok
-from tests.lessons.lesson_doors import LessonDriver, Question, card, edited, inbox
+from tests.lessons.lesson_drivers import LessonDriver, Question, decision, edit_decision, inbox_answer
 from tests.lessons.lesson_material import material
 from tests.pages.test_uploads import GOOD
 
@@ -38,9 +38,9 @@ def pictures(asked: Question, *numbers: int) -> list[str]:
 
 async def offered(lesson_driver: LessonDriver, **chosen: Any) -> Question:
     """The question which images are shown."""
-    await lesson_driver.asked(TEXT, images=True, **chosen)
-    asked = await lesson_driver.answers([1, 2])
-    assert asked, lesson_driver.told
+    await lesson_driver.question_after(TEXT, images=True, **chosen)
+    asked = await lesson_driver.answer([1, 2])
+    assert asked, lesson_driver.last_message
     return asked
 
 
@@ -50,12 +50,12 @@ CHOICES: tuple[tuple[str, Callable[[Question], Any], tuple[int, ...]], ...] = (
     ("objects", lambda q: {"images": q["images"][:2]}, (1, 2)),
     ("numbers", lambda _: "1 and 3", (1, 3)),
     ("all", lambda _: "all", (1, 2, 3, 4, 5)),
-    ("approve", lambda _: card("approve"), (1, 2, 3, 4, 5)),
-    ("edit", lambda q: edited("select_images", images=q["images"][4:]), (5,)),
-    ("inbox accept", lambda _: inbox("accept"), (1, 2, 3, 4, 5)),
-    ("inbox response", lambda _: inbox("response", "1 and 2"), (1, 2)),
+    ("approve", lambda _: decision("approve"), (1, 2, 3, 4, 5)),
+    ("edit", lambda q: edit_decision("select_images", images=q["images"][4:]), (5,)),
+    ("inbox accept", lambda _: inbox_answer("accept"), (1, 2, 3, 4, 5)),
+    ("inbox response", lambda _: inbox_answer("response", "1 and 2"), (1, 2)),
     ("none", lambda _: "none", ()),
-    ("reject", lambda _: card("reject"), ()),
+    ("reject", lambda _: decision("reject"), ()),
 )
 
 
@@ -66,15 +66,15 @@ async def test_images_that_are_chosen_become_assets_with_their_source(
 ) -> None:
     """B40, B62: the narration is there before, and no model is asked in between."""
     asked = await offered(lesson_driver)
-    assert (await lesson_driver.narration()).facts == set(await lesson_driver.confirmed())
-    assert await lesson_driver.answers(answer(asked)) is None, lesson_driver.told
+    assert (await lesson_driver.narration()).facts == set(await lesson_driver.confirmed_ids())
+    assert await lesson_driver.answer(answer(asked)) is None, lesson_driver.last_message
     wanted = [asked["images"][number - 1] for number in numbers]
     kept = await lesson_driver.assets()
     assert [one["url"] for one in kept] == [one["url"] for one in wanted]
     assert [one["metadata"]["title"] for one in kept] == [one["title"] for one in wanted]
     about = {(one["assetType"], one["metadata"]["source"], one["metadata"]["credit"]) for one in kept}
     assert about == ({("image", "https://e.org/leaves", "e.org")} if numbers else set())
-    assert await lesson_driver.count("narration") == 1
+    assert await lesson_driver.version_count("narration") == 1
 
 
 async def test_the_question_has_the_shape_of_the_others(lesson_driver: LessonDriver, asks: list[Any]) -> None:
@@ -83,15 +83,15 @@ async def test_the_question_has_the_shape_of_the_others(lesson_driver: LessonDri
     [action] = asked["action_requests"]
     [review] = asked["review_configs"]
     assert (action["name"], review["action_name"], asked["type"]) == ("select_images",) * 3
-    assert [one["id"] for one in action["args"]["images"]] == pictures(asked, 1, 2, 3, 4, 5)
-    assert [one["number"] for one in asked["images"]] == [1, 2, 3, 4, 5]
-    assert all(one["url"].startswith("https://e.org/") for one in asked["images"])
+    assert [image["id"] for image in action["args"]["images"]] == pictures(asked, 1, 2, 3, 4, 5)
+    assert [image["number"] for image in asked["images"]] == [1, 2, 3, 4, 5]
+    assert all(image["url"].startswith("https://e.org/") for image in asked["images"])
     assert asked["effect"] in action["description"]
     assert len(asked["examples"]) == 2
     assert asked["response_schema"]["anyOf"]
     assert [one["q"] for one in asks] == [["Photosynthesis"]]
-    assert "narration is ready" in lesson_driver.told
-    assert "I found 5 images" in lesson_driver.told
+    assert "narration is ready" in lesson_driver.last_message
+    assert "I found 5 images" in lesson_driver.last_message
 
 
 REFUSED: tuple[tuple[Any, str], ...] = (
@@ -102,8 +102,8 @@ REFUSED: tuple[tuple[Any, str], ...] = (
     ({"images": [{"id": "image-nope"}]}, "image-nope"),
     ({"images": 3.5}, "3.5"),
     ({"answer": 5}, "answer"),
-    (card("shrug"), "shrug"),
-    (edited("select_facts", facts=[1]), "select_facts"),
+    (decision("shrug"), "shrug"),
+    (edit_decision("select_facts", facts=[1]), "select_facts"),
 )
 
 
@@ -112,12 +112,12 @@ async def test_what_chooses_no_image_is_refused_and_the_question_waits(lesson_dr
     """B62."""
     asked = await offered(lesson_driver)
     for answer, words in REFUSED:
-        again = await lesson_driver.answers(answer)
+        again = await lesson_driver.answer(answer)
         assert again, answer
         assert words in again["problem"], answer
         assert again["images"] == asked["images"]
     assert not await lesson_driver.assets()
-    assert await lesson_driver.answers("2") is None
+    assert await lesson_driver.answer("2") is None
     assert [one["url"] for one in await lesson_driver.assets()] == [asked["images"][1]["url"]]
 
 
@@ -126,18 +126,18 @@ async def test_other_images_are_looked_for_and_talk_is_answered(
 ) -> None:
     """B62: where there are none, those found before wait on."""
     asked = await offered(lesson_driver)
-    talk = await lesson_driver.answers("What can you do?")
+    talk = await lesson_driver.answer("What can you do?")
     assert talk
     assert talk["images"] == asked["images"]
-    again = await lesson_driver.answers(card("reject", message="autumn woods"))
+    again = await lesson_driver.answer(decision("reject", message="autumn woods"))
     assert again
     assert again["images"][0]["url"] == "https://e.org/autumn-woods-leaf.png"
-    same = await lesson_driver.answers(card("reject", message="nothing at all"))
+    same = await lesson_driver.answer(decision("reject", message="nothing at all"))
     assert same
-    assert "no images were found" in lesson_driver.told
+    assert "no images were found" in lesson_driver.last_message
     assert same["images"] == again["images"]
     assert [one["q"][0] for one in asks] == ["Photosynthesis", "autumn woods", "nothing at all"]
-    assert await lesson_driver.answers("1") is None
+    assert await lesson_driver.answer("1") is None
     assert len(await lesson_driver.assets()) == 1
 
 
@@ -146,22 +146,22 @@ async def test_images_are_asked_about_after_the_review(lesson_driver: LessonDriv
     """B-R16, B62: and not again for a rewritten narration, but for newly chosen facts."""
     review = await offered(lesson_driver, review=True)
     assert review["type"] == "review_narration"
-    asked = await lesson_driver.answers("yes")
+    asked = await lesson_driver.answer("yes")
     assert asked
     assert asked["type"] == "select_images"
-    assert await lesson_driver.standing() == "narration_verified"
-    assert await lesson_driver.answers("1") is None
-    again = await lesson_driver.says("make the hook shorter")
+    assert await lesson_driver.stored_status() == "narration_verified"
+    assert await lesson_driver.answer("1") is None
+    again = await lesson_driver.send("make the hook shorter")
     assert again
     assert again["type"] == "review_narration"
-    assert await lesson_driver.answers("yes") is None
-    assert (await lesson_driver.asked(TEXT))["type"] == "select_facts"
-    assert (await lesson_driver.answers([2, 3]) or {})["type"] == "review_narration"
-    last = await lesson_driver.answers("yes")
+    assert await lesson_driver.answer("yes") is None
+    assert (await lesson_driver.question_after(TEXT))["type"] == "select_facts"
+    assert (await lesson_driver.answer([2, 3]) or {})["type"] == "review_narration"
+    last = await lesson_driver.answer("yes")
     assert last
     assert last["type"] == "select_images"
-    assert await lesson_driver.answers([1]) is None
-    assert "there already" in lesson_driver.told
+    assert await lesson_driver.answer([1]) is None
+    assert "there already" in lesson_driver.last_message
     assert len(await lesson_driver.assets()) == 1
 
 
@@ -170,9 +170,9 @@ async def test_without_a_search_it_says_so_and_goes_on(
 ) -> None:
     """B62."""
     monkeypatch.delenv("GOOGLE_SEARCH_KEY", raising=False)
-    await lesson_driver.asked(TEXT, images=True)
-    assert await lesson_driver.answers("all") is None
-    assert "no image search is configured" in lesson_driver.told.casefold()
+    await lesson_driver.question_after(TEXT, images=True)
+    assert await lesson_driver.answer("all") is None
+    assert "no image search is configured" in lesson_driver.last_message.casefold()
     assert (await lesson_driver.narration()).segments
 
 
@@ -182,33 +182,33 @@ async def test_a_search_that_fails_takes_nothing_along(
     with scripted_google(500, "{}") as (broken, _):
         for name, value in search_settings(broken).items():
             monkeypatch.setenv(name, value)
-        await lesson_driver.asked(TEXT, images=True)
-        assert await lesson_driver.answers("all") is None
-    assert "gave no answer" in lesson_driver.told
+        await lesson_driver.question_after(TEXT, images=True)
+        assert await lesson_driver.answer("all") is None
+    assert "gave no answer" in lesson_driver.last_message
     assert (await lesson_driver.narration()).segments
 
 
 async def test_nothing_is_looked_for_unless_it_is_wanted(
     lesson_driver: LessonDriver, asks: list[Any]
 ) -> None:
-    await lesson_driver.asked(TEXT)
-    assert await lesson_driver.answers("all") is None
+    await lesson_driver.question_after(TEXT)
+    assert await lesson_driver.answer("all") is None
     assert not asks
 
 
 @pytest.mark.usefixtures("asks")
 async def test_the_session_says_what_it_waits_for(lesson_client: LessonClient) -> None:
     """B45-B49: the list too; images are chosen in the review."""
-    await lesson_client.says(TEXT, images=True, review=True)
+    await lesson_client.send(TEXT, images=True, review=True)
     assert await waits(lesson_client) == ("selection", "select_facts")
-    await lesson_client.chooses(1, 2)
+    await lesson_client.choose_facts(1, 2)
     assert await waits(lesson_client) == ("review", "review_narration")
-    await lesson_client.says("yes")
+    await lesson_client.send("yes")
     assert await waits(lesson_client) == ("review", "select_images")
-    told = await lesson_client.says("1")
+    told = await lesson_client.send("1")
     assert (told["workflowStep"], told["waitsFor"]) == ("review", None)
     assert await waits(lesson_client) == ("review", None)
-    assert [one["url"] for one in (await lesson_client.sees())["assets"]] == [told_asset(told)]
+    assert [asset["url"] for asset in (await lesson_client.get_session())["assets"]] == [told_asset(told)]
 
 
 def told_asset(told: dict[str, Any]) -> str:
@@ -219,9 +219,9 @@ def told_asset(told: dict[str, Any]) -> str:
 
 async def waits(lesson_client: LessonClient) -> tuple[str, str | None]:
     """What the session waits for, which its line in the list must say as well."""
-    seen = await lesson_client.sees()
+    seen = await lesson_client.get_session()
     listed = ok(await lesson_client.http.get("/api/agent-create/sessions"))["sessions"]
-    [line] = [one for one in listed if one["id"] == lesson_client.session]
+    [line] = [one for one in listed if one["id"] == lesson_client.session_id]
     told = (seen["workflowStep"], seen["waitsFor"])
     assert (line["workflowStep"], line["waitsFor"]) == told
     return told
@@ -230,33 +230,31 @@ async def waits(lesson_client: LessonClient) -> tuple[str, str | None]:
 @pytest.mark.parametrize("name", ["png", "jpg", "gif", "webp", "mp4"])
 async def test_a_file_is_kept_as_an_asset(lesson_client: LessonClient, name: str) -> None:
     """B40: its bytes say what it is; it is sent to be saved, and goes with its asset."""
-    await lesson_client.says("Hello!")
+    await lesson_client.send("Hello!")
     made = ok(await sent(lesson_client, f"leaf.{name}", GOOD[name], credit="Our class"), 201)
     assert (made["assetType"], made["metadata"]["credit"]) == (
         "video" if name == "mp4" else "image",
         "Our class",
     )
-    assert (await lesson_client.sees())["assets"] == [made]
+    assert (await lesson_client.get_session())["assets"] == [made]
     back = await lesson_client.http.get(made["url"])
     assert back.content == GOOD[name]
     assert back.headers["Content-Type"] == made["metadata"]["mediaType"]
     assert back.headers["X-Content-Type-Options"] == "nosniff"
     assert back.headers["Content-Disposition"].startswith("attachment")
-    other = await LessonClient(lesson_client.http).says("Hello!")
+    other = await LessonClient(lesson_client.http).send("Hello!")
     strange = await lesson_client.http.get(
         made["url"].partition("?")[0], headers={"X-Session-Id": other["sessionId"]}
     )
     assert strange.status_code == 404
-    ok(await lesson_client.http.delete(f"{SESSION}/assets/{made['id']}", headers=lesson_client.named))
+    ok(await lesson_client.request("DELETE", f"{SESSION}/assets/{made['id']}"))
     assert (await lesson_client.http.get(made["url"])).status_code == 404
-    assert (await lesson_client.sees())["assets"] == []
+    assert (await lesson_client.get_session())["assets"] == []
 
 
 async def sent(lesson_client: LessonClient, name: str, content: bytes, **told: str) -> Any:
     params = {"fileName": name, **told}
-    return await lesson_client.http.post(
-        f"{SESSION}/assets/files", params=params, content=content, headers=lesson_client.named
-    )
+    return await lesson_client.request("POST", f"{SESSION}/assets/files", params=params, content=content)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +274,8 @@ async def test_a_file_that_is_no_image_is_refused(
     lesson_client: LessonClient, name: str, content: bytes, status: int, words: str
 ) -> None:
     """B40: another kind, a polyglot, a path, and what is too large."""
-    await lesson_client.says("Hello!")
+    await lesson_client.send("Hello!")
     reply = await sent(lesson_client, name, content)
     assert reply.status_code == status, reply.text
     assert words in reply.json()["error"]
-    assert (await lesson_client.sees())["assets"] == []
+    assert (await lesson_client.get_session())["assets"] == []

@@ -11,7 +11,7 @@ from callsheet.storage import Storage
 from callsheet.tools.lessons.forms import SCRIPT_PROMPT, SENTENCES_PROMPT
 from callsheet.tools.lessons.narration import NarrationBrief, WrittenNarration, write_narration
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.lessons.lesson_chat import LessonChat, ids, pending_question
+from tests.lessons.lesson_chat import LessonChat, fact_ids, pending_question
 
 FIRE = Fact(
     id="fire",
@@ -285,7 +285,7 @@ async def test_the_audience_and_less_than_the_budget_are_asked_for(model: ChatDo
     request = sent(model)
     assert (request["age"], request["level"]) == (9, 4.5)
     assert "because and so" in request["reads_like"]
-    assert [(one["words"], one["budget"]) for one in request["segments"]] == [
+    assert [(segment["words"], segment["budget"]) for segment in request["segments"]] == [
         (17, 22),
         (26, 33),
         (35, 44),
@@ -304,7 +304,9 @@ async def test_a_segment_that_is_written_again_is_shown_with_its_neighbours(mode
     """B17: the neighbours stay, so they must be neither repeated nor contradicted."""
     earlier = (await written(model, script())).narration
     body = json.loads(script().calls[0][2])
-    again = [one for one in body["segments"] if one["type"] in {"concept_introduction", "conclusion"}]
+    again = [
+        segment for segment in body["segments"] if segment["type"] in {"concept_introduction", "conclusion"}
+    ]
     model.script(Say(calls=[("c1", "NarrationScript", json.dumps({"segments": again}))]))
     await write_narration(
         brief(), model="openai", earlier=earlier, only=["concept_introduction", "conclusion"]
@@ -346,13 +348,13 @@ async def test_a_lesson_names_the_facts_and_the_sentences_to_check(opened: Stora
         Say(calls=[("call_form", "FactSheet", form)]),
     )
     chat = LessonChat(opened, {"provider": "openai"})
-    question = pending_question(await chat.says(f"Make a lesson of this: {text}"))
-    assert [one["confidence"] for one in question["facts"]] == [0.9, 0.5]
-    assert [one["source"]["quote"] for one in question["facts"]] == [FIRE.details, KING.details]
-    assert any("check King Charles" in warning for warning in (await chat.data("facts"))["warnings"])
-    lesson = partly_false_lesson(*ids(question, 1, 2))
+    question = pending_question(await chat.send(f"Make a lesson of this: {text}"))
+    assert [fact["confidence"] for fact in question["facts"]] == [0.9, 0.5]
+    assert [fact["source"]["quote"] for fact in question["facts"]] == [FIRE.details, KING.details]
+    assert any("check King Charles" in warning for warning in (await chat.newest_data("facts"))["warnings"])
+    lesson = partly_false_lesson(*fact_ids(question, 1, 2))
     model.script(script(lesson), repairs())
-    await chat.answers([1, 2])
+    await chat.answer([1, 2])
     made = await chat.narration()
     assert [sentence.text for segment in made.segments for sentence in segment.sentences] == [
         LIE,

@@ -33,7 +33,7 @@ def told(seconds: int = 60, language: str = "english") -> Narration:
 def said(text: str, segment: str = "hook") -> list[tuple[str, tuple[str, ...]]]:
     """The sentences of a segment that says this, each with its facts."""
     made = apply_edits(told(), [SegmentEdit(id=segment, narration=text)])
-    return [(one.text, one.factIds) for one in made.segment(segment).sentences]
+    return [(sentence.text, sentence.factIds) for sentence in made.segment(segment).sentences]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_the_other_segments_are_the_same_to_the_byte():
     made = apply_edits(
         before, [SegmentEdit(id="hook", narration="Hello there.", key_concepts=["leaf", "Leaf"])]
     )
-    assert [one.model_dump_json() for one in made.segments[1:]] == [
-        one.model_dump_json() for one in before.segments[1:]
+    assert [segment.model_dump_json() for segment in made.segments[1:]] == [
+        segment.model_dump_json() for segment in before.segments[1:]
     ]
     assert (made.segment("hook").key_concepts, made.key_terms_count) == (("leaf", "Leaf"), 1)
     assert (made.segment("hook").start_time, made.segment("hook").duration) == (0, 10)

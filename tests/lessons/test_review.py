@@ -61,10 +61,10 @@ def test_what_is_no_answer_is_refused(answer: Any, words: str) -> None:
 async def chat(opened: Storage) -> LessonChat:
     """A conversation whose narration waits for approval."""
     chat = LessonChat(opened)
-    await chat.says(material("photosynthesis").text, review=True)
-    question = pending_question(await chat.answers([1, 2, 3]))
+    await chat.send(material("photosynthesis").text, review=True)
+    question = pending_question(await chat.answer([1, 2, 3]))
     assert question["type"] == "review_narration"
-    assert question["narration"] == await chat.data("narration")
+    assert question["narration"] == await chat.newest_data("narration")
     assert len(question["action_requests"][0]["args"]["segments"]) == 4
     return chat
 
@@ -75,7 +75,7 @@ async def status(chat: LessonChat) -> str:
 
 async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: LessonChat) -> None:
     before = await chat.narration()
-    for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "rewrite the conclusion")):
+    for ask, words in ((chat.answer, "make the hook shorter"), (chat.send, "rewrite the conclusion")):
         question = pending_question(await ask(words))
         assert question["type"] == "review_narration"
     after = await chat.narration()
@@ -86,7 +86,7 @@ async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Les
         False,
     ]
     assert await status(chat) == ""
-    assert "__interrupt__" not in await chat.says("yes")
+    assert "__interrupt__" not in await chat.send("yes")
     assert await status(chat) == "narration_verified"
 
 
@@ -94,15 +94,15 @@ async def test_a_choice_can_be_changed_while_the_narration_waits(
     chat: LessonChat, opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B52: in words, which the model reads."""
-    lesson_model.choose(fact_ids=["1", "2"])
+    lesson_model.script_choice(fact_ids=["1", "2"])
     lesson_model.script(Say("Is it right now?"))
-    question = pending_question(await LessonChat(opened, OPENAI).says("leave out the third fact"))
+    question = pending_question(await LessonChat(opened, OPENAI).send("leave out the third fact"))
     assert question["type"] == "review_narration"
-    assert len((await chat.data("confirmed"))["facts"]) == 2
+    assert len((await chat.newest_data("confirmed"))["facts"]) == 2
 
 
 async def test_nothing_is_asked_where_nobody_wants_that(opened: Storage) -> None:
     """B-R16: one answer yields the narration."""
     chat = LessonChat(opened)
-    await chat.says(material("photosynthesis").text)
-    assert "__interrupt__" not in await chat.answers("all")
+    await chat.send(material("photosynthesis").text)
+    assert "__interrupt__" not in await chat.answer("all")

@@ -38,12 +38,12 @@ async def test_what_was_answered_is_there_for_another_server(redis: str) -> None
     with running_server(redis, GRAPHS) as here, running_server(redis, GRAPHS) as there:
         async with httpx.AsyncClient(base_url=here, timeout=60) as one:
             teacher = LessonClient(one)
-            found = await teacher.says("My student is 10 and loves soccer.\n\n" + TEXT)
+            found = await teacher.send("My student is 10 and loves soccer.\n\n" + TEXT)
         async with httpx.AsyncClient(base_url=there, timeout=60) as other:
-            moved = LessonClient(other, teacher.session)
-            seen = await moved.sees()
+            moved = LessonClient(other, teacher.session_id)
+            seen = await moved.get_session()
             assert (seen["facts"], seen["interrupt"]) == (found["facts"], found["interrupt"])
-            told = await moved.chooses(*[one["id"] for one in found["facts"][:3]])
+            told = await moved.choose_facts(*[fact["id"] for fact in found["facts"][:3]])
             assert (told["status"], len(told["confirmedFacts"])) == ("script_generated", 3)
 
 
@@ -54,11 +54,11 @@ async def test_a_session_is_its_owners_alone(redis: str) -> None:
     with running_server(redis, GRAPHS, auth=("keys",)) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60, headers={"X-Api-Key": alice}) as http:
             teacher = LessonClient(http)
-            await teacher.narrated()
-            before = await teacher.sees()
-            await refused(url, teacher.named, 401)
-            await refused(url, {"X-Api-Key": bob, **teacher.named}, 404)
-            assert await teacher.sees() == before
+            await teacher.create_narration()
+            before = await teacher.get_session()
+            await refused(url, teacher.session_header, 401)
+            await refused(url, {"X-Api-Key": bob, **teacher.session_header}, 404)
+            assert await teacher.get_session() == before
 
 
 async def refused(url: str, headers: dict[str, str], status: int) -> None:
@@ -101,9 +101,9 @@ async def test_the_schools_subject_is_asked_for_and_not_assumed(redis: str) -> N
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             teacher = LessonClient(http)
             ok(await teacher.post("/api/agent-create", messages=user("Hello!"), subject="biology"))
-            await teacher.says("Thank you!")
-            state = ok(await http.get(f"/threads/{teacher.session}/state"))
+            await teacher.send("Thank you!")
+            state = ok(await http.get(f"/threads/{teacher.session_id}/state"))
             assert state["values"]["subject"] == "biology"
             other = LessonClient(http)
-            await other.says("Hello!")
-            assert "subject" not in ok(await http.get(f"/threads/{other.session}/state"))["values"]
+            await other.send("Hello!")
+            assert "subject" not in ok(await http.get(f"/threads/{other.session_id}/state"))["values"]

@@ -1,4 +1,4 @@
-"""Who may have a lesson, on which server, and what is said when nobody foresaw it (B30, B31, B36, B-R6)."""
+"""Access to lessons: owners, several servers, and unexpected errors (B30, B31, B36, B-R6)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.lessons.lesson_material import material
 
 GRAPHS = {"fact_narration": fact_narration.graph}
 TEXT = material("photosynthesis").text
-EVERYTHING: tuple[tuple[str, str, Any], ...] = (
+REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", TOOLS, {"messages": user("Hello!")}),
     ("POST", TOOLS, {"messages": [], "selectedFacts": [1]}),
     ("GET", SESSION, None),
@@ -33,22 +33,22 @@ EVERYTHING: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-async def test_what_was_answered_is_there_for_another_server(redis: str) -> None:
-    """B43, B50, B-R6: all of it is written before the reply, and the choice is made elsewhere."""
-    with running_server(redis, GRAPHS) as here, running_server(redis, GRAPHS) as there:
-        async with httpx.AsyncClient(base_url=here, timeout=60) as one:
-            teacher = LessonClient(one)
-            found = await teacher.send("My student is 10 and loves soccer.\n\n" + TEXT)
-        async with httpx.AsyncClient(base_url=there, timeout=60) as other:
-            moved = LessonClient(other, teacher.session_id)
-            seen = await moved.get_session()
-            assert (seen["facts"], seen["interrupt"]) == (found["facts"], found["interrupt"])
-            told = await moved.choose_facts(*[fact["id"] for fact in found["facts"][:3]])
-            assert (told["status"], len(told["confirmedFacts"])) == ("script_generated", 3)
+async def test_a_choice_is_answered_at_another_server_than_the_question_came_from(redis: str) -> None:
+    """B43, B50, B-R6: everything is written before the reply."""
+    with running_server(redis, GRAPHS) as first_url, running_server(redis, GRAPHS) as second_url:
+        async with httpx.AsyncClient(base_url=first_url, timeout=60) as http:
+            teacher = LessonClient(http)
+            reply = await teacher.send("My student is 10 and loves soccer.\n\n" + TEXT)
+        async with httpx.AsyncClient(base_url=second_url, timeout=60) as http:
+            moved = LessonClient(http, teacher.session_id)
+            session = await moved.get_session()
+            assert (session["facts"], session["interrupt"]) == (reply["facts"], reply["interrupt"])
+            narrated = await moved.choose_facts(*[fact["id"] for fact in reply["facts"][:3]])
+            assert (narrated["status"], len(narrated["confirmedFacts"])) == ("script_generated", 3)
 
 
-async def test_a_session_is_its_owners_alone(redis: str) -> None:
-    """B30, B36, B-R5: without a key 401; another's session is 404, and no new one begins in its stead."""
+async def test_a_session_of_another_owner_is_404_and_401_without_a_key(redis: str) -> None:
+    """B30, B36, B-R5: no new session begins instead."""
     async with connect(redis) as storage:
         alice, bob = await create_key(storage, "alice"), await create_key(storage, "bob")
     with running_server(redis, GRAPHS, auth=("keys",)) as url:
@@ -56,23 +56,23 @@ async def test_a_session_is_its_owners_alone(redis: str) -> None:
             teacher = LessonClient(http)
             await teacher.create_narration()
             before = await teacher.get_session()
-            await refused(url, teacher.session_header, 401)
-            await refused(url, {"X-Api-Key": bob, **teacher.session_header}, 404)
+            await assert_all_refused(url, teacher.session_header, 401)
+            await assert_all_refused(url, {"X-Api-Key": bob, **teacher.session_header}, 404)
             assert await teacher.get_session() == before
 
 
-async def refused(url: str, headers: dict[str, str], status: int) -> None:
-    """Ask for everything of a session and be refused."""
-    async with httpx.AsyncClient(base_url=url, timeout=60, headers=headers) as stranger:
-        for method, path, body in EVERYTHING:
-            reply = await stranger.request(method, path, json=body)
+async def assert_all_refused(url: str, headers: dict[str, str], status: int) -> None:
+    """Send every request to a session, and expect each to be refused with this status."""
+    async with httpx.AsyncClient(base_url=url, timeout=60, headers=headers) as http:
+        for method, path, body in REQUESTS:
+            reply = await http.request(method, path, json=body)
             assert reply.status_code == status, (method, path, reply.text)
             assert reply.json()["error"]
             assert "X-Session-Id" not in reply.headers
 
 
-def failing() -> Pregel[Any, Any]:
-    """A graph of this name whose model fails as nobody foresaw."""
+def failing_graph() -> Pregel[Any, Any]:
+    """A graph of this name whose planner raises an unexpected error."""
 
     def planner(state: LessonState) -> dict[str, Any]:
         raise RuntimeError("the cellar key is under the mat")
@@ -83,20 +83,20 @@ def failing() -> Pregel[Any, Any]:
     return builder.compile(name="fact_narration")
 
 
-async def test_what_nobody_foresaw_is_said_in_the_words_of_lessons(redis: str) -> None:
+async def test_an_unexpected_error_is_a_500_with_the_error_fields_of_lessons(redis: str) -> None:
     """B31."""
-    with running_server(redis, {"fact_narration": failing()}) as url:
+    with running_server(redis, {"fact_narration": failing_graph()}) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             reply = await http.post(TOOLS, json={"messages": user("Hello!"), "provider": "offline"})
     assert reply.status_code == 500
-    told = reply.json()
-    assert told["error"] == "Failed to process request"
-    assert told["message"]
-    assert told["id"]
+    body = reply.json()
+    assert body["error"] == "Failed to process request"
+    assert body["message"]
+    assert body["id"]
 
 
-async def test_the_schools_subject_is_asked_for_and_not_assumed(redis: str) -> None:
-    """B-R2, B-R12: either endpoint; general unless one is named, and it stays."""
+async def test_the_subject_of_a_lesson_is_stored_only_where_the_request_names_it(redis: str) -> None:
+    """B-R2, B-R12: at either endpoint, for later requests too; without one the subject is general."""
     with running_server(redis, GRAPHS) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             teacher = LessonClient(http)

@@ -145,7 +145,7 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
 
 @pytest.fixture
 def lesson_client(http: "AsyncClient") -> "LessonClient":
-    """One who has no session yet."""
+    """A client of the REST endpoints of lessons, without a session yet."""
     from tests.lessons.lesson_client import LessonClient
 
     return LessonClient(http)
@@ -161,7 +161,7 @@ def lesson_client(http: "AsyncClient") -> "LessonClient":
 def lesson_driver(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", lesson_client: "LessonClient"
 ) -> "LessonDriver":
-    """A lesson by each of its doors."""
+    """A lesson, driven by the graph itself, by LangGraph's client and over REST."""
     from tests.lessons.lesson_drivers import GraphDriver, RestDriver, SdkDriver
 
     if request.param == "graph":

@@ -70,7 +70,7 @@ GYM = {"clientDescription": "Elm Gym. From $49 a month. Call 555 010 0199."}
 NUMBER = "Call five five five, oh one oh, oh one nine nine."
 
 
-async def test_a_later_message_changes_the_lines_that_must_be_spoken(graph, model):
+async def test_a_later_message_changes_the_mandatory_lines_of_the_brief(graph, model):
     """A51, A64: a replaced line is only to be checked, an added one is compared."""
 
     async def send(number, text, wish):

@@ -63,7 +63,7 @@ async def test_the_model_is_sent_the_system_prompt_and_the_brief_in_the_template
     assert THAI[0] not in system["content"], "no voice catalogue in the prompt"
 
 
-async def test_the_length_in_a_message_without_a_brief_is_the_spots(graph, model):
+async def test_a_first_message_without_a_brief_sets_the_length_of_the_spot(graph, model):
     """A51, A-R15: a length in a message after the first draft, such as an effect's, is not."""
     model.script(
         Say("What is the ad for?"), Say(calls=drafts("หนึ่ง")), SAY_DONE, Say(calls=drafts("สอง")), SAY_DONE
@@ -346,7 +346,7 @@ async def test_usage_sums_the_tokens_of_all_calls(graph, model):
     )
 
 
-async def test_a_script_that_is_too_long_is_stored_whole_and_the_result_says_how_much_fits(
+async def test_a_script_that_is_too_long_is_stored_uncut_and_the_result_says_how_much_fits(
     graph, model, opened
 ):
     """The server cuts no sentence; the model rewrites."""

@@ -208,7 +208,7 @@ async def test_reordered_tracks_still_play_after_the_same_tracks(client: httpx.A
     assert "not among the tracks sent" in await refusal(client, "POST", "/voices", incomplete, 400)
 
 
-async def test_a_script_that_is_too_long_is_stored_whole(client: httpx.AsyncClient) -> None:
+async def test_a_script_that_is_too_long_is_stored_uncut(client: httpx.AsyncClient) -> None:
     """The reply says that it does not fit."""
     long_text = " ".join(["Every word of this is meant."] * 40)
     written = await request_ad(

@@ -85,7 +85,7 @@ def test_the_length_is_read_from_any_field_and_language(fields, expected_s):
         ("ร้านกาแฟ 15 วิธีชงกาแฟ", 30),
     ],
 )
-def test_the_length_is_found_among_other_numbers(text, expected_s):
+def test_the_length_is_distinguished_from_other_numbers(text, expected_s):
     """A51: a price, an hour or a waiting time is no length."""
     assert parse(text)["duration"] == expected_s
 
@@ -139,7 +139,7 @@ def test_a_sentence_is_read_as_a_brief():
         ("", {}, "english"),
     ],
 )
-def test_the_language_is_the_requests_then_the_briefs_then_the_audiences(body, brief, expected):
+def test_the_language_comes_from_the_request_then_the_brief_then_the_audience(body, brief, expected):
     """A-R15: then the language that the brief is written in, then English."""
     assert parse({"clientDescription": "x", **brief}, language=body)["language"] == expected
 

@@ -69,7 +69,7 @@ def missing_and_check(
         ("1.000.000 zł", ["price 1.000.000 zł"]),
     ],
 )  # fmt: skip
-def test_mandatory_lines_are_found_in_a_brief_by_their_form(brief, expected):
+def test_mandatory_lines_are_recognised_in_a_brief_by_their_form(brief, expected):
     assert line_texts(brief) == expected
 
 
@@ -78,7 +78,7 @@ def test_a_line_is_listed_once_and_the_number_of_lines_is_limited():
     assert len(line_texts(" ".join(f"{n}%" for n in range(50)))) == MAX_LINES
 
 
-SPOKEN_FORMS = [
+EQUIVALENT_WORDINGS = [
     ("phone number", "0800 123 456", "Call oh eight hundred, one two three, four five six."),
     ("phone number", "0800 123 456", "Call 0 8 0 0, 1 2 3, 4 5 6"),
     ("phone number", "+44 20 7946 0958", "oh two oh, seven nine four six, oh nine five eight"),
@@ -108,15 +108,15 @@ SPOKEN_FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "script"), SPOKEN_FORMS)
-def test_a_line_may_be_spoken_in_several_ways(kind, text, script):
+@pytest.mark.parametrize(("kind", "text", "script"), EQUIVALENT_WORDINGS)
+def test_a_line_may_be_worded_in_several_ways(kind, text, script):
     assert compare([MandatoryLine(kind, text)], script, "english") == ((), ())
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), list(dict.fromkeys((kind, text) for kind, text, _ in SPOKEN_FORMS))
+    ("kind", "text"), list(dict.fromkeys((kind, text) for kind, text, _ in EQUIVALENT_WORDINGS))
 )
-def test_a_line_that_is_not_spoken_is_missing(kind, text):
+def test_a_line_that_the_script_lacks_is_missing(kind, text):
     """A price is missing only from a script without any amount, since "half off" is one, too."""
     amounts = "four of you! Come on the 30th, and 12 or one hundred flowers until" * (kind != "price")
     line = MandatoryLine(kind, text)
@@ -164,31 +164,31 @@ def test_a_price_in_another_form_is_not_missing(script):
         ("thai", "ข้อกำหนด: เฉพาะลูกค้าใหม่เท่านั้น"),
     ],
 )
-def test_a_legal_line_is_found_by_its_label_in_other_languages(language, line):
+def test_a_legal_line_is_recognised_by_its_label_in_other_languages(language, line):
     [legal] = mandatory_lines(line)
     assert legal.text == re.split("[:：]", line)[1].strip()
     assert compare([legal], "Elm", language).missing == (legal,)
 
 
 EARLIER = "From $49 a month. Call 555 010 0199. Code RIDE20."
-SPOKEN = "Forty-nine dollars. Call five five five, oh one oh, oh one nine nine."
+EARLIER_SCRIPT = "Forty-nine dollars. Call five five five, oh one oh, oh one nine nine."
 
 
 @pytest.mark.parametrize(
     ("request_", "previous", "script", "missing", "check"),
     [
         ("", None, "Elm.", ["phone number 555 010 0199", "code RIDE20", "price $49"], []),
-        ("more lively", SPOKEN, "Elm.", ["phone number 555 010 0199", "price $49"], []),
+        ("more lively", EARLIER_SCRIPT, "Elm.", ["phone number 555 010 0199", "price $49"], []),
         ("more lively", "Elm.", "Elm!", [], []),
-        ("Now $39 instead", SPOKEN, "$39. Call 555 010 0199", [], ["price $49"]),
+        ("Now $39 instead", EARLIER_SCRIPT, "$39. Call 555 010 0199", [], ["price $49"]),
         (
             "Without 555 010 0199, and code FIT25",
-            SPOKEN,
+            EARLIER_SCRIPT,
             "$49",
             ["code FIT25"],
             ["phone number 555 010 0199"],
         ),
-        ("The code is RIDE20", SPOKEN, SPOKEN, ["code RIDE20"], []),
+        ("The code is RIDE20", EARLIER_SCRIPT, EARLIER_SCRIPT, ["code RIDE20"], []),
     ],
 )
 def test_a_later_message_changes_the_mandatory_lines(request_, previous, script, missing, check):

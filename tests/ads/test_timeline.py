@@ -148,7 +148,7 @@ def test_an_ad_fits_when_everything_ends_within_the_spot():
     assert not timeline([track(0)], [effect("end", 3)], spot_s=4.0)["fits"]
 
 
-def test_music_has_its_own_duration_or_the_spots():
+def test_music_without_a_duration_lasts_as_long_as_the_spot():
     assert timeline([track(0)], music={"duration": 12})["music"] == {"start": 0.0, "end": 12.0}
     assert timeline([track(0)], music={})["music"] == {"start": 0.0, "end": 30.0}
     assert "music" not in timeline([track(0)])

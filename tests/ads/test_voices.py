@@ -49,7 +49,7 @@ def test_every_language_the_product_speaks_has_voices():
 @pytest.mark.parametrize(
     "spelling", ["thai", "Thai", " THAI ", "th", "th-TH", "th_TH", "tha", "ไทย", "ภาษาไทย"]
 )
-def test_a_language_is_found_under_each_of_its_names(spelling):
+def test_each_name_and_code_of_a_language_returns_the_same_voices(spelling):
     """A12: name, ISO code, BCP-47 tag, native name."""
     assert voices.search(spelling) == voices.search("thai")
 
@@ -111,7 +111,7 @@ def test_voices_without_a_published_gender_match_no_gender():
 @pytest.mark.parametrize(
     "accent", ["US", "us", "American", "american accent", "US English", "en-US", "en_us"]
 )
-def test_an_accent_is_found_under_its_name_its_country_or_its_locale(accent):
+def test_an_accent_may_be_a_name_a_country_or_a_locale(accent):
     """A4."""
     voice_list = voices.search("english", accent=accent, count=50)
     assert len(voice_list) == 50

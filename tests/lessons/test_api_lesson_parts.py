@@ -82,7 +82,7 @@ async def test_an_uploaded_pdf_gives_the_facts_of_its_text_and_can_be_downloaded
         pytest.param("scan.pdf", written([b"q Q"]), 400, "was scanned", marks=pytest.mark.slow),
     ],
 )
-async def test_a_file_that_no_lesson_can_be_made_of_is_refused(
+async def test_an_uploaded_file_that_is_unusable_as_material_is_refused(
     lesson_client: LessonClient, name: str, content: bytes, status: int, words: str
 ) -> None:
     reply = await lesson_client.http.post(f"{SOURCE}/files", params={"fileName": name}, content=content)

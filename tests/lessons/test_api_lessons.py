@@ -316,8 +316,8 @@ async def test_a_status_set_by_the_client_stays_until_a_new_version_is_made(
     assert (await set_status("narration_verified")).status_code == 409
     assert ok(await set_status("completed"))["status"] == "completed"
     assert (await set_status("failed")).status_code == 409
-    renarrated = await lesson_client.choose_facts(*narrated["facts"][:2])
-    assert renarrated["status"] == "script_generated"
+    next_reply = await lesson_client.choose_facts(*narrated["facts"][:2])
+    assert next_reply["status"] == "script_generated"
 
 
 async def test_the_student_is_set_field_by_field_and_the_next_narration_is_for_them(

@@ -74,7 +74,7 @@ async def test_a_choice_in_words_is_narrated(
     chat, ids = await lesson_with_question(opened, lesson_model, case["facts"])
     lesson_model.script_choice(**choice_call(case, ids))
     lesson_model.script(Say("It is told."))
-    # A message and the resumption of the interrupt are the same to people.
+    # A message and a resume of the interrupt have the same effect.
     send = chat.send if int(case["id"][-1]) % 3 else chat.answer
     state = await send(case["text"])
     assert "__interrupt__" not in state, state["messages"][-1].text
@@ -186,7 +186,7 @@ async def test_a_confirmed_fact_is_left_out_at_a_later_message(
     assert state["drafts"] == {"confirmed": "v2", "narration": "v2"}
 
 
-async def test_a_message_that_only_adds_a_fact_asks_again_with_it_in_the_list(
+async def test_a_message_that_only_adds_a_fact_repeats_the_question_with_that_fact(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
     """B54."""

@@ -192,7 +192,7 @@ async def test_orders_in_the_material_are_not_obeyed(chat: LessonChat, opened: S
     assert len((await other_lesson.stream("student")).versions) == 1
 
 
-async def test_a_question_about_a_missing_version_is_not_asked(chat: LessonChat) -> None:
+async def test_a_question_about_a_missing_version_is_skipped(chat: LessonChat) -> None:
     """The message is answered like any other."""
     state = await chat.send("Hello!", choice="v1", review=True, reviewing=True)
     assert "__interrupt__" not in state
@@ -228,7 +228,7 @@ def test_the_graph_is_compiled_without_a_checkpointer_and_shows_its_nodes() -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(90)
-async def test_a_choice_asked_by_a_killed_server_is_answered_at_the_compiled_graph(
+async def test_the_question_of_a_killed_server_is_answered_at_the_compiled_graph(
     opened: Storage, warm_parent: WarmParent
 ) -> None:
     """B50: with the same saver and thread id."""

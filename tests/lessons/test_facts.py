@@ -19,7 +19,7 @@ TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are h
         ('"It burns - slowly," he said. stomata', "“It burns — slowly,” he said.  STOMATA"),
     ],
 )
-def test_a_quote_is_found_as_the_source_spells_it(quote, expected):
+def test_the_passage_of_a_quote_has_the_spelling_of_the_source(quote, expected):
     passage = find_passage(quote, TEXT)
     assert passage is not None
     assert passage.quote == expected == TEXT[passage.start : passage.end]
@@ -66,14 +66,14 @@ def test_a_quote_is_compared_by_its_letters_and_digits(quote, source, expected):
 
 
 @pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "…", "wick holes", "A candle … a wick"])
-def test_a_quote_that_is_not_in_the_source_is_not_found(quote):
+def test_a_quote_that_is_not_in_the_source_has_no_passage(quote):
     assert find_passage(quote, TEXT) is None
 
 
 @settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.data())
 @pytest.mark.slow
-def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
+def test_every_slice_of_any_text_is_its_own_passage(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     passage = find_passage(text[start:end], text)

@@ -61,20 +61,20 @@ async def test_student_fields_are_stored_and_added_to_earlier_ones(lesson_tools)
     assert await lesson_tools.newest_data("student") == {"child_age": "10", "child_interest": "Minecraft"}
 
 
-async def test_an_age_may_be_a_number_and_an_unclear_one_is_told_of(lesson_tools):
+async def test_a_numeric_age_is_stored_and_an_unclear_one_gets_a_warning(lesson_tools):
     assert (await lesson_tools.call("saveStudentInfoTool", child_age=7))["child_age"] == "7"
-    made = await lesson_tools.call("saveStudentInfoTool", child_age="quite small")
-    assert "quite small" in made["warnings"][0]
+    result = await lesson_tools.call("saveStudentInfoTool", child_age="quite small")
+    assert "quite small" in result["warnings"][0]
 
 
-async def test_nothing_about_a_student_is_refused(lesson_tools):
+async def test_a_call_without_any_student_field_is_refused(lesson_tools):
     assert (await lesson_tools.call("saveStudentInfoTool"))["type"] == "validation_error"
 
 
-async def test_a_session_that_a_model_names_does_not_matter(lesson_tools):
+async def test_a_session_id_in_the_models_call_is_ignored(lesson_tools):
     """B23."""
-    made = await lesson_tools.call("saveStudentInfoTool", child_age="9", sessionId="someone-elses")
-    assert made["success"]
+    result = await lesson_tools.call("saveStudentInfoTool", child_age="9", sessionId="someone-elses")
+    assert result["success"]
     assert await lesson_tools.newest_data("student") == {"child_age": "9", "child_interest": None}
 
 
@@ -93,7 +93,7 @@ async def test_pasted_text_becomes_stored_facts_with_their_quotes(lesson_tools):
         assert text[fact["source"]["start"] : fact["source"]["end"]] == fact["source"]["quote"]
 
 
-async def test_an_uploaded_text_is_read_whole_if_the_model_copies_a_part_of_it(lesson_tools):
+async def test_an_upload_is_read_completely_if_the_model_copies_a_part_of_it(lesson_tools):
     """B5, B42."""
     source = sources.pasted_source(material("the_moon").text, "moon.txt")
     version = await lesson_tools.create_version("source", source.data())

@@ -56,7 +56,7 @@ def test_a_minute_is_divided_into_four_segments_with_times_and_budgets():
     ]
 
 
-def test_the_segments_of_any_length_fill_it_without_a_gap():
+def test_the_segments_of_a_narration_of_any_length_leave_no_gap():
     """B-R8."""
     for total_s in range(15, 601):
         segment_slots = slots(total_s, "english")

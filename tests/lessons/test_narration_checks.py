@@ -166,7 +166,7 @@ async def test_an_unproven_sentence_that_is_the_last_of_its_segment_is_kept_with
     "sentence",
     ["Wooden roofs fed hungry rats.", "So the next time you sit by a candle, remember who put it out."],
 )
-async def test_a_sentence_that_says_nothing_of_its_fact_gets_a_warning_and_does_not_tell_it(
+async def test_a_sentence_that_says_nothing_of_its_fact_gets_a_warning_and_does_not_count(
     model: ChatDouble, sentence
 ):
     """B22: it may be a transition with one fact id too many."""

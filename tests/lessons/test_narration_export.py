@@ -32,7 +32,7 @@ def two_minute_narration(*sentences, language="english", **fields):
 @pytest.mark.parametrize(
     "narration", [narration_of(hook=["a"]), two_minute_narration(LONG, Sentence(text="So be it."))]
 )
-def test_cues_cover_the_whole_narration_without_a_gap(narration):
+def test_cues_cover_all_of_the_narration_without_a_gap(narration):
     cue_list = cues(narration)
     assert cue_list[0].start_ms == 0
     assert cue_list[-1].end_ms == narration.total_duration * 1000

@@ -161,7 +161,7 @@ async def test_a_lesson_is_narrated_in_the_language_of_its_material(
     opened: Storage, lesson_model: LessonModel, material: str, stated: str | None, language: str
 ) -> None:
     """B4, B9: as the model names it, otherwise by letters and common words; English is no default."""
-    # Without a statement the offline rules fill in the whole sheet.
+    # Where the model states no language, the sheet has that of the offline rules.
     lesson_model.fact_sheet_fields = {} if stated is None else {"language": stated}
     chat = LessonChat(opened, OPENAI)
     content = json.dumps({"content": MATERIALS[material]})

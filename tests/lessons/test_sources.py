@@ -99,7 +99,9 @@ def test_a_pdf_over_the_limits_is_refused():
 
 def test_a_page_without_main_and_navigation_elements_is_read():
     text = material("great_fire").text
-    assert web_page.read_page(html_page(text, with_navigation=False), "https://example.org/").text == reflow(text)
+    assert web_page.read_page(html_page(text, with_navigation=False), "https://example.org/").text == reflow(
+        text
+    )
 
 
 def test_text_outside_the_article_of_a_page_is_left_out():

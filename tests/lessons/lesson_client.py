@@ -34,7 +34,7 @@ class LessonClient:
         return await self.http.request(method, path, headers=self.session_header, **options)
 
     async def post(self, path: str, **body: Any) -> httpx.Response:
-        """Return the reply to a POST of the session, whatever its status; the first reply names the session."""
+        """Return the reply to a POST of the session, whatever its status; the first reply names it."""
         reply = await self.http.post(path, json={"provider": "offline", **body}, headers=self.session_header)
         self.session_id = self.session_id or reply.headers.get("X-Session-Id")
         return reply

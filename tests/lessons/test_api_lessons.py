@@ -19,29 +19,21 @@ async def test_a_text_leads_to_facts_and_their_choice_to_a_narration(lesson_clie
     reply = await lesson_client.http.post(
         TOOLS, json={"messages": user("My student is 10 and loves soccer.\n\n" + TEXT)}
     )
-    facts_reply = ok(reply)
-    assert facts_reply["sessionId"] == reply.headers["X-Session-Id"]
-    lesson_client.session_id = facts_reply["sessionId"]
-    assert (facts_reply["type"], facts_reply["success"], facts_reply["workflowStep"]) == (
-        "tool-result",
-        True,
-        "selection",
-    )
-    assert (facts_reply["childAge"], facts_reply["childInterest"], facts_reply["topic"]) == (
-        "10",
-        "soccer",
-        "Photosynthesis",
-    )
-    assert facts_reply["learningObjective"]
-    assert facts_reply["showFactSelectionPrompt"]
-    assert not facts_reply["showNarrationReviewPrompt"]
-    assert 5 <= len(facts_reply["facts"]) <= 15
-    assert json.loads(facts_reply["output"])["facts"] == facts_reply["facts"]
-    assert facts_reply["message"].startswith("I found 7 facts about Photosynthesis.")
-    assert facts_reply["interrupt"]["value"]["facts"][0]["id"] == facts_reply["facts"][0]["id"]
-    edited_fact = {**facts_reply["facts"][2], "details": "Leaves are green."}
+    body = ok(reply)
+    assert body["sessionId"] == reply.headers["X-Session-Id"]
+    lesson_client.session_id = body["sessionId"]
+    assert (body["type"], body["success"], body["workflowStep"]) == ("tool-result", True, "selection")
+    assert (body["childAge"], body["childInterest"], body["topic"]) == ("10", "soccer", "Photosynthesis")
+    assert body["learningObjective"]
+    assert body["showFactSelectionPrompt"]
+    assert not body["showNarrationReviewPrompt"]
+    assert 5 <= len(body["facts"]) <= 15
+    assert json.loads(body["output"])["facts"] == body["facts"]
+    assert body["message"].startswith("I found 7 facts about Photosynthesis.")
+    assert body["interrupt"]["value"]["facts"][0]["id"] == body["facts"][0]["id"]
+    edited_fact = {**body["facts"][2], "details": "Leaves are green."}
     choice_reply = await lesson_client.post(
-        TOOLS, messages=[], selectedFacts=[facts_reply["facts"][0]["id"], edited_fact]
+        TOOLS, messages=[], selectedFacts=[body["facts"][0]["id"], edited_fact]
     )
     narrated = ok(choice_reply)
     assert "X-Session-Id" not in choice_reply.headers
@@ -50,10 +42,7 @@ async def test_a_text_leads_to_facts_and_their_choice_to_a_narration(lesson_clie
         "review",
         "script_generated",
     )
-    assert [fact["id"] for fact in narrated["confirmedFacts"]] == [
-        facts_reply["facts"][0]["id"],
-        edited_fact["id"],
-    ]
+    assert [fact["id"] for fact in narrated["confirmedFacts"]] == [body["facts"][0]["id"], edited_fact["id"]]
     assert "Leaves are green." in json.dumps(narrated["narration"])
     assert json.loads(narrated["output"])["narration"]["segments"] == narrated["narration"]["segments"]
     assert narrated["showNarrationReviewPrompt"]
@@ -168,9 +157,7 @@ async def test_a_chat_message_while_a_choice_is_pending_keeps_the_facts(lesson_c
     assert (await lesson_client.choose_facts(1, 2))["status"] == "script_generated"
 
 
-async def test_facts_sent_without_a_question_are_confirmed_and_narrated(
-    lesson_client: LessonClient,
-) -> None:
+async def test_facts_sent_without_a_question_are_confirmed_and_narrated(lesson_client: LessonClient) -> None:
     """B33: in a new session, and again with other facts, for which a new narration is written."""
     bees = {"concept": "Bees", "details": "Bees visit flowers to collect nectar and pollen."}
     reply = await lesson_client.choose_facts(bees)

@@ -20,10 +20,7 @@ async def test_a_search_returns_the_first_six_images_of_google():
     }
     with scripted_google(
         200, json.dumps({"items": [item, {"link": "https://e.org/2.png"}, *[item] * 8]})
-    ) as (
-        url,
-        queries,
-    ):
+    ) as (url, queries):
         images = await search(search_settings(url)).top("photosynthesis")
     assert len(images) == 6
     assert (images[0].url, images[0].title, images[0].type) == (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langgraph_sdk.client import LangGraphClient
 
     from tests.lessons.lesson_client import LessonClient
-    from tests.lessons.lesson_doors import LessonDriver
+    from tests.lessons.lesson_drivers import LessonDriver
     from tests.video.video_double import PlanningModel, VideoClient
 
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
@@ -145,7 +145,7 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
 
 @pytest.fixture
 def lesson_client(http: "AsyncClient") -> "LessonClient":
-    """One who has no session yet."""
+    """A client of the REST endpoints of lessons, without a session yet."""
     from tests.lessons.lesson_client import LessonClient
 
     return LessonClient(http)
@@ -161,8 +161,8 @@ def lesson_client(http: "AsyncClient") -> "LessonClient":
 def lesson_driver(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", lesson_client: "LessonClient"
 ) -> "LessonDriver":
-    """A lesson by each of its doors."""
-    from tests.lessons.lesson_doors import GraphDriver, RestDriver, SdkDriver
+    """A lesson, driven by the graph itself, by LangGraph's client and over REST."""
+    from tests.lessons.lesson_drivers import GraphDriver, RestDriver, SdkDriver
 
     if request.param == "graph":
         return GraphDriver(used)

@@ -98,7 +98,7 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
     if name == "a chat about an ad":
         await generate_ad(one.http)
     if name == "a lesson":
-        session = await LessonClient(one.http).begun()
+        session = await LessonClient(one.http).start_session()
         request = replace(request, conversation=session, headers={"X-Session-Id": session})
     whole = await request.read(one, most=1)
     whole += await request.read(other, whole[-1].id)

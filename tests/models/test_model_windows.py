@@ -99,7 +99,7 @@ async def test_long_material_is_read_in_parts_that_fit(
     with_window(lesson_model, window)
     monkeypatch.setenv("OPENAI_CONTEXT_TOKENS", declared)
     lesson_model.script(Say(calls=[call("c1", "extractFactsTool", source_ids=["source-1"])]))
-    question = pending_question(await LessonChat(opened, OPENAI).says(f"Please make a lesson:\n\n{text}"))
+    question = pending_question(await LessonChat(opened, OPENAI).send(f"Please make a lesson:\n\n{text}"))
     assert len(question["facts"]) == 15
     places = [one["source"]["start"] for one in question["facts"]]
     assert max(places) > len(text) // 2, "facts come from all of the material"
@@ -202,7 +202,7 @@ async def test_pasted_material_is_not_summarised_whole(opened: Storage, lesson_m
     """B42, A67: the model that summarises reads what the planner's model is shown."""
     chat = LessonChat(opened, OPENAI)
     lesson_model.script(Say(calls=[call("c1", "extractFactsTool", source_ids=["source-1"])]))
-    await chat.says(f"A lesson for Mia please, never mention wolves. {TOWN}")
+    await chat.send(f"A lesson for Mia please, never mention wolves. {TOWN}")
     lesson_model.script(Say("Fine."), Say("Mia wants a lesson about Elm."))
     state = await chat.graph.ainvoke(
         {"messages": [*talk(10), HumanMessage("And?")]},

@@ -171,10 +171,10 @@ async def test_a_lesson_of_a_first_session_is_narrated(opened):
     """B47, B52: the session of docs/lessons.md, with the file pasted."""
     chat = LessonChat(opened)
     question = pending_question(
-        await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text)
+        await chat.send("My student is 9 and loves football\n\n" + material("great_fire").text)
     )
     assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
-    await chat.answers("1, 2 and 3")
+    await chat.answer("1, 2 and 3")
     made = await chat.narration()
     text = " ".join(part.narration for part in made.segments)
     assert "A firebreak is a gap made by pulling down buildings" in text
@@ -185,9 +185,9 @@ async def test_a_lesson_of_a_first_session_is_narrated(opened):
 async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choose(opened, words):
     """B53: nothing is chosen, and the question stays."""
     chat = LessonChat(opened)
-    question = pending_question(await chat.says(material("great_fire").text))
+    question = pending_question(await chat.send(material("great_fire").text))
     assert "choose by number" not in reply_to(HumanMessage(words)).text, "nothing waits for a choice"
-    state = await chat.answers(words)
+    state = await chat.answer(words)
     assert "choose by number, such as “1 and 3”, or say “all”" in state["messages"][-1].text
     assert pending_question(state)["facts"] == question["facts"]
 
@@ -199,7 +199,7 @@ async def test_the_forms_of_a_choice_in_the_document_choose(opened, words, count
     """B53: docs/offline.md lists them."""
     assert f"`{words}`" in FILE.read_text(encoding="utf-8")
     chat = LessonChat(opened)
-    question = pending_question(await chat.says(material("great_fire").text))
-    await chat.answers(words)
-    chosen = (await chat.data("confirmed"))["facts"]
+    question = pending_question(await chat.send(material("great_fire").text))
+    await chat.answer(words)
+    chosen = (await chat.newest_data("confirmed"))["facts"]
     assert len(chosen) == (count or len(question["facts"]))

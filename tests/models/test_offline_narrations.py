@@ -13,10 +13,10 @@ from callsheet.state.lessons.narration import length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.narration import NarrationBrief, write_narration
 from callsheet.tools.lessons.reflow import reflow
-from tests.lessons.lesson_material import expected, material
+from tests.lessons.lesson_material import all_materials, material
 
 
-@pytest.mark.parametrize("one", expected(), ids=lambda one: one.file)
+@pytest.mark.parametrize("one", all_materials(), ids=lambda one: one.file)
 async def test_a_material_gives_the_expected_facts(one):
     """B6, B-R10: each is a quotation of the material, named by words of it."""
     text = reflow(one.text)
@@ -24,7 +24,7 @@ async def test_a_material_gives_the_expected_facts(one):
     quotes = [fact.source.quote for fact in extraction.facts if fact.source]
     names = [fact.concept for fact in extraction.facts]
     assert one.failures(extraction.topic, quotes, list(extraction.warnings)) == []
-    assert (one.misnamed(names), extraction.language, len(set(names))) == ([], one.language, len(names))
+    assert (one.wrong_concepts(names), extraction.language, len(set(names))) == ([], one.language, len(names))
     assert all(quote in text for quote in quotes)
     assert [fact.details for fact in extraction.facts] == quotes
     assert extraction.facts == (await extract_facts(text, model="offline")).facts
@@ -45,7 +45,7 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]{4,}", text.casefold()))
 
 
-@pytest.mark.parametrize("one", expected(), ids=lambda one: one.file)
+@pytest.mark.parametrize("one", all_materials(), ids=lambda one: one.file)
 @pytest.mark.parametrize(("total_s", "level"), [(60, 2.5), (180, 8.5)])
 async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_time(one, total_s, level):
     """B12, B13, B15, B22, B-R9."""

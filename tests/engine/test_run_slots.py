@@ -32,7 +32,7 @@ class WordState(TypedDict):
 
 
 class CountingGraph:
-    """A graph that counts its active, most active and finished runs."""
+    """A graph that counts its active runs, their highest number, and the finished runs."""
 
     def __init__(self) -> None:
         self.active = self.highest = self.done = 0

@@ -160,7 +160,7 @@ async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_reply(wor
 
 
 async def test_the_lease_of_a_long_run_is_renewed(short_lease_worker, two_step_graph, storage):
-    """It expires sooner and sooner, until the worker renews it."""
+    """Its remaining time gets shorter and is then extended again."""
     two_step_graph.may_continue.clear()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(run_and_ack(short_lease_worker, word_request()))

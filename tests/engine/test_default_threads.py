@@ -70,7 +70,7 @@ async def test_a_page_is_created_although_another_owner_has_a_thread_with_its_na
         assert "spring" not in await create_page_and_ad(http, "spring")
 
 
-async def test_a_thread_with_an_id_of_the_earlier_scheme_is_still_found(url: str, storage: Storage) -> None:
+async def test_a_page_keeps_its_thread_with_an_id_of_the_earlier_scheme(url: str, storage: Storage) -> None:
     old = Thread(storage_id("alice", "thread", "old"), "alice", "page_builder", "page:old")
     await threads.bind(storage, old)
     async with client(url, **bearer(await create_key(storage, "alice"))) as http:

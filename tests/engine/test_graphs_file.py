@@ -123,13 +123,13 @@ async def test_a_module_is_imported_once_and_its_context_managers_are_closed_at_
     file = graphs_file.read_graphs_file(write_project(tmp_path))
     async with AsyncExitStack() as stack:
         graphs = await graph_loading.load_graphs(file, stack)
-        [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
+        [module] = [loaded for name, loaded in sys.modules.items() if name.startswith("forms_")]
         assert graphs["compiled"] is graphs["opened"] is module.compiled
         assert module.closed == []
     assert module.closed == ["held", "opened"]
 
 
-async def test_a_module_is_found_in_the_folder_of_the_file_and_in_its_dependencies(tmp_path: Path) -> None:
+async def test_a_module_is_imported_from_the_folder_of_the_file_or_its_dependencies(tmp_path: Path) -> None:
     (tmp_path / "lib" / "local_forms").mkdir(parents=True)
     (tmp_path / "lib" / "local_forms" / "__init__.py").write_text(CODE)
     graphs = {"one": "local_forms:compiled", "two": {"path": "forms:builder", "description": "Counts"}}
@@ -144,7 +144,7 @@ async def test_environment_variables_of_the_file_are_set_before_its_graphs_are_i
     monkeypatch.delenv("TEST_GRAPHS_NEW", raising=False)
     (tmp_path / "vars").write_text("TEST_GRAPHS_NEW=yes\nTEST_GRAPHS_KEPT=theirs\n")
     await load_graphs(write_project(tmp_path, env="vars"))
-    [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
+    [module] = [loaded for name, loaded in sys.modules.items() if name.startswith("forms_")]
     assert module.from_environment == "yes"
     assert os.environ["TEST_GRAPHS_KEPT"] == "mine"
     monkeypatch.delenv("TEST_GRAPHS_NEW")
@@ -268,7 +268,7 @@ async def test_a_limit_for_an_unknown_tool_is_logged_at_startup(
     app = create_app(Settings(redis_url=valkey_url, tools='{"fetch_dat": {"calls": 3}, "*": {"tries": 1}}'))
     async with app.router.lifespan_context(app):
         pass
-    warnings = [one.getMessage() for one in caplog.records if "CALLSHEET_TOOLS" in one.getMessage()]
+    warnings = [record.getMessage() for record in caplog.records if "CALLSHEET_TOOLS" in record.getMessage()]
     assert len(warnings) == 1
     assert "'fetch_dat'" in warnings[0]
 
@@ -283,11 +283,12 @@ async def test_a_graph_with_its_own_checkpointer_gets_the_servers_with_a_warning
     assert isinstance(graphs["kept"].store, InMemoryStore)
     saver, store = RedisSaver(storage.redis), RedisStore(storage, lambda: "local")
     attached = graph_loading.attach_storage(graphs, saver, store)
-    assert all(one.checkpointer is saver and one.store is store for one in attached.values())
-    assert [one.name for one in attached.values()] == ["kept", "theirs"]
-    warnings = [one.getMessage() for one in caplog.records]
+    assert all(graph.checkpointer is saver and graph.store is store for graph in attached.values())
+    assert [graph.name for graph in attached.values()] == ["kept", "theirs"]
+    messages = [record.getMessage() for record in caplog.records]
     assert [
-        ("'kept'" in one, word in one) for one, word in zip(warnings, ("checkpointer", "store"), strict=True)
+        ("'kept'" in message, word in message)
+        for message, word in zip(messages, ("checkpointer", "store"), strict=True)
     ]
     assert isinstance(graphs["kept"].checkpointer, InMemorySaver), "the original is unchanged"
 

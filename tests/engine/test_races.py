@@ -299,25 +299,25 @@ def act_after(redis: Any, name: str, action: Any, monkeypatch: pytest.MonkeyPatc
     """Run `action` once, after a method's call and before its result is returned."""
     command = getattr(redis, name)
 
-    async def patched(*arguments: Any, **more: Any) -> Any:
+    async def call_and_act(*arguments: Any, **more: Any) -> Any:
         result = await command(*arguments, **more)
         monkeypatch.setattr(redis, name, command)
         await action()
         return result
 
-    monkeypatch.setattr(redis, name, patched)
+    monkeypatch.setattr(redis, name, call_and_act)
 
 
 def act_before(redis: Any, name: str, action: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run `action` once, before a method's call."""
     command = getattr(redis, name)
 
-    async def patched(*arguments: Any, **more: Any) -> Any:
+    async def act_and_call(*arguments: Any, **more: Any) -> Any:
         monkeypatch.setattr(redis, name, command)
         await action()
         return await command(*arguments, **more)
 
-    monkeypatch.setattr(redis, name, patched)
+    monkeypatch.setattr(redis, name, act_and_call)
 
 
 async def test_two_concurrent_changes_of_a_cron_are_both_kept(

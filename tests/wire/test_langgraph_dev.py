@@ -68,7 +68,7 @@ def user_message(text: str) -> dict[str, Any]:
 
 async def test_langgraph_dev_lists_the_workflow_with_its_nodes_and_schemas(client):
     assistants: Any = await client.assistants.search()
-    [assistant] = [one for one in assistants if one["graph_id"] == "ad_creation"]
+    [assistant] = [entry for entry in assistants if entry["graph_id"] == "ad_creation"]
     graph = await client.assistants.get_graph(assistant["assistant_id"])
     assert {"planner", "tool_executor", "summarizer"} <= {node["id"] for node in graph["nodes"]}
     schemas: Any = await client.assistants.get_schemas(assistant["assistant_id"])

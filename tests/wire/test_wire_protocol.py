@@ -75,7 +75,7 @@ async def test_a_stream_stays_open_for_the_next_run(thread: ProtocolThread) -> N
     assert answers["params"]["data"] == {"interrupt_ids": [interrupt_id]}
 
 
-async def test_every_stream_has_the_whole_history_with_the_same_event_ids(thread: ProtocolThread) -> None:
+async def test_every_stream_has_the_complete_history_with_the_same_event_ids(thread: ProtocolThread) -> None:
     await thread.start()
     async with thread.stream() as first, thread.stream(["lifecycle", "input"]) as narrow:
         [interrupt_id] = interrupt_ids(await first.read_until(run_ended()))

@@ -55,9 +55,9 @@ async def test_an_interrupted_run_is_resumed_and_gives_its_output(
         assert (await read_until_interrupt(thread))[-1]["steps"] == ["plan"]
         [question] = thread.interrupts
         await thread.run.respond(APPROVED, interrupt_id=question["interrupt_id"])
-        done = await thread.output
-    assert done["decision"] == APPROVED
-    assert done["steps"] == ["plan", "review", "finish"]
+        output = await thread.output
+    assert output["decision"] == APPROVED
+    assert output["steps"] == ["plan", "review", "finish"]
 
 
 @BOTH

@@ -90,7 +90,7 @@ async def test_messages_of_parallel_nodes_are_separate(client: LangGraphClient) 
         assert texts == ["high", "low!"]
 
 
-async def test_a_message_that_no_model_streamed_is_streamed_whole(client: LangGraphClient) -> None:
+async def test_a_message_that_no_model_streamed_is_sent_complete(client: LangGraphClient) -> None:
     async with start_run(client, "whole") as thread:
         [message] = [message async for message in thread.messages]
         assert await message.text == "All at once"

@@ -27,8 +27,8 @@ Call = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis() as found:
-        yield found
+    with running_server_on_own_redis() as next_thread_id:
+        yield next_thread_id
 
 
 def recorded_calls(name: str) -> list[Call]:

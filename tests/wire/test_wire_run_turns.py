@@ -185,12 +185,12 @@ async def test_the_next_run_starts_after_the_active_one_is_cancelled(client: Lan
 async def test_several_runs_are_cancelled_at_once(client: LangGraphClient) -> None:
     thread = await create_thread(client)
     first = await start_slow_run(client, thread)
-    others = [(await client.runs.create(thread, "slow", input={"x": 1}))["run_id"] for _ in range(3)]
-    await client.runs.cancel_many(thread_id=thread, run_ids=others[:1])
-    await wait_for_status(client, thread, others[0], "interrupted")
-    assert (await client.runs.get(thread, others[1]))["status"] == "pending"
+    pending = [(await client.runs.create(thread, "slow", input={"x": 1}))["run_id"] for _ in range(3)]
+    await client.runs.cancel_many(thread_id=thread, run_ids=pending[:1])
+    await wait_for_status(client, thread, pending[0], "interrupted")
+    assert (await client.runs.get(thread, pending[1]))["status"] == "pending"
     await client.runs.cancel_many(thread_id=thread, status="pending")
-    for run in others[1:]:
+    for run in pending[1:]:
         await wait_for_status(client, thread, run, "interrupted")
     assert (await client.runs.get(thread, first))["status"] == "running"
     await client.runs.cancel_many(status="all")

@@ -175,7 +175,7 @@ async def test_stateless_runs_leave_no_thread(client: LangGraphClient, http: htt
     assert (await http.get(f"/threads/{run}")).status_code == 404
 
 
-async def test_a_stateless_run_is_found_by_its_thread_id_and_run_id(client: LangGraphClient) -> None:
+async def test_a_stateless_run_is_read_by_its_thread_id_and_run_id(client: LangGraphClient) -> None:
     """LangGraph's clients request every run by a thread id and a run id."""
     run: Any = await client.runs.create(None, "counter", input={"x": 1})
     assert await client.runs.join(run["thread_id"], run["run_id"]) == COUNTER_VALUES

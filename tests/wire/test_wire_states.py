@@ -115,7 +115,7 @@ async def test_a_thread_without_a_state_has_an_empty_state(client: LangGraphClie
         assert await client.threads.get_history(thread_id) == []
 
 
-async def test_a_state_is_found_by_checkpoint_id_or_checkpoint(
+async def test_a_state_is_read_by_checkpoint_id_or_checkpoint(
     client: LangGraphClient, storage: Storage, url: str
 ) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})

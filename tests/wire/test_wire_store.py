@@ -178,9 +178,9 @@ async def test_the_ttl_of_an_item_is_refreshed_when_it_is_read(
     assert await ttl_ms(storage, "t", "k") == -1, "putting it without a TTL removes the TTL"
 
 
-@pytest.mark.parametrize("found_by", ["search", "namespaces"])
+@pytest.mark.parametrize("read_by", ["search", "namespaces"])
 async def test_an_expired_item_leaves_no_index_entry(
-    client: LangGraphClient, storage: Storage, found_by: str
+    client: LangGraphClient, storage: Storage, read_by: str
 ) -> None:
     await client.store.put_item(["t"], "k", {"n": 1}, ttl=5)
     await client.store.put_item(["t"], "stays", {"n": 1})
@@ -191,7 +191,7 @@ async def test_an_expired_item_leaves_no_index_entry(
 
     await eventually(is_expired, "the item expires")
     assert await client.store.get_item(["t"], "k") is None
-    if found_by == "search":
+    if read_by == "search":
         assert await search_keys(client, "t") == ["stays"]
     else:
         assert (await client.store.list_namespaces())["namespaces"] == [["t"]]

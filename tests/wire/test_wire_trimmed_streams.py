@@ -179,7 +179,7 @@ async def test_the_agent_streaming_protocol_replaces_trimmed_events_by_a_gap_and
     run_starts = [name.decode() for name, fields in entries if fields[b"event"] == b"metadata"]
     await trim(storage, protocol_thread.thread_id, first=run_starts[1])
     gap, state, *rest = await protocol_thread.read_until(
-        lambda told: len(told) == 5, since=all_events[0]["seq"]
+        lambda frames: len(frames) == 5, since=all_events[0]["seq"]
     )
     assert gap["params"]["data"]["name"] == "gap"
     assert gap["params"]["data"]["payload"] == {"first": rest[0]["seq"]}

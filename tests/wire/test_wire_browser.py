@@ -52,8 +52,8 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 
     def result(name: str, hook: str) -> dict[str, Any]:
         outcome = results[f"{name} {hook}"]
-        assert not outcome["failed"], outcome["failed"]
-        assert not outcome["complaints"]
+        assert not outcome["failure"], outcome["failure"]
+        assert not outcome["pageErrors"]
         return outcome
 
     return result
@@ -66,19 +66,19 @@ async def create_key(redis: str) -> str:
 
 @BOTH_HOOKS
 def test_an_answer_is_rendered_token_by_token(scenario: Scenario, hook: str) -> None:
-    page = scenario("converses", hook)["first"]
+    page = scenario("haveConversation", hook)["first"]
     assert len(page["answers"]) > 2
     assert only_grows(page["answers"], TALE)
     assert ticks_of(page) == list(range(len(TALE.split())))
     assert page["messages"] == [TALE, TALE] == stored_contents(page)
-    assert page["lives"] == ["idle", "running", "idle"]
+    assert page["statuses"] == ["idle", "running", "idle"]
     assert not page["errors"]
 
 
 @BOTH_HOOKS
 def test_a_conversation_is_continued_from_an_earlier_checkpoint(scenario: Scenario, hook: str) -> None:
-    page = scenario("converses", hook)
-    repeated = page["again"]
+    page = scenario("haveConversation", hook)
+    repeated = page["repeated"]
     assert repeated["messages"] == [TALE, TALE] == stored_contents(repeated)
     assert (
         repeated["state"]["values"]["messages"][1]["id"]
@@ -93,22 +93,22 @@ def test_a_conversation_is_continued_from_an_earlier_checkpoint(scenario: Scenar
 
 @HOOKS_AND_SOCKET
 def test_an_interrupt_is_resumed(scenario: Scenario, hook: str) -> None:
-    page = scenario("answers", hook)
-    assert page["asked"]["action_requests"][0].items() >= QUESTION["action_requests"][0].items()
-    assert not page["left"]
+    page = scenario("answerInterrupt", hook)
+    assert page["interrupt"]["action_requests"][0].items() >= QUESTION["action_requests"][0].items()
+    assert not page["openInterrupts"]
     assert page["messages"] == PLAN_MESSAGES == stored_contents(page)
     assert page["state"]["values"]["decision"] == APPROVED
     assert ticks_of(page) == TICKS
-    assert page["lives"] == ["idle", "running", "idle", "running", "idle"]
+    assert page["statuses"] == ["idle", "running", "idle", "running", "idle"]
     assert not page["errors"]
 
 
 @HOOKS_AND_SOCKET
 def test_events_of_a_subgraph_are_received(scenario: Scenario, hook: str) -> None:
-    page = scenario("answers", hook)
+    page = scenario("answerInterrupt", hook)
     if hook == "legacy":
-        places = [[part.partition(":")[0] for part in place] for place in page["places"]]
-        assert [place for place in places if "__interrupt__" not in place] == [
+        namespaces = [[part.partition(":")[0] for part in namespace] for namespace in page["namespaces"]]
+        assert [namespace for namespace in namespaces if "__interrupt__" not in namespace] == [
             *(["child", "plan"], ["child", "review"], ["child", "finish"], ["child"]),
         ]
     else:
@@ -117,7 +117,7 @@ def test_events_of_a_subgraph_are_received(scenario: Scenario, hook: str) -> Non
 
 @BOTH_HOOKS
 def test_an_interrupt_is_resumed_after_the_page_was_loaded_again(scenario: Scenario, hook: str) -> None:
-    page = scenario("comesBack", hook)["answered"]
+    page = scenario("answerAfterReload", hook)["answered"]
     assert page["messages"] == PLAN_MESSAGES == stored_contents(page)
     assert page["state"]["values"]["decision"] == APPROVED
     assert page["runs"] == ["success", "success"]
@@ -125,7 +125,7 @@ def test_an_interrupt_is_resumed_after_the_page_was_loaded_again(scenario: Scena
 
 
 def test_two_pages_of_one_thread_show_the_same_and_resume_once(scenario: Scenario) -> None:
-    page = scenario("isShared", "current")
+    page = scenario("shareThread", "current")
     assert page["messages"] == PLAN_MESSAGES == page["other"]["messages"] == stored_contents(page)
     [error] = page["errors"]
     assert error.endswith("has no pending interrupt; read the thread's state")
@@ -135,7 +135,7 @@ def test_two_pages_of_one_thread_show_the_same_and_resume_once(scenario: Scenari
 
 @BOTH_HOOKS
 def test_a_state_is_updated(scenario: Scenario, hook: str) -> None:
-    page = scenario("comesBack", hook)
+    page = scenario("answerAfterReload", hook)
     assert page["messages"] == ["good day", *PLAN_MESSAGES[1:]] == stored_contents(page)
     assert page["state"]["metadata"]["source"] == "update"
     assert not page["errors"]
@@ -143,25 +143,25 @@ def test_a_state_is_updated(scenario: Scenario, hook: str) -> None:
 
 @HOOKS_AND_SOCKET
 def test_a_page_that_is_reloaded_during_a_run_rejoins_it(scenario: Scenario, hook: str) -> None:
-    page = scenario("reloads", hook)
-    assert page["early"] != LONG_TALE
+    page = scenario("reloadDuringRun", hook)
+    assert page["partialReply"] != LONG_TALE
     check_complete_tale(page)
 
 
 @HOOKS_AND_SOCKET
 def test_a_connection_that_is_cut_loses_and_repeats_no_event(scenario: Scenario, hook: str) -> None:
-    page = scenario("isCutOff", hook)
+    page = scenario("cutConnection", hook)
     assert page["cut"] > 0
-    assert page["early"] != LONG_TALE
+    assert page["partialReply"] != LONG_TALE
     check_complete_tale(page)
 
 
 @BOTH_HOOKS
 def test_a_run_is_cancelled_from_the_page(scenario: Scenario, hook: str) -> None:
-    page = scenario("stops", hook)
+    page = scenario("cancelRun", hook)
     # The older hook reads the stored state after a moment, which has nothing of a partial answer.
-    assert page["left"][0] == ENDLESS_TALE
-    assert all(ENDLESS_TALE.startswith(partial) for partial in page["left"][1:])
+    assert page["messagesAfterStop"][0] == ENDLESS_TALE
+    assert all(ENDLESS_TALE.startswith(partial) for partial in page["messagesAfterStop"][1:])
     assert ENDLESS_TALE not in page["answers"]
     assert stored_contents(page) == [ENDLESS_TALE, "Again", "Again"]
     assert page["runs"] == ["success", "interrupted"]
@@ -170,7 +170,7 @@ def test_a_run_is_cancelled_from_the_page(scenario: Scenario, hook: str) -> None
 
 @BOTH_HOOKS
 def test_tool_calls_are_shown_with_their_result(scenario: Scenario, hook: str) -> None:
-    page = scenario("usesTools", hook)
+    page = scenario("callTools", hook)
     assert page["tools"] == [f"double {CALL_STATUS[hook]} 8"]
     assert page["progress"] == (["double completed 8"] if hook == "legacy" else [])
     assert not page["errors"]
@@ -179,21 +179,21 @@ def test_tool_calls_are_shown_with_their_result(scenario: Scenario, hook: str) -
 @HOOKS_AND_SOCKET
 def test_a_page_authenticates_with_an_api_key(scenario: Scenario, hook: str) -> None:
     """X16: the key is sent in a header, or offered to a web socket."""
-    page = scenario("saysWhoAsks", hook)
+    page = scenario("authenticate", hook)
     assert page["messages"] == ["red", "red"] == stored_contents(page)
     assert not page["errors"]
 
 
 @BOTH_HOOKS
 def test_the_error_of_a_run_is_shown(scenario: Scenario, hook: str) -> None:
-    page = scenario("fails", hook)
+    page = scenario("failRun", hook)
     assert set(page["errors"]) == {"boom from node"}
     assert page["runs"] == ["error"]
 
 
 @BOTH_HOOKS
 def test_an_ad_is_created_from_the_page(scenario: Scenario, hook: str) -> None:
-    page = scenario("makesAnAd", hook)
+    page = scenario("createAd", hook)
     assert page["messages"][-1].startswith("Ready to review: voices v1")
     names = ["search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"]
     assert [line.split()[:2] for line in page["tools"]] == [[name, CALL_STATUS[hook]] for name in names]

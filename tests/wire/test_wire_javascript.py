@@ -12,7 +12,7 @@ from tests.wire import javascript
 pytestmark = pytest.mark.slow
 
 WORDS: Final = ["I", " ", "plan", " ", "to", " ", "do", " ", "X"]
-LIFECYCLE: Final = ["running", "interrupted", "running", "completed"]
+STATUSES: Final = ["running", "interrupted", "running", "completed"]
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,15 @@ async def test_the_javascript_client_works_over_rest_sse_and_web_socket(url: str
     results = await javascript.run_script("conversation.mjs", url, folder=tmp_path / "js")
     assert results["runs"] == {
         "events": ["metadata", "values", "updates", "values", "updates", "values"],
-        "paused": "interrupted",
-        "questions": 1,
+        "interrupted": "interrupted",
+        "interrupts": 1,
         "decision": APPROVED,
         "next": [],
         "history": 5,
         "runs": ["success", "success"],
     }
-    assert results["left"] == {"ticks": [*range(30)], "status": "interrupted"}
-    assert results["back"] == {"forked": {"x": 3, "log": ["a", "b", "c"]}, "changed": 13}
-    expected = {"words": WORDS, "lives": LIFECYCLE, "decision": APPROVED}
+    assert results["rejoined"] == {"ticks": [*range(30)], "status": "interrupted"}
+    assert results["forks"] == {"forked": {"x": 3, "log": ["a", "b", "c"]}, "changed": 13}
+    expected = {"words": WORDS, "statuses": STATUSES, "decision": APPROVED}
     assert results["sse"] == expected
     assert results["socket"] == expected

@@ -25,7 +25,7 @@ opened = closed = 0
 
 class State(TypedDict, total=False):
     model: str
-    seen: list[str]
+    arguments: list[str]
 
 
 @dataclass
@@ -33,9 +33,9 @@ class Context:
     tone: str = "plain"
 
 
-def graph(*seen: str, model: str = "none"):
+def graph(*arguments: str, model: str = "none"):
     builder = StateGraph(State, context_schema=Context)
-    builder.add_node("answer", lambda state: {"model": model, "seen": list(seen)})
+    builder.add_node("answer", lambda state: {"model": model, "arguments": list(arguments)})
     builder.add_edge(START, "answer")
     return builder
 
@@ -103,17 +103,17 @@ async def test_a_factory_gets_the_config_of_a_run_and_of_an_assistant(client: La
 async def test_the_runtime_of_a_factory_has_the_access_context_and_the_context_of_the_run(
     client: LangGraphClient,
 ) -> None:
-    assert (await run_graph(client, "by_runtime", context={"tone": "warm"}))["seen"] == [
+    assert (await run_graph(client, "by_runtime", context={"tone": "warm"}))["arguments"] == [
         "threads.create_run",
         "warm",
         "RedisStore",
     ]
-    assert (await run_graph(client, "by_both"))["seen"] == ["threads.create_run"]
+    assert (await run_graph(client, "by_both"))["arguments"] == ["threads.create_run"]
 
 
 async def test_resources_that_a_factory_opens_are_closed_after_each_run(client: LangGraphClient) -> None:
-    first = (await run_graph(client, "with_resources"))["seen"]
-    second = (await run_graph(client, "with_resources"))["seen"]
+    first = (await run_graph(client, "with_resources"))["arguments"]
+    second = (await run_graph(client, "with_resources"))["arguments"]
     assert [int(number) for number in second] == [int(number) + 1 for number in first]
 
 
@@ -140,4 +140,4 @@ async def test_a_thread_of_a_factorys_graph_can_be_read_and_continued(client: La
     history: Any = await client.threads.get_history(thread)
     assert history[0]["values"]["model"] == "none"
     schemas: Any = await client.assistants.get_schemas("by_config")
-    assert schemas["state_schema"]["properties"].keys() == {"model", "seen"}
+    assert schemas["state_schema"]["properties"].keys() == {"model", "arguments"}

@@ -196,7 +196,7 @@ PROTECTED: list[tuple[dict[str, Any], str]] = [
 def test_a_project_protected_by_langgraphs_auth_or_encryption_is_not_served_without_it(
     tmp_path: Path, keys: dict[str, Any], rule: str
 ) -> None:
-    """Otherwise a project that is closed on LangGraph's own server would be open here."""
+    """Otherwise a project that is closed on LangGraph's own server would be open on ours."""
     file = write_project(tmp_path, **keys)
     with pytest.raises(Invalid) as caught:
         create_app(Settings(config=file))

@@ -273,9 +273,9 @@ async def test_a_repeated_create_after_a_lost_reply_gives_all_events_of_the_ende
     assert [event.name for event in stored] == [events.ATTEMPT_STARTED, events.END]
 
 
-@pytest.mark.parametrize("failure_seen_late", [False, True])
+@pytest.mark.parametrize("late", [False, True])
 async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
-    storage: Storage, *, failure_seen_late: bool
+    storage: Storage, *, late: bool
 ) -> None:
     """X8: if its process dies, another goes on, also if the failed attempt unschedules the check late."""
     runs, fingerprint = Runs(storage), "f" * 64
@@ -283,7 +283,7 @@ async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
     await finish(runs, created, "error")
     continued = await runs.create(run_request(fingerprint))
     assert (continued.verdict, continued.run) == ("start", created.run)
-    if failure_seen_late:
+    if late:
         await runs.unschedule_check("t", created.run)
         assert isinstance(await runs.claim("t", created.run), Attempt)
     assert await runs._all_open() == [("t", created.run)]

@@ -21,7 +21,7 @@ QUESTION: Final = re.compile(r'"interrupt_id":"([0-9a-f]{32})"')
 CHECKPOINT: Final = re.compile(r'"checkpoint_id":"([0-9a-f-]{36})"')
 OPEN_STREAM: Final = "/stream/events"
 OTHER_STATUS: Final = {"/assistants/agent/schemas": 200}
-"""Our status where it differs: LangGraph's server does not take a graph's name for its assistant here."""
+"""Our status where it differs: LangGraph's server refuses a graph's name for its assistant on this route."""
 Call = dict[str, Any]
 
 

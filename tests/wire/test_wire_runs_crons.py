@@ -131,7 +131,8 @@ async def test_the_number_of_crons_per_owner_and_their_interval_are_limited(valk
                 await client.crons.create("counter", schedule="0,1 9 * * 1")
             created: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
             with pytest.raises(
-                UnprocessableEntityError, match=r"has 2 crons, and no more are allowed; delete"
+                UnprocessableEntityError,
+                match=r"has 2 crons, and no more are allowed; raise CALLSHEET_CRONS_PER_OWNER",
             ):
                 await client.crons.create("counter", schedule=HOURLY)
             with pytest.raises(UnprocessableEntityError, match="shortest is 600"):

@@ -42,7 +42,7 @@ class WebhookReceiver:
 async def running_receiver(*answers: str) -> AsyncIterator[WebhookReceiver]:
     receiver = WebhookReceiver(answers)
     server = await asyncio.start_server(receiver.handle, "127.0.0.1", 0)
-    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/told"
+    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/webhook"
     async with server:
         yield receiver
 

@@ -1,4 +1,4 @@
-"""The task engine is made beside requests, none of which waits for it (X8)."""
+"""The task queue is opened in the background, so that no request waits for it (X8)."""
 
 import asyncio
 import logging
@@ -14,42 +14,42 @@ from tests.doubles.redis_server import scripted_redis
 from tests.doubles.waiting import eventually
 
 
-async def test_a_submission_does_not_wait_for_the_engine(storage: Storage) -> None:
-    """Here it never comes to be: its connection is answered by nobody."""
+async def test_a_submission_does_not_wait_for_a_connection(storage: Storage) -> None:
+    """Nothing answers on its connection."""
     async with (
         scripted_redis({}, otherwise=b"") as url,
         asyncio.timeout(8),
-        TaskQueue(replace(storage, url=url), 10, at_once=1) as delivery,
+        TaskQueue(replace(storage, url=url), 10, at_once=1) as queue,
     ):
-        await delivery.submit("t", "r")
+        await queue.submit("t", "r")
 
 
-async def test_what_was_submitted_meanwhile_is_delivered(storage: Storage) -> None:
-    carried: list[tuple[str, str]] = []
+async def test_runs_submitted_before_the_worker_starts_are_delivered(storage: Storage) -> None:
+    executed: list[tuple[str, str]] = []
 
-    async def carry(thread: str, run: str) -> None:
-        carried.append((thread, run))
+    async def execute(thread: str, run: str) -> None:
+        executed.append((thread, run))
 
-    async def all_carried() -> bool:
-        return sorted(carried) == [("t", "first"), ("t", "second")]
+    async def both_executed() -> bool:
+        return sorted(executed) == [("t", "first"), ("t", "second")]
 
-    async with TaskQueue(storage, 10, at_once=1) as delivery:
+    async with TaskQueue(storage, 10, at_once=1) as queue:
         for run in ("first", "second"):
-            await delivery.submit("t", run)
-        work = asyncio.create_task(delivery.work(carry))
-        await eventually(all_carried, "both")
+            await queue.submit("t", run)
+        work = asyncio.create_task(queue.work(execute))
+        await eventually(both_executed, "both")
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def test_a_submission_that_fails_is_told(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
-    async def told() -> bool:
+async def test_a_submission_that_fails_is_logged(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
+    async def is_logged() -> bool:
         return "is repeated later" in caplog.text
 
     with caplog.at_level(logging.WARNING):
-        async with TaskQueue(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:
-            await delivery.submit("t", "r")
-            await eventually(told, "the warning")
+        async with TaskQueue(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as queue:
+            await queue.submit("t", "r")
+            await eventually(is_logged, "the warning")
 
 
 async def test_a_queue_that_cannot_be_made_is_reported_until_it_can(storage: Storage) -> None:
@@ -65,14 +65,14 @@ async def test_a_queue_that_cannot_be_made_is_reported_until_it_can(storage: Sto
 async def _ignore(thread: str, run: str) -> None: ...
 
 
-async def test_a_bug_in_what_nobody_waits_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_in_a_background_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         raise ValueError("a bug")
 
-    async def told() -> bool:
+    async def is_logged() -> bool:
         return "ValueError: a bug" in caplog.text
 
-    beside = BackgroundTasks()
-    beside.start(work())
-    await eventually(told, "the trace")
-    await beside.stop()
+    background = BackgroundTasks()
+    background.start(work())
+    await eventually(is_logged, "the trace")
+    await background.stop()

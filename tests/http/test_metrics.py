@@ -31,8 +31,8 @@ from tests.doubles.killing import WarmParent
 from tests.doubles.redis_server import free_port, running_redis
 from tests.doubles.served import app_client, generate_ad, served_app, started_app
 from tests.doubles.waiting import eventually
-from tests.engine.fault_desk import kill_processes, run_client, wait_for_exit
-from tests.engine.fault_house import CONFIG
+from tests.engine.fault_processes import CONFIG
+from tests.engine.fault_runs import kill_processes, run_client, wait_for_exit
 
 ROOT = Path(__file__).parents[2]
 
@@ -276,8 +276,8 @@ async def test_a_worker_without_a_server_can_be_watched(warm_parent: WarmParent,
     pid = warm_parent.work(valkey_url, 10.0, CONFIG, worker_port=port)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as watching:
-            async with run_client(valkey_url, 10.0) as here:
-                await (await here.ask(pages=1, pace_s=0.01)).ended_well()
+            async with run_client(valkey_url, 10.0) as runs:
+                await (await runs.submit(pages=1, pace_s=0.01)).check_success()
             assert (await watching.get("/ok")).json() == {"ok": True}
             assert (await watching.get("/health")).json()["status"] == "ok"
             assert [(await watching.head(path)).status_code for path in ("/ok", "/health")] == [200, 200]

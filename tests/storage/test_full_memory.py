@@ -21,7 +21,7 @@ from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import OURS, generate_ad, served_app
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
-from tests.wire.test_wire_threads import Home
+from tests.wire.test_wire_threads import SweepContext
 
 COUNTER = {"assistant_id": "counter", "input": {"x": 1}}
 
@@ -103,7 +103,7 @@ async def test_threads_expire_while_memory_is_full(
     redis.config_set("maxmemory", 1)
     async with storage.connect(server.url) as opened:
         saver = RedisSaver(opened.redis)
-        assert await retention.sweep(Home(opened, saver), int(time.time() * 1000) + 90_000) == 1
+        assert await retention.sweep(SweepContext(opened, saver), int(time.time() * 1000) + 90_000) == 1
         await saver.aclose()
     assert (await http.get(f"/threads/{thread}")).status_code == 404
 

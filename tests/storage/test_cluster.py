@@ -37,7 +37,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 async def processes(warm: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
     """A server and a worker."""
-    async with server_processes(warm, cluster.url, LEASE_S, executes_runs=True, servers=1, workers=1) as processes:
+    async with server_processes(
+        warm, cluster.url, LEASE_S, executes_runs=True, servers=1, workers=1
+    ) as processes:
         yield processes
 
 

@@ -32,8 +32,8 @@ GRAPHS = {
 }
 
 
-def finished(warm: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
-    return ForkedCommand.of(warm, folder, *words, **env).finished()
+def finished(warm_parent: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
+    return ForkedCommand.of(warm_parent, folder, *words, **env).finished()
 
 
 def failed(done: Finished, *words: str) -> None:
@@ -81,10 +81,10 @@ def answering(reply: bytes) -> Iterator[int]:
     [(HTTP, command) for command in COMMANDS] + [(TLS_ALERT, COMMANDS[0]), (b"\xff\xfehello", COMMANDS[0])],
 )
 def test_a_redis_url_of_another_kind_of_server_is_refused(
-    warm: WarmParent, tmp_path: Path, reply: bytes, command: tuple[str, ...]
+    warm_parent: WarmParent, tmp_path: Path, reply: bytes, command: tuple[str, ...]
 ) -> None:
     with answering(reply) as port:
-        done = finished(warm, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
+        done = finished(warm_parent, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
     failed(
         done, f"redis://***@127.0.0.1:{port} is no Redis, or expects TLS", "Correct REDIS_URL", "rediss://"
     )
@@ -93,10 +93,10 @@ def test_a_redis_url_of_another_kind_of_server_is_refused(
 
 @pytest.mark.parametrize("command", COMMANDS[1:3], ids=lambda words: words[0])
 def test_a_redis_that_closes_each_connection_is_unreachable(
-    warm: WarmParent, tmp_path: Path, command: tuple[str, ...]
+    warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     with answering(b"") as port:
-        done = finished(warm, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
+        done = finished(warm_parent, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
     failed(done, f"redis://127.0.0.1:{port} cannot be reached", "correct REDIS_URL", "rediss://")
 
 
@@ -115,9 +115,9 @@ def test_a_redis_that_closes_each_connection_is_unreachable(
     ],
 )
 def test_a_wrong_setting_is_refused_by_servers_and_workers(
-    warm: WarmParent, tmp_path: Path, command: tuple[str, ...], setting: str, value: str, words: str
+    warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...], setting: str, value: str, words: str
 ) -> None:
-    failed(finished(warm, tmp_path, *command, **{setting: value}), words)
+    failed(finished(warm_parent, tmp_path, *command, **{setting: value}), words)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_a_wrong_setting_is_refused_by_servers_and_workers(
     ],
 )
 def test_a_wrong_limit_is_refused_by_a_worker(
-    valkey_url: str, warm: WarmParent, tmp_path: Path, setting: str, value: str
+    valkey_url: str, warm_parent: WarmParent, tmp_path: Path, setting: str, value: str
 ) -> None:
     env = {setting: value, "CALLSHEET_WORKER_PORT": "0"}
-    failed(finished(warm, tmp_path, "worker", REDIS_URL=valkey_url, **env))
+    failed(finished(warm_parent, tmp_path, "worker", REDIS_URL=valkey_url, **env))
 
 
 BROKEN = [
@@ -159,35 +159,42 @@ BROKEN = [
     [(COMMANDS[0], *one) for one in BROKEN] + [(each, *BROKEN[8]) for each in COMMANDS[1:4]],
 )
 def test_a_broken_langgraph_json_is_refused_with_the_graph_and_the_reason(
-    valkey_url: str, warm: WarmParent, tmp_path: Path, command: tuple[str, ...], content: str, words: str
+    valkey_url: str,
+    warm_parent: WarmParent,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    content: str,
+    words: str,
 ) -> None:
     for name, text in GRAPHS.items():
         (tmp_path / name).write_text(text)
     file = tmp_path / "graphs.json"
     file.write_text(content)
-    failed(finished(warm, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words)
+    failed(finished(warm_parent, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words)
 
 
-def test_a_graph_that_is_no_text_is_refused(valkey_url: str, warm: WarmParent, tmp_path: Path) -> None:
+def test_a_graph_that_is_no_text_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
     file = tmp_path / "graphs.json"
     file.write_text(json.dumps({"graphs": {"agent": 5}}))
-    done = finished(warm, tmp_path, "serve", "--port", "0", REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file))
+    done = finished(
+        warm_parent, tmp_path, "serve", "--port", "0", REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)
+    )
     failed(done, "has 5 for graph 'agent'")
 
 
-def test_a_port_in_use_is_refused(valkey_url: str, warm: WarmParent, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for command, setting in (("serve", "CALLSHEET_PORT"), ("worker", "CALLSHEET_WORKER_PORT")):
             folder = tmp_path / command
             folder.mkdir()
-            done = finished(warm, folder, command, REDIS_URL=valkey_url, **{setting: port})
+            done = finished(warm_parent, folder, command, REDIS_URL=valkey_url, **{setting: port})
             failed(done, f"port {port} on 127.0.0.1 is in use")
 
 
-def test_debug_shows_the_trace_of_a_failed_start(warm: WarmParent, tmp_path: Path) -> None:
+def test_debug_shows_the_trace_of_a_failed_start(warm_parent: WarmParent, tmp_path: Path) -> None:
     with answering(HTTP) as port:
         url = f"redis://127.0.0.1:{port}"
-        done = finished(warm, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
+        done = finished(warm_parent, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
     assert done.code == 1
     assert "Traceback" in done.err

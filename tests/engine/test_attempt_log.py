@@ -86,8 +86,8 @@ def is_gone(url: str) -> bool:
 
 
 @contextmanager
-def serving(warm: WarmParent, folder: Path, **env: str) -> Iterator[Server]:
-    running = start_server(folder, folder / "data", warm, CALLSHEET_CONFIG=config(folder), **env)
+def serving(warm_parent: WarmParent, folder: Path, **env: str) -> Iterator[Server]:
+    running = start_server(folder, folder / "data", warm_parent, CALLSHEET_CONFIG=config(folder), **env)
     server = Server(running.url, folder / "err")
     try:
         yield server
@@ -115,13 +115,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(warm: WarmParent, vendor: ChatDouble, data: Path) -> Iterator[Server]:
+def server(warm_parent: WarmParent, vendor: ChatDouble, data: Path) -> Iterator[Server]:
     settings = {
         "OPENAI_MODEL": "gpt-4o-mini",
         "OPENAI_TIMEOUT_S": "1",
         "CALLSHEET_BUDGETS": '{"thread": 0.5}',
     }
-    with serving(warm, data.parent, **vendor.environ, **settings) as one:
+    with serving(warm_parent, data.parent, **vendor.environ, **settings) as one:
         yield one
 
 
@@ -216,11 +216,11 @@ def test_the_cause_of_an_unhealthy_server_is_logged_once(server: Server, data: P
 
 
 def test_a_run_that_takes_too_long_leaves_one_line_with_the_key_that_requested_it(
-    warm: WarmParent, tmp_path: Path
+    warm_parent: WarmParent, tmp_path: Path
 ) -> None:
     created = run("keys", "create", "ana", "--data-dir", str(tmp_path / "data"), folder=tmp_path)
     key = created.out.strip()
-    with serving(warm, tmp_path, CALLSHEET_AUTH="keys", CALLSHEET_RUN_TIMEOUT_S="2") as server:
+    with serving(warm_parent, tmp_path, CALLSHEET_AUTH="keys", CALLSHEET_RUN_TIMEOUT_S="2") as server:
         server.http.headers["X-Api-Key"] = key
         server.run("waiting")
         line = server.line(graph="waiting")
@@ -231,7 +231,7 @@ def test_a_run_that_takes_too_long_leaves_one_line_with_the_key_that_requested_i
 
 
 def test_a_run_that_kills_its_process_is_logged_by_those_that_take_it_over(
-    warm: WarmParent, tmp_path: Path
+    warm_parent: WarmParent, tmp_path: Path
 ) -> None:
     """X8: two processes log the crash of the one before, and the last one also that it gives the run up."""
     env = {"CALLSHEET_CONFIG": config(tmp_path), "CALLSHEET_LEASE_S": "1"}
@@ -240,7 +240,7 @@ def test_a_run_that_kills_its_process_is_logged_by_those_that_take_it_over(
     for number in range(4):
         folder = tmp_path / str(number)
         folder.mkdir()
-        running = start_server(folder, tmp_path / "data", warm, **env)
+        running = start_server(folder, tmp_path / "data", warm_parent, **env)
         if not thread:
             thread = httpx.post(f"{running.url}/threads", json={}).json()["thread_id"]
             # The process may die before it replies.

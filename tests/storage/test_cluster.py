@@ -35,10 +35,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def processes(warm: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
+async def processes(warm_parent: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
     """A server and a worker."""
     async with server_processes(
-        warm, cluster.url, LEASE_S, executes_runs=True, servers=1, workers=1
+        warm_parent, cluster.url, LEASE_S, executes_runs=True, servers=1, workers=1
     ) as processes:
         yield processes
 
@@ -53,26 +53,26 @@ async def has_stamped(readers: list[StreamFollower]) -> bool:
 
 
 async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agree(
-    warm: WarmParent, processes: ServerProcesses, cluster: Cluster, tmp_path: Path
+    warm_parent: WarmParent, processes: ServerProcesses, cluster: Cluster, tmp_path: Path
 ) -> None:
     url = processes.any_url()
     async with get_client(url=url) as client:
         thread = (await client.threads.create())["thread_id"]
-        said: Any = {
+        brief: Any = {
             "messages": [{"role": "user", "content": "A 30 second spot for Nordlys, a bakery in Oslo."}]
         }
-        ended: Any = await client.runs.wait(thread, "ad_creation", input=said)
-        assert "__error__" not in ended, ended
+        values: Any = await client.runs.wait(thread, "ad_creation", input=brief)
+        assert "__error__" not in values, values
         entry: Any = {"file": str(tmp_path / "lines"), "name": "a", "steps": 3, "pace_s": 0.0, "done": []}
-        ended = await client.runs.wait(None, "writer", input=entry)
-        assert ended["done"] == [0, 1, 2]
+        values = await client.runs.wait(None, "writer", input=entry)
+        assert values["done"] == [0, 1, 2]
     assert len((tmp_path / "lines").read_text().splitlines()) == 3
     health = await processes.http.get(f"{url}/health")
     assert (health.status_code, health.json()["status"]) == (200, "ok"), health.text
     words = ("doctor", "--json", "--port", str(free_port()))
-    done = ForkedCommand.of(warm, tmp_path, *words, REDIS_URL=cluster.url).finished()
-    found = {one["part"]: one for one in json.loads(done.out)}
-    assert (done.code, found["Task queue"]["status"]) == (0, "ok"), found
+    done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).finished()
+    parts = {one["part"]: one for one in json.loads(done.out)}
+    assert (done.code, parts["Task queue"]["status"]) == (0, "ok"), parts
 
 
 async def test_the_run_of_a_killed_server_is_resumed_by_the_worker(processes: ServerProcesses) -> None:

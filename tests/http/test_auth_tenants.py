@@ -189,7 +189,7 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
     state = (await client.get(f"/threads/{thread_id}/state")).json()
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
-    run_bodies = (await client.get(f"/threads/{thread_id}/runs")).json()
+    runs = (await client.get(f"/threads/{thread_id}/runs")).json()
     calls = await client.get("/api/tool-executions")
     video = await create_video(client)
     client.headers.pop("X-Api-Key")
@@ -213,7 +213,7 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
         "checkpoint_id": state["checkpoint"]["checkpoint_id"],
         "namespace": "child",
         "key": "note",
-        "run_id": run_bodies[0]["run_id"],
+        "run_id": runs[0]["run_id"],
     }
 
 

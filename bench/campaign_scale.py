@@ -1,8 +1,8 @@
 """Campaign search at 1,000 and 100,000 campaigns: import, size, and the time of each kind of search.
 
 `python -m bench.campaign_scale --million` adds 1,000,000, with synthetic vectors, in about ten minutes. Full
-text stands beside SQLite's FTS5 on the same copy, meaning beside the bare product of matrix and vector, and
-filters beside SQLite's own. Each row's ratio is to the one beside it, of medians over questions in turn.
+text is compared with SQLite's FTS5 on the same copy, meaning with the bare product of matrix and vector, and
+filters with SQLite's own. Each row's ratio is that of the medians over questions in turn.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _NARROW: Final = Filters(
 _ALL: Final = Filters()
 
 
-class Kind(NamedTuple):
-    """One kind of search, and what stands beside it."""
+class SearchKind(NamedTuple):
+    """One kind of search, and the peer that it is compared with."""
 
     name: str
     ours: Callable[[str], Awaitable[Any]]
@@ -58,7 +58,7 @@ def main() -> int:
 
 async def _measure(size: int, folder: Path) -> None:
     embeddings = SyntheticEmbeddings() if size == MILLION else None
-    peer = Peer(folder)
+    peer = SqlitePeer(folder)
     async with storage.connect(data_dir=folder) as opened:
         index = await own_library(opened, "bench", embeddings)
         took_s = await _fill(index, peer, size)
@@ -69,17 +69,17 @@ async def _measure(size: int, folder: Path) -> None:
             await _print_row(kind)
 
 
-async def _fill(index: CampaignIndex, peer: "Peer", size: int) -> float:
-    """Import, and return the seconds it took without what the peers took."""
+async def _fill(index: CampaignIndex, peer: "SqlitePeer", size: int) -> float:
+    """Import the campaigns; return the seconds without those of the peer."""
     took_s, batch = 0.0, list[Campaign]()
     # The first import loads libraries and weights.
     await index.put(list(campaigns(1)))
     for number, campaign in enumerate(campaigns(size), 1):
         batch.append(campaign)
         if len(batch) == _BATCH or number == size:
-            began = time.perf_counter()
+            start_s = time.perf_counter()
             await index.put(batch)
-            took_s += time.perf_counter() - began
+            took_s += time.perf_counter() - start_s
             peer.add(batch)
             batch = []
     peer.commit()
@@ -87,45 +87,45 @@ async def _fill(index: CampaignIndex, peer: "Peer", size: int) -> float:
     return took_s
 
 
-def _kinds(index: CampaignIndex, peer: "Peer") -> Sequence[Kind]:
+def _kinds(index: CampaignIndex, peer: "SqlitePeer") -> Sequence[SearchKind]:
     return (
-        Kind("filter: 50 newest of all", lambda _: index.filter(_ALL)),
-        Kind("filter: three conditions", lambda _: index.filter(_NARROW), peer.filter),
-        Kind("filter: 50 by spend", lambda _: index.filter(_NARROW, sort="spend")),
-        Kind("group: companies of all", lambda _: index.group(_ALL, "company")),
-        Kind("group: months, three conditions", lambda _: index.group(_NARROW, "month"), peer.group),
-        Kind("full text: two words", lambda text: index.full_text(text, _ALL), peer.words),
-        Kind("full text: a phrase", lambda text: index.full_text(f'"{text}"', _ALL), peer.phrase),
-        Kind("full text: a frequent word", lambda _: index.full_text(words()[0], _ALL), peer.frequent),
-        Kind("full text: three conditions", lambda text: index.full_text(text, _NARROW)),
-        Kind("meaning: all", lambda text: index.similar(text, _ALL), peer.product),
-        Kind("meaning: three conditions", lambda text: index.similar(text, _NARROW)),
+        SearchKind("filter: 50 newest of all", lambda _: index.filter(_ALL)),
+        SearchKind("filter: three conditions", lambda _: index.filter(_NARROW), peer.filter),
+        SearchKind("filter: 50 by spend", lambda _: index.filter(_NARROW, sort="spend")),
+        SearchKind("group: companies of all", lambda _: index.group(_ALL, "company")),
+        SearchKind("group: months, three conditions", lambda _: index.group(_NARROW, "month"), peer.group),
+        SearchKind("full text: two words", lambda text: index.full_text(text, _ALL), peer.words),
+        SearchKind("full text: a phrase", lambda text: index.full_text(f'"{text}"', _ALL), peer.phrase),
+        SearchKind("full text: a frequent word", lambda _: index.full_text(words()[0], _ALL), peer.frequent),
+        SearchKind("full text: three conditions", lambda text: index.full_text(text, _NARROW)),
+        SearchKind("meaning: all", lambda text: index.similar(text, _ALL), peer.product),
+        SearchKind("meaning: three conditions", lambda text: index.similar(text, _NARROW)),
     )
 
 
-async def _print_row(kind: Kind) -> None:
+async def _print_row(kind: SearchKind) -> None:
     random_ = random.Random(7)  # noqa: S311 -- repeatable, not secret
     ours, peers = [], []
     for number in range(QUESTIONS + 5):
         text = f"{word(random_)} {word(random_)}"
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         await kind.ours(text)
-        between = time.perf_counter()
+        end_s = time.perf_counter()
         if kind.peer and number < 50:
             kind.peer(text)
-            peers.append((time.perf_counter() - between) * 1000)
+            peers.append((time.perf_counter() - end_s) * 1000)
         # The first ones read files.
         if number >= 5:
-            ours.append((between - began) * 1000)
+            ours.append((end_s - start_s) * 1000)
     p50, p99 = statistics.median(ours), statistics.quantiles(ours, n=100)[98]
     row = f"{kind.name:<34}{p50:>6.1f} ms{p99:>6.1f} ms"
     if peers:
-        beside = statistics.median(peers)
-        row += f"{beside:>8.1f} ms{beside / p50:>7.1f}x"
+        peer_ms = statistics.median(peers)
+        row += f"{peer_ms:>8.1f} ms{peer_ms / p50:>7.1f}x"
     print(row, flush=True)
 
 
-class Peer:
+class SqlitePeer:
     """SQLite with the same campaigns, and a matrix of as many vectors."""
 
     def __init__(self, folder: Path) -> None:
@@ -155,22 +155,22 @@ class Peer:
         insert("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def commit(self) -> None:
-        """Make the vectors and commit."""
+        """Generate the vectors and commit."""
         import numpy as np
 
         self._connection.commit()
         self._matrix = np.random.default_rng(1).standard_normal((self._size, 256), "float32")
 
     def words(self, text: str) -> object:
-        """Campaigns that have all words."""
+        """Return the campaigns that have all words."""
         return self._match(" AND ".join(f'"{each}"' for each in text.split()))
 
     def phrase(self, text: str) -> object:
-        """Campaigns that have the phrase."""
+        """Return the campaigns that have the phrase."""
         return self._match(f'"{text}"')
 
     def frequent(self, text: str) -> object:
-        """Campaigns that have a frequent word."""
+        """Return the campaigns that have a frequent word."""
         del text
         return self._match(words()[0])
 

@@ -96,8 +96,8 @@ def touches(expected: Sequence[str], turn: PageTurn) -> str:
     before, after = _elements(turn.before.page), _elements(turn.after.page)
     changed = {name for name in before if name in after and _own(before[name]) != _own(after[name])}
     problems = [unless(changed == {*expected}, f"changed {sorted(changed)}")]
-    if "removed_elements" not in turn.expect and (gone := _removed_ids(turn)):
-        problems.append(f"removed {sorted(gone)}")
+    if "removed_elements" not in turn.expect and (removed := _removed_ids(turn)):
+        problems.append(f"removed {sorted(removed)}")
     if "added_elements" not in turn.expect and (new := _new_elements(turn)):
         problems.append(f"added {[one.id for one in new]}")
     return "; ".join(filter(None, problems))
@@ -111,8 +111,8 @@ def no_new_version(expected: bool, turn: PageTurn) -> str:
 
 def removed_elements(expected: Sequence[str], turn: PageTurn) -> str:
     """Check the removed elements."""
-    gone = _removed_ids(turn)
-    return unless(gone == {*expected}, f"removed {sorted(gone)}")
+    removed = _removed_ids(turn)
+    return unless(removed == {*expected}, f"removed {sorted(removed)}")
 
 
 def style(expected: Mapping[str, Mapping[str, Any]], turn: PageTurn) -> str:

@@ -93,8 +93,8 @@ def changes(expected: Sequence[str], turn: SceneTurn) -> str:
     if {"added_scenes", "order"}.isdisjoint(turn.expect):
         problems.append(unless(not _new_ids(turn), f"added {_new_ids(turn)}"))
     if "order" not in turn.expect:
-        kept = [name for name in turn.after.scenes if name in before]
-        problems.append(unless(kept == _common(turn), f"the order is {kept}"))
+        remaining = [name for name in turn.after.scenes if name in before]
+        problems.append(unless(remaining == _common(turn), f"the order is {remaining}"))
     return "; ".join(filter(None, problems))
 
 

@@ -51,7 +51,7 @@ def test_an_invalid_setting_is_named_by_its_variable(
 
 
 def test_ad_creates_an_ad_from_a_brief_and_shows_its_streams_and_times(run_command: RunCommand) -> None:
-    """A53, A59: the command shows what the endpoint replies."""
+    """A53, A59: the command shows the fields of the endpoint's reply."""
     result = run_command("ad", BRIEF, "--ad-id", "ad-1")
     assert result.code == 0
     assert sorted(line.split(" (")[0] for line in result.err.splitlines()) == [

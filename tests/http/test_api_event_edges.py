@@ -124,7 +124,7 @@ def _write_custom_events(state: NumberState) -> NumberState:
     return {"x": state["x"] + 1}
 
 
-async def test_custom_events_without_the_fields_of_a_step_are_left_out(valkey_url: str) -> None:
+async def test_only_custom_events_that_are_objects_are_streamed(valkey_url: str) -> None:
     builder = StateGraph(NumberState)
     builder.add_node("words", _write_custom_events)
     builder.add_edge(START, "words")
@@ -182,8 +182,8 @@ async def test_a_first_request_with_the_same_idempotency_key_gets_the_same_conve
     other = await reader.http.post(path, json=body, headers={"Idempotency-Key": "l"})
     name = "conversationId" if path == "/api/chat" else "sessionId"
     assert other.json()[name] != replies[0].json()[name]
-    wrong = await reader.http.post(path, json={**body, "provider": "openai"}, headers=headers)
-    assert wrong.status_code == 409
+    conflict = await reader.http.post(path, json={**body, "provider": "openai"}, headers=headers)
+    assert conflict.status_code == 409
     events = await reader.read("POST", path, json=body, headers={"Idempotency-Key": "m"})
     rest = await reader.read("POST", path, events[0].id, json=body, headers={"Idempotency-Key": "m"})
     assert rest == events[1:]

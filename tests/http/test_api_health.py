@@ -178,7 +178,7 @@ async def test_every_operation_documents_its_description_replies_and_errors(
                 path,
                 status,
             )
-            # A file is sent as what it is.
+            # A file has its own media type.
             assert set(content) <= MEDIA_TYPES or path.endswith(FILE_ROUTES), (
                 method,
                 path,

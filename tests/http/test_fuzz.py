@@ -42,8 +42,8 @@ def create_examples(url: str, headers: dict[str, str]) -> dict[str, list[str]]:
         post(f"/threads/{interrupted_id}/runs/wait", assistant_id="agent", input={"messages": []})
         states = http.post(f"/threads/{thread_id}/history", json={}).json()
         return {
-            "adId": ["known"],
-            "ad_id": ["known"],
+            "adId": ["example"],
+            "ad_id": ["example"],
             "assistant_id": ["counter", post("/assistants", graph_id="counter")["assistant_id"]],
             "checkpoint_id": [state["checkpoint_id"] for state in states],
             "cron_id": [post("/runs/crons", assistant_id="counter", schedule="0 0 1 1 *")["cron_id"]],
@@ -55,7 +55,7 @@ def create_examples(url: str, headers: dict[str, str]) -> dict[str, list[str]]:
             "stream": ["voices", "music", "sfx"],
             "thread_id": [thread_id, interrupted_id],
             "version_id": sorted(
-                post("/api/ai/generate", **{**GENERATE, "adId": "known"})["drafts"].values()
+                post("/api/ai/generate", **{**GENERATE, "adId": "example"})["drafts"].values()
             ),
         }
 
@@ -70,7 +70,7 @@ def run_fuzzer(url: str, headers: dict[str, str], *options: str, folder: Path) -
     settings = ROOT / "tests" / "http" / "fuzz.toml"
     command = [str(PROGRAM), "--config-file", str(settings), "run", f"{url}/openapi.json", "--no-color"]
     header_options = [part for name, value in headers.items() for part in ("--header", f"{name}:{value}")]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, *header_options, *options],
         env=environ,
         cwd=folder,
@@ -78,10 +78,10 @@ def run_fuzzer(url: str, headers: dict[str, str], *options: str, folder: Path) -
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    sys.stdout.write(done.stdout)
+    assert process.returncode == 0, process.stdout + process.stderr
+    sys.stdout.write(process.stdout)
     documented = httpx.get(f"{url}/openapi.json", headers=headers, timeout=30).json()["paths"]
-    assert f"Tested: {sum(map(len, documented.values()))}\n" in done.stdout
+    assert f"Tested: {sum(map(len, documented.values()))}\n" in process.stdout
 
 
 @pytest.mark.timeout(900)

@@ -130,10 +130,12 @@ def test_settings_are_frozen_and_their_repr_hides_the_password() -> None:
 
 def test_env_example_lists_exactly_the_variables_that_are_read() -> None:
     text = (ROOT / ".env.example").read_text()
-    shown = {line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)}
+    documented = {
+        line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
+    }
     read_by_settings = {variable_name(name) for name in Settings.model_fields}
-    assert read_by_settings <= shown
-    assert shown == read_by_settings | _variables_in_code()
+    assert read_by_settings <= documented
+    assert documented == read_by_settings | _variables_in_code()
 
 
 def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None:
@@ -149,7 +151,7 @@ def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None
 
 def test_env_example_shows_the_defaults() -> None:
     text = (ROOT / ".env.example").read_text()
-    shown = dict(
+    documented = dict(
         line.lstrip("#").split("=", 1) for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
     )
     for name, field in Settings.model_fields.items():
@@ -157,7 +159,7 @@ def test_env_example_shows_the_defaults() -> None:
         expected = (
             "" if default in (None, ()) else f"{default:g}" if isinstance(default, float) else str(default)
         )
-        assert shown[variable_name(name)] == expected, name
+        assert documented[variable_name(name)] == expected, name
     assert shlex.split(text, comments=True) == []
 
 

@@ -1,4 +1,4 @@
-"""What a fresh interpreter has loaded at each step of a start (HOUSE 3): the heavy comes when it is used."""
+"""The modules that are imported after each step of a start: heavy ones only on first use."""
 
 import json
 import os
@@ -14,45 +14,45 @@ import contextlib, io, json, os, sys
 
 loaded = {}
 
-def reached(step):
+def record(step):
     loaded[step] = sorted(sys.modules)
 
 from callsheet.server.cli.main import main
-with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.suppress(SystemExit):
     main(["--help"])
-assert "serve" in said.getvalue()
-reached("help")
+assert "serve" in output.getvalue()
+record("help")
 
 from callsheet.server.telemetry import logs
 logs.configure("info", "json")
-reached("logs")
+record("logs")
 
 from callsheet.providers import with_key; from callsheet.providers import routing
 routing.route(routing.Request(language="thai"), with_key({}))
-reached("route")
+record("route")
 
 import callsheet.server.app, callsheet.server.processes.serving
-reached("server")
+record("server")
 
-async def started():
+async def start():
     app = callsheet.server.app.create_app(callsheet.server.settings.settings.Settings(redis_url=sys.argv[1]))
     async with app.router.lifespan_context(app):
-        reached("ready")
+        record("ready")
         with open(sys.argv[2], "w") as file:
             json.dump(loaded, file)
-        # What is imported meanwhile is not waited for.
+        # Do not wait for the imports in the background.
         os._exit(0)
 
 import asyncio
-asyncio.run(started())
+asyncio.run(start())
 """
 
 
 @pytest.fixture(scope="module")
-def loaded(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The modules that are there after each step."""
+def loaded_modules(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The modules that are loaded after each step."""
     file = tmp_path_factory.mktemp("imports") / "loaded.json"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _PROGRAM, valkey_url, str(file)],
         cwd=ROOT,
         env={**os.environ, "OPENAI_API_KEY": "sk-none"},
@@ -61,7 +61,7 @@ def loaded(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         check=False,
         timeout=50,
     )
-    assert file.exists(), done.stderr
+    assert file.exists(), process.stderr
     return {step: set(modules) for step, modules in json.loads(file.read_text()).items()}
 
 
@@ -79,10 +79,10 @@ VENDORS = {"langchain_openai", "openai", "callsheet.providers.openai"}
         ("server", {"jwt", "cryptography.hazmat"}),
         ("ready", VENDORS | {"langgraph.pregel"}),
     ],
-    ids=["help", "logs that render", "vendors", "what answers nothing", "tokens", "what is slow"],
+    ids=["help", "rendered logs", "vendors", "services", "tokens", "slow imports"],
 )
-def test_nothing_heavy_is_loaded_before_it_is_used(
-    loaded: dict[str, set[str]], step: str, heavy: set[str]
+def test_heavy_modules_are_not_imported_before_they_are_used(
+    loaded_modules: dict[str, set[str]], step: str, heavy: set[str]
 ) -> None:
-    """X5: help is answered at once, and the server answers before a vendor or LangGraph is imported."""
-    assert not heavy & loaded[step]
+    """X5: help is shown at once, and the server answers before a vendor or LangGraph is imported."""
+    assert not heavy & loaded_modules[step]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals import recordings
-from evals.endpoints import EvaluationOptions, model_plan, recorded_plan
+from evals.endpoints import EvalModel, model_plan, recorded_plan
 from evals.running import Score, run, stage
 from evals.workflows import KITS
 
@@ -24,7 +24,7 @@ async def recorded_scores(url: str, workflow: str, part: int) -> list[Score]:
 async def offline_scores(url: str, workflow: str) -> list[Score]:
     """Return the scores of the offline model in the tasks of its grammar."""
     async with stage(url) as opened:
-        with model_plan(KITS[workflow].tasks(), EvaluationOptions("offline")) as (plan, _):
+        with model_plan(KITS[workflow].tasks(), EvalModel("offline")) as (plan, _):
             return await run(plan, opened)
 
 

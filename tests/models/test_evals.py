@@ -10,12 +10,12 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from evals import recordings, reporting
 from evals.__main__ import main
-from evals.endpoints import EvaluationOptions, address, model_plan, proxied
+from evals.endpoints import EvalModel, address, model_plan, proxy_for
 from evals.judging import GRADED, Judge
 from evals.recordings import RecordedEndpoint
 from evals.reporting import Report
-from evals.running import EvaluationPlan, Score, environment, run
-from evals.tasks import HERE, Task, read
+from evals.running import EvalPlan, Score, environment, run
+from evals.tasks import EVALS_FOLDER, Task, read
 from evals.turns import COMMON
 from evals.wire import message_of
 from evals.workflows import KITS
@@ -39,7 +39,7 @@ def model(monkeypatch: pytest.MonkeyPatch):
         yield double
 
 
-async def scores(opened: Storage, chosen: EvaluationOptions, repeats: int = 1) -> list[Score]:
+async def scores(opened: Storage, chosen: EvalModel, repeats: int = 1) -> list[Score]:
     """Return the scores of one task against the server."""
     with model_plan([task_of()], chosen) as (plan, wire):
         assert wire
@@ -55,7 +55,7 @@ async def scores(opened: Storage, chosen: EvaluationOptions, repeats: int = 1) -
 async def test_a_real_server_is_asked_once_and_a_repeated_run_costs_nothing(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
+    chosen = EvalModel("compatible/local-7b", tmp_path)
     [first] = await scores(opened, chosen)
     assert (first.failures, first.calls, first.output) == ({}, 2, 14)
     assert first.cost is None, "the price of a local model is unknown"
@@ -75,17 +75,17 @@ async def test_a_whole_run_is_repeated_from_the_kept_answers(opened: Storage, tm
     with (
         RecordedEndpoint(known) as endpoint,
         environment(endpoint.environ_of("COMPATIBLE")),
-        proxied("compatible/any", tmp_path) as wire,
+        proxy_for("compatible/any", tmp_path) as wire,
     ):
         for _ in range(2):
             await opened.redis.flushall()
-            every = await run(EvaluationPlan(tasks, lambda task: f"compatible/{task.key}"), opened)
+            every = await run(EvalPlan(tasks, lambda task: f"compatible/{task.key}"), opened)
             assert failed_tasks(every) == {}
-    assert wire.asked == wire.kept > len(tasks)
+    assert wire.fetched == wire.cached > len(tasks)
 
 
 async def test_errors_are_not_kept(opened: Storage, model: ChatDouble, tmp_path: Path) -> None:
-    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
+    chosen = EvalModel("compatible/local-7b", tmp_path)
     with (
         ChatDouble(Fail(500, "out of memory"), vendor="llama.cpp", key="none") as broken,
         environment({"COMPATIBLE_BASE_URL": broken.url}),
@@ -101,14 +101,14 @@ async def test_a_server_that_is_not_there_fails_the_task(
 ) -> None:
     monkeypatch.setenv("COMPATIBLE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("COMPATIBLE_MAX_RETRIES", "0")
-    [score] = await scores(opened, EvaluationOptions("compatible/local-7b"))
+    [score] = await scores(opened, EvalModel("compatible/local-7b"))
     assert "ConnectError" in score.failures["error"]
 
 
 async def test_what_a_model_answers_is_recorded_as_it_is_written_by_hand(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    await scores(opened, EvaluationOptions("compatible/local-7b", record=tmp_path))
+    await scores(opened, EvalModel("compatible/local-7b", record=tmp_path))
     path = tmp_path / "page_builder.jsonl"
     assert json.loads(path.read_text("utf-8")) == {
         "task": "page_builder.text-02",
@@ -140,7 +140,7 @@ def test_openai_s_reasoning_models_think_behind_the_proxy_too(monkeypatch: pytes
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     from callsheet.providers import load
 
-    with proxied("openai/gpt-6-luna", None) as wire:
+    with proxy_for("openai/gpt-6-luna", None) as wire:
         loaded: Any = load("openai/gpt-6-luna")
         assert loaded.use_responses_api
         assert loaded.openai_api_base == wire.url
@@ -173,9 +173,9 @@ def test_every_check_is_used_and_documented(name: str) -> None:
     assert len(tasks) >= 25
     used = {check for task in tasks for request in task.requests for check in request.expect}
     assert {*kit.checks} - {check.__name__ for check in COMMON} <= used
-    fields = {field for task in tasks for field in task.given}
+    fields = {field for task in tasks for field in task.setup}
     assert fields == {*kit.fields}
-    text = (HERE / "README.md").read_text("utf-8")
+    text = (EVALS_FOLDER / "README.md").read_text("utf-8")
     missing = [one for one in (*kit.checks, *kit.fields) if f"`{one}`" not in text]
     assert missing == []
 
@@ -208,7 +208,7 @@ async def test_a_judge_grades_and_is_compared_with_grades_given_by_hand(
         assert "dentists" not in double.requests[0].messages[0]["content"]
         double.script(Say(calls=[("call_1", "Verdict", '{"reason": "Good.", "points": 4}')]))
         score = Score("page_builder", "x", product="Bread")
-        graded = await judge.judged([score, Score("page_builder", "y")])
+        graded = await judge.with_grades([score, Score("page_builder", "y")])
     assert [one.quality for one in graded] == [4, None]
     with pytest.raises(Invalid, match="cannot judge"):
         Judge("offline")

@@ -60,7 +60,7 @@ async def test_a_change_of_another_stream_is_caught(valkey_url: str) -> None:
     answers = recorded(ADS, "music-en-01")
     answers[0]["calls"].append(["create_sfx_draft", {"prompts": []}])
     wrong = await failing_checks(valkey_url, ADS, "music-en-01", answers)
-    assert wrong == {"changed": "changed ['music', 'sfx']"}
+    assert wrong == {"changed_streams": "changed ['music', 'sfx']"}
 
 
 async def test_a_script_that_does_not_fit_is_caught(valkey_url: str) -> None:

@@ -7,9 +7,9 @@ import pytest
 from callsheet.state.lessons.facts import new_fact
 from callsheet.state.lessons.narration import DEFAULT_S, Narration, Sentence, build_segment, slots
 from evals import lessons
-from evals.lessons import LessonArtefact
+from evals.lessons import EvaluatedLesson
 from evals.tasks import Task
-from evals.turns import PlayedTurn
+from evals.turns import EvalTurn
 from tests.models.evaluated import (
     PARTS,
     failed_tasks,
@@ -66,11 +66,11 @@ async def test_a_false_sentence_that_a_model_wrote_is_caught(valkey_url: str, ki
 def test_a_false_sentence_in_a_stored_narration_is_caught(kind: str) -> None:
     """B22: whoever wrote it."""
     said, problem = FALSE[kind]
-    assert problem in lessons.proven(wanted=True, turn=turn_of(said))
-    assert lessons.proven(wanted=True, turn=turn_of("Leaves have tiny holes that let air in.")) == ""
+    assert problem in lessons.proven(expected=True, turn=turn_of(said))
+    assert lessons.proven(expected=True, turn=turn_of("Leaves have tiny holes that let air in.")) == ""
 
 
-def turn_of(said: str) -> PlayedTurn[LessonArtefact]:
+def turn_of(said: str) -> EvalTurn[EvaluatedLesson]:
     """Return a turn whose narration says a sentence about leaves."""
     fact = new_fact("Leaves", "Leaves have tiny holes that let air in.")
     true = Sentence(text="Tiny holes in leaves let air in.", factIds=(fact.id,))
@@ -91,16 +91,16 @@ def turn_of(said: str) -> PlayedTurn[LessonArtefact]:
         "confirmed": {"facts": [fact.model_dump()]},
         "narration": told.model_dump(mode="json"),
     }
-    shown = LessonArtefact(data, {})
+    shown = EvaluatedLesson(data, {})
     task = Task(LESSONS, "stored", [], {})
-    return PlayedTurn(task, {}, [], shown, shown, {}, "", [], [])
+    return EvalTurn(task, {}, [], shown, shown, {}, "", [], [])
 
 
 async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> None:
     """B52: "looks good but drop caffeine" is all but that."""
     answers = recorded(LESSONS, "choice-drop-1")
     answers[0]["calls"][0][1]["fact_ids"].pop()
-    assert "chosen" in await failing_checks(valkey_url, LESSONS, "choice-drop-1", answers)
+    assert "chosen_facts" in await failing_checks(valkey_url, LESSONS, "choice-drop-1", answers)
 
 
 async def test_an_invented_quote_is_caught(valkey_url: str) -> None:

@@ -238,7 +238,7 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
         await eventually(expired, "the key to expire")
         ids = await furnished(client, {"X-Api-Key": keys["alice"]})
         page = PageDouble(storage, "home", "alice", ids["conversation_id"])
-        asked = await page.done("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
+        asked = await page.result_of("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
         ids["upload_id"] = asked["uploadId"]
         sent = await client.put(asked["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
         assert sent.status_code == 200, sent.text

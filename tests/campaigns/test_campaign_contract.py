@@ -1,30 +1,22 @@
 """The contract of campaign search: the tool loop, the tools' results, and the reply."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import served_app
 
 TOOLS = ("filter_campaigns", "semantic_search", "full_text_search", "search_offers")
-
-
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url) as client:
-        yield client
 
 
 def search_call(name: str = "filter_campaigns", call: str = "call_1", **args: Any) -> Say:
     return Say(calls=[(call, name, json.dumps(args))])
 
 
-async def post_question(http: httpx.AsyncClient, message: str, **more: Any) -> dict[str, Any]:
-    reply = await http.post("/api/chat", json={"message": message, "provider": "openai", **more})
+async def post_question(api: httpx.AsyncClient, message: str, **more: Any) -> dict[str, Any]:
+    reply = await api.post("/api/chat", json={"message": message, "provider": "openai", **more})
     assert reply.status_code == 200, reply.text
     return dict(reply.json())
 
@@ -35,13 +27,13 @@ def tool_result(message: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_the_model_calls_tools_until_it_answers_in_text(
-    http: httpx.AsyncClient, model: ChatDouble
+    api: httpx.AsyncClient, model: ChatDouble
 ) -> None:
     """E1, E3, E4, E10: also for a greeting."""
     model.script(
         search_call(channel=["email"]), search_call("full_text_search", "call_2", query="bags"), Say("Found.")
     )
-    reply = await post_question(http, "what about email?")
+    reply = await post_question(api, "what about email?")
     assert [one["name"] for one in reply["steps"]] == ["filter_campaigns", "full_text_search"]
     first, second, third = model.requests
     prompt = first.messages[0]
@@ -53,17 +45,17 @@ async def test_the_model_calls_tools_until_it_answers_in_text(
     assert calls == [message["tool_call_id"] for message in third.messages if message["role"] == "tool"]
     assert len(second.messages) == 4
     model.script(Say("Hello!"))
-    assert (await post_question(http, "hello"))["response"] == "Hello!"
+    assert (await post_question(api, "hello"))["response"] == "Hello!"
     assert len(model.requests) == 4
 
 
 async def test_the_reply_has_campaigns_aggregation_and_detected_filters(
-    http: httpx.AsyncClient, model: ChatDouble
+    api: httpx.AsyncClient, model: ChatDouble
 ) -> None:
     """E5, E6."""
     model.script(search_call(group_by="channel"), Say("Here they are."))
     body = {"activeFilters": {"channel": "email"}, "applyFiltersToQuery": True}
-    reply = await post_question(http, "count them", **body)
+    reply = await post_question(api, "count them", **body)
     fields = {"response", "campaigns", "aggregation", "total", "suggestions", "detectedFilters"}
     assert reply.keys() >= fields
     assert [row["value"] for row in reply["aggregation"]["groups"]] == ["email"]
@@ -71,7 +63,7 @@ async def test_the_reply_has_campaigns_aggregation_and_detected_filters(
 
 
 async def test_the_campaigns_of_the_last_search_with_results_are_returned(
-    http: httpx.AsyncClient, model: ChatDouble
+    api: httpx.AsyncClient, model: ChatDouble
 ) -> None:
     """E7, E-R4: a later search without results does not remove them, and the source is named."""
     model.script(
@@ -80,7 +72,7 @@ async def test_the_campaigns_of_the_last_search_with_results_are_returned(
         search_call("full_text_search", "call_3", query="zebra crossing at noon"),
         Say("Look at the cards."),
     )
-    reply = await post_question(http, "lounges?")
+    reply = await post_question(api, "lounges?")
     assert (reply["campaignsSource"], len(reply["steps"])) == ("semantic_search", 3)
     assert {one["channel"] for one in reply["campaigns"]} == {"email"}
     assert reply["total"] == reply["steps"][1]["result"]["count"]
@@ -89,14 +81,14 @@ async def test_the_campaigns_of_the_last_search_with_results_are_returned(
 
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_every_search_tool_returns_the_same_fields(
-    http: httpx.AsyncClient, model: ChatDouble, tool: str
+    api: httpx.AsyncClient, model: ChatDouble, tool: str
 ) -> None:
     """E11, E13, E14, E15, E16, E17: a count and at most 20 lines for the model, campaigns for the client."""
     query = {} if tool == "filter_campaigns" else {"query": "travel"}
     if tool == "search_offers":
         query = {"query": "free"}
     model.script(search_call(tool, **query), Say("Here they are."))
-    reply = await post_question(http, "show me some")
+    reply = await post_question(api, "show me some")
     result = tool_result(model.requests[1].messages[-1])
     assert result.keys() >= {"count", "summary_for_llm", "detectedFilters"}
     assert "campaigns" not in result

@@ -55,7 +55,7 @@ def ids(result) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-def indexes(folder: Path) -> list[Path]:
+def index_folders(folder: Path) -> list[Path]:
     return [path for path in folder.glob("campaigns/*/*") if path.is_dir()]
 
 
@@ -66,11 +66,11 @@ async def test_an_owner_without_campaigns_gets_the_sample_library(storage, folde
     assert total >= 300
     assert (await sample.filter(ALL)).total == total
     assert (await sample.similar("travel benefits", ALL)).matches
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
     assert await (await library(storage, "ana")).count() == 6
     assert await (await library(storage, "bob")).count() == total
-    await mine.delete([each.id for each in LIBRARY])
+    await index.delete([each.id for each in LIBRARY])
     assert await (await library(storage, "ana")).count() == total
 
 
@@ -145,14 +145,14 @@ async def test_concurrent_writes_of_two_processes_are_all_kept(storage, other):
 async def test_the_index_on_disk_is_reused(storage, other, folder):
     embeddings = Counting()
     await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
-    assert len(indexes(folder)) == 1
-    files = sorted(path.name for path in indexes(folder)[0].iterdir())
+    assert len(index_folders(folder)) == 1
+    files = sorted(path.name for path in index_folders(folder)[0].iterdir())
     assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(files)
     embeddings.texts.clear()
     reopened = await own_library(other, "ana", embeddings)
     assert len((await reopened.similar("x", ALL)).matches) == 6
     assert embeddings.texts == ["x"]
-    assert len(indexes(folder)) == 1
+    assert len(index_folders(folder)) == 1
 
 
 @pytest.mark.parametrize("file", ["rows.sqlite", "words/meta.json", "copy.f32"])
@@ -162,21 +162,21 @@ async def test_a_damaged_index_is_rebuilt(valkey_url, folder, storage, file, dam
         damage = damage[:100]
     async with connect(valkey_url) as first:
         await (await own_library(first, "ana")).put(LIBRARY)
-    index_folder = indexes(folder)[0]
+    index_folder = index_folders(folder)[0]
     (index_folder / "rows.sqlite-wal").unlink(missing_ok=True)
     (index_folder / file).write_bytes(damage)
     reopened = await own_library(storage, "ana")
     assert ids(await reopened.full_text("cash back", ALL)) == ["birch-cash"]
     assert ids(await reopened.similar("fraud", ALL))[0] == "cedar-security"
     assert await reopened.count() == 6
-    assert len(indexes(folder)) == 1
+    assert len(index_folders(folder)) == 1
 
 
 @pytest.mark.fault
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 3])
 async def test_the_index_is_consistent_after_its_writers_are_killed(storage, valkey_url, folder, after):
-    mine = await own_library(storage, "ana")
+    index = await own_library(storage, "ana")
     command = [sys.executable, "-m", "tests.campaigns.writer_process", valkey_url]
     writers = [
         await asyncio.create_subprocess_exec(*command, name, cwd=ROOT, stdout=subprocess.PIPE)
@@ -192,11 +192,11 @@ async def test_the_index_is_consistent_after_its_writers_are_killed(storage, val
             await writer.wait()
     stored = await storage.redis.hlen(keys.library("ana").records)
     assert stored >= (after + 2) * BATCH_SIZE
-    assert await mine.count() == stored
-    assert (await mine.full_text("offer many", ALL)).total == stored
-    assert len((await mine.similar("offer", ALL, field="copy", limit=10_000)).matches) == stored
-    await mine.put([campaign("last", campaign_text="The last offer of many")])
-    assert (await mine.full_text("offer many", ALL)).total == stored + 1
+    assert await index.count() == stored
+    assert (await index.full_text("offer many", ALL)).total == stored
+    assert len((await index.similar("offer", ALL, field="copy", limit=10_000)).matches) == stored
+    await index.put([campaign("last", campaign_text="The last offer of many")])
+    assert (await index.full_text("offer many", ALL)).total == stored + 1
 
 
 def test_a_writer_waits_for_another_until_its_timeout(tmp_path):
@@ -223,15 +223,15 @@ def test_a_failed_transaction_is_rolled_back(tmp_path):
 
 
 async def test_a_deleted_library_leaves_no_keys_and_no_files(storage, other, folder):
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    assert indexes(folder)
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    assert index_folders(folder)
     await delete_library(storage, "ana")
     await delete_library(storage, "ana")
-    assert indexes(folder) == []
-    assert await mine.count() == 0
+    assert index_folders(folder) == []
+    assert await index.count() == 0
     assert await storage.redis.exists(*keys.library("ana")) == 0
-    await mine.put(LIBRARY[:1])
+    await index.put(LIBRARY[:1])
     assert ids(await (await own_library(other, "ana")).filter(ALL)) == ["alder-travel"]
 
 
@@ -260,7 +260,7 @@ async def test_a_library_without_marks_is_still_followed(storage, other, folder)
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put(LIBRARY[:3])
     await storage.redis.delete(keys.library("ana").marks)
-    with contextlib.closing(sqlite3.connect(indexes(folder)[0] / "rows.sqlite")) as rows, rows:
+    with contextlib.closing(sqlite3.connect(index_folders(folder)[0] / "rows.sqlite")) as rows, rows:
         rows.execute("DELETE FROM state WHERE name = 'mark'")
     before = await storage.redis.hget(keys.library("ana").meta, "generation")
     assert await two.count() == 3
@@ -295,15 +295,15 @@ async def test_many_deletions_start_a_new_generation(storage, other):
 @pytest.mark.slow
 async def test_the_number_of_campaigns_in_a_library_is_limited(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    await index.put(LIBRARY)
     with pytest.raises(TooLarge, match="more than 6 campaigns") as refused:
-        await mine.put([campaign("seven"), *LIBRARY])
+        await index.put([campaign("seven"), *LIBRARY])
     assert "CALLSHEET_MAX_CAMPAIGNS" in refused.value.remedy
-    assert await mine.count() == 6
-    await mine.delete(["birch-cash"])
-    assert await mine.put([campaign("seven")]) == 1
+    assert await index.count() == 6
+    await index.delete(["birch-cash"])
+    assert await index.put([campaign("seven")]) == 1
 
 
 async def test_a_limit_that_is_not_a_number_is_refused(storage, monkeypatch):
@@ -314,8 +314,8 @@ async def test_a_limit_that_is_not_a_number_is_refused(storage, monkeypatch):
 
 async def test_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
     embeddings = Counting()
-    mine = await own_library(storage, "ana", embeddings)
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana", embeddings)
+    await index.put(LIBRARY)
     computed = len(embeddings.texts)
     assert computed > 6
     async with connect(valkey_url) as opened:
@@ -325,7 +325,7 @@ async def test_vectors_are_computed_once_for_all_processes(valkey_url, storage, 
         assert len(embeddings.texts) == computed + 1
         await other_machine.put([campaign("birch-cash", campaign_text="Changed")])
         assert len(embeddings.texts) > computed + 1
-    await mine.delete(["birch-cash"])
+    await index.delete(["birch-cash"])
     assert await storage.redis.hexists(keys.library("ana").vectors, "birch-cash") is False
 
 
@@ -347,21 +347,21 @@ async def test_a_model_with_a_changed_vector_length_is_refused(storage, other, f
 async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(storage, folder):
     embeddings = Counting()
     embeddings.error = Unavailable("the embeddings service is away")
-    mine = await own_library(storage, "ana", embeddings)
-    assert await mine.put(LIBRARY) == 6
-    assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+    index = await own_library(storage, "ana", embeddings)
+    assert await index.put(LIBRARY) == 6
+    assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
     with pytest.raises(Unavailable, match="away"):
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 6
+    assert len((await index.similar("cash", ALL)).matches) == 6
 
 
 async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypatch, tmp_path):
     monkeypatch.delenv("CALLSHEET_DATA_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with connect(valkey_url) as opened:
-        mine = await own_library(opened, "ana")
-        await mine.put(LIBRARY)
+        index = await own_library(opened, "ana")
+        await index.put(LIBRARY)
         assert list(tmp_path.glob("callsheet-campaigns-*/*/*/rows.sqlite"))
 
 
@@ -377,9 +377,9 @@ async def test_a_library_uses_one_slot_of_a_redis_cluster(tmp_path, monkeypatch)
     monkeypatch.setenv("CALLSHEET_DATA_DIR", str(tmp_path))
     with one_node_cluster(watchdog.binary(), tmp_path) as server:
         async with connect(f"redis+cluster://{server.address}") as opened:
-            mine = await own_library(opened, "ana {1}")
-            assert await mine.put(LIBRARY) == 6
-            assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
-            assert await mine.delete(["birch-cash"]) == 1
+            index = await own_library(opened, "ana {1}")
+            assert await index.put(LIBRARY) == 6
+            assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
+            assert await index.delete(["birch-cash"]) == 1
             await delete_library(opened, "ana {1}")
-            assert await mine.count() == 0
+            assert await index.count() == 0

@@ -44,13 +44,13 @@ async def test_processes_that_create_the_schema_at_the_same_time_share_it(url, v
 
     async def put(number: int) -> None:
         async with connect(valkey_url) as opened:
-            mine = await own_library(opened, "ana")
-            await mine.put([campaign(f"c{number}", campaign_text="Many")])
+            index = await own_library(opened, "ana")
+            await index.put([campaign(f"c{number}", campaign_text="Many")])
 
     await asyncio.gather(*(put(number) for number in range(4)))
     async with connect(valkey_url) as opened:
-        mine = await own_library(opened, "ana")
-        assert (await mine.full_text("many", ALL)).total == 4
+        index = await own_library(opened, "ana")
+        assert (await index.full_text("many", ALL)).total == 4
         assert await (await library(opened, "ana")).count() == 4
         assert await opened.redis.exists(*keys.library("ana")) == 0
 
@@ -58,13 +58,13 @@ async def test_processes_that_create_the_schema_at_the_same_time_share_it(url, v
 @pytest.mark.slow
 async def test_an_import_over_the_limit_is_refused_and_changes_nothing(database, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
-    mine = await own_library(database, "ana")
-    await mine.put(LIBRARY)
-    await mine.put(LIBRARY)
+    index = await own_library(database, "ana")
+    await index.put(LIBRARY)
+    await index.put(LIBRARY)
     with pytest.raises(TooLarge, match="more than 6"):
-        await mine.put([campaign("seven"), campaign("birch-cash", campaign_text="Changed")])
-    assert await mine.count() == 6
-    assert await mine.get(["birch-cash"]) == [LIBRARY[1]]
+        await index.put([campaign("seven"), campaign("birch-cash", campaign_text="Changed")])
+    assert await index.count() == 6
+    assert await index.get(["birch-cash"]) == [LIBRARY[1]]
 
 
 async def test_a_change_of_the_embedding_model_recomputes_all_vectors(database):
@@ -81,28 +81,28 @@ async def test_a_change_of_the_embedding_model_recomputes_all_vectors(database):
 async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(database):
     embeddings = Counting()
     embeddings.error = Unavailable("the embeddings service is away")
-    mine = await own_library(database, "ana", embeddings)
-    assert await mine.put(LIBRARY) == 6
-    assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+    index = await own_library(database, "ana", embeddings)
+    assert await index.put(LIBRARY) == 6
+    assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
     with pytest.raises(Unavailable, match="away"):
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 6
+    assert len((await index.similar("cash", ALL)).matches) == 6
 
 
 async def test_null_characters_are_kept_in_a_campaign(database):
     odd = campaign("odd", company="A\0B", campaign_text="one\0two", brand="\\u0000")
-    mine = await own_library(database, "ana")
-    await mine.put([odd])
-    assert await mine.get(["odd"]) == [odd]
-    assert ids(await mine.full_text("two", ALL)) == ["odd"]
-    assert ids(await mine.filter(Filters(company=("a\0b",)))) == ["odd"]
+    index = await own_library(database, "ana")
+    await index.put([odd])
+    assert await index.get(["odd"]) == [odd]
+    assert ids(await index.full_text("two", ALL)) == ["odd"]
+    assert ids(await index.filter(Filters(company=("a\0b",)))) == ["odd"]
 
 
 async def test_an_unreachable_server_raises_storage_down_without_the_password(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", "postgresql://ana:secret@127.0.0.1:9/campaigns")
-    mine = await own_library(storage, "ana")
-    for question in (mine.count(), mine.put(LIBRARY), mine.similar("x", ALL)):
+    index = await own_library(storage, "ana")
+    for question in (index.count(), index.put(LIBRARY), index.similar("x", ALL)):
         with pytest.raises(StorageDown, match=r"127\.0\.0\.1") as refused:
             await question
         assert "secret" not in str(refused.value)

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,6 @@ import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.command import Finished, command_in_process
-from tests.doubles.served import served_app
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
-    with ChatDouble() as one:
-        for name, value in one.environ.items():
-            monkeypatch.setenv(name, value)
-        yield one
-
-
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url) as client:
-        yield client
 
 
 def search_call(name: str = "filter_campaigns", **args: Any) -> Say:
@@ -38,16 +23,16 @@ def answer_call(*answer_statements: dict[str, Any], **more: Any) -> Say:
 
 
 async def post_question(
-    http: httpx.AsyncClient, message: str, status: int = 200, **more: Any
+    api: httpx.AsyncClient, message: str, status: int = 200, **more: Any
 ) -> dict[str, Any]:
-    reply = await http.post("/api/chat", json={"message": message, "provider": "offline", **more})
+    reply = await api.post("/api/chat", json={"message": message, "provider": "offline", **more})
     assert reply.status_code == status, reply.text
     return dict(reply.json())
 
 
-async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(http: httpx.AsyncClient):
+async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(api: httpx.AsyncClient):
     """E24, E27, E-R1: value prop and sentiment come from loose words."""
-    reply = await post_question(http, "what are the offers from cash back, premium campaigns")
+    reply = await post_question(api, "what are the offers from cash back, premium campaigns")
     assert reply["detectedFilters"] == {
         "value_prop": ["Cash Back / Rewards"],
         "sentiment": ["Premium"],
@@ -64,63 +49,63 @@ async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(h
     assert "campaigns" not in reply["steps"][0]["result"]
 
 
-async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(http: httpx.AsyncClient):
+async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: httpx.AsyncClient):
     """E-R6: "and on Instagram?", "only the urgent ones"."""
-    first = await post_question(http, "show me travel campaigns")
-    second = await post_question(http, "and on instagram", conversationId=first["conversationId"])
+    first = await post_question(api, "show me travel campaigns")
+    second = await post_question(api, "and on instagram", conversationId=first["conversationId"])
     assert second["detectedFilters"] == {"channel": ["instagram"], "value_prop": ["Travel Benefits"]}
-    last = await post_question(http, "only urgent", conversationId=first["conversationId"])
+    last = await post_question(api, "only urgent", conversationId=first["conversationId"])
     assert last["detectedFilters"]["sentiment"] == ["Urgent"]
     assert 0 < last["total"] < second["total"] < first["total"]
-    exported = await http.get(f"/api/campaigns/export?conversationId={first['conversationId']}")
+    exported = await api.get(f"/api/campaigns/export?conversationId={first['conversationId']}")
     assert exported.headers["content-type"].startswith("text/csv")
     assert len(exported.text.splitlines()) == 1 + len(last["campaigns"])
 
 
-async def test_counts_and_trends_are_returned_as_aggregations(http: httpx.AsyncClient):
+async def test_counts_and_trends_are_returned_as_aggregations(api: httpx.AsyncClient):
     """E20, E-R7."""
-    common = await post_question(http, "what is the most common channel")
+    common = await post_question(api, "what is the most common channel")
     groups = common["aggregation"]["groups"]
     assert [row["count"] for row in groups] == sorted((row["count"] for row in groups), reverse=True)
     assert sum(row["count"] for row in groups) == 360
-    trend = await post_question(http, "trend of travel campaigns")
+    trend = await post_question(api, "trend of travel campaigns")
     months = [row["value"] for row in trend["aggregation"]["groups"]]
     assert months == sorted(months)
     assert len(months) > 12
 
 
-async def test_quoted_words_are_searched_in_the_copy_and_topics_by_meaning(http: httpx.AsyncClient):
+async def test_quoted_words_are_searched_in_the_copy_and_topics_by_meaning(api: httpx.AsyncClient):
     """E19, E21, E25."""
-    phrase_reply = await post_question(http, 'find campaigns mentioning "window seat"')
+    phrase_reply = await post_question(api, 'find campaigns mentioning "window seat"')
     assert phrase_reply["total"] > 2
     assert all("window seat" in one["full_campaign_text"].casefold() for one in phrase_reply["campaigns"])
-    meaning_reply = await post_question(http, "find campaigns about airport lounges and boarding")
+    meaning_reply = await post_question(api, "find campaigns about airport lounges and boarding")
     first = meaning_reply["campaigns"][:10]
     assert sum("Travel Benefits" in one["key_value_props"] for one in first) >= 8
     assert meaning_reply["campaignsSource"] == "semantic_search"
 
 
-async def test_active_filters_of_the_client_apply_to_every_search(http: httpx.AsyncClient):
+async def test_active_filters_of_the_client_apply_to_every_search(api: httpx.AsyncClient):
     """E5, E23, E-R3: a tool's filter replaces the client's filter of the same dimension."""
     page = {"channel": "email", "sentiment": ["Playful"]}
-    reply = await post_question(http, "show me travel campaigns", activeFilters=page)
+    reply = await post_question(api, "show me travel campaigns", activeFilters=page)
     assert {one["channel"] for one in reply["campaigns"]} == {"email"}
     assert reply["detectedFilters"]["sentiment"] == ["Playful"]
-    instagram = await post_question(http, "show me instagram campaigns", activeFilters=page)
+    instagram = await post_question(api, "show me instagram campaigns", activeFilters=page)
     assert instagram["detectedFilters"]["channel"] == ["instagram"]
     unfiltered = await post_question(
-        http, "show me travel campaigns", activeFilters=page, applyFiltersToQuery=False
+        api, "show me travel campaigns", activeFilters=page, applyFiltersToQuery=False
     )
     assert len({one["channel"] for one in unfiltered["campaigns"]}) > 1
-    error = await post_question(http, "show me travel campaigns", 400, activeFilters={"channel": "radio"})
+    error = await post_question(api, "show me travel campaigns", 400, activeFilters={"channel": "radio"})
     assert "use one of: facebook" in error["remedy"]
 
 
 async def test_unsupported_statements_are_returned_to_the_model_once_and_then_left_out(
-    http: httpx.AsyncClient, model: ChatDouble
+    api: httpx.AsyncClient, model: ChatDouble
 ):
     """An offer, a figure, a company, a date and a campaign that no search returned, each by its name."""
-    campaign = (await http.get("/api/campaigns?channel=email&has_offer=true&limit=1")).json()["campaigns"][0]
+    campaign = (await api.get("/api/campaigns?channel=email&has_offer=true&limit=1")).json()["campaigns"][0]
     supported: dict[str, Any] = {
         "text": f"{campaign['company']}: {campaign['offer']}",
         "campaigns": [campaign["id"]],
@@ -136,7 +121,7 @@ async def test_unsupported_statements_are_returned_to_the_model_once_and_then_le
     ]
     model.script(search_call(channel=["email"], has_offer=True), answer_call(supported, *false))
     model.script(answer_call(supported, *false))
-    reply = await post_question(http, "offers by email?", provider="openai")
+    reply = await post_question(api, "offers by email?", provider="openai")
     refusal = model.requests[2].messages[-1]["content"]
     for fault in ("'a free car' is", "123456789", "'Acme Corp' is", "'1999-01-01'", "'77777'", "'c-9999'"):
         assert fault in refusal
@@ -147,13 +132,13 @@ async def test_unsupported_statements_are_returned_to_the_model_once_and_then_le
     assert len(reply["campaigns"]) == 50 < reply["total"]
 
 
-async def test_supported_statements_are_sent_with_suggestions(http: httpx.AsyncClient, model: ChatDouble):
+async def test_supported_statements_are_sent_with_suggestions(api: httpx.AsyncClient, model: ChatDouble):
     """E9, E-R10: the model gets only count and summary."""
     count = {"text": "Email has 74 campaigns in 2 rows of cards.", "figures": [74]}
     model.script(
         search_call(channel=["email"], group_by="channel"), answer_call(count, suggestions=["And X?"])
     )
-    reply = await post_question(http, "how many?", provider="openai")
+    reply = await post_question(api, "how many?", provider="openai")
     assert (reply["response"], reply["suggestions"]) == (count["text"], ["And X?"])
     sent = model.requests[1].messages[-1]["content"]
     assert "full_campaign_text" not in sent
@@ -161,33 +146,33 @@ async def test_supported_statements_are_sent_with_suggestions(http: httpx.AsyncC
     assert "<now>" in model.requests[0].messages[1]["content"]
 
 
-async def test_figures_in_a_plain_text_answer_are_checked(http: httpx.AsyncClient, model: ChatDouble):
+async def test_figures_in_a_plain_text_answer_are_checked(api: httpx.AsyncClient, model: ChatDouble):
     model.script(search_call(channel=["email"]), Say("There are 74 of them."))
-    assert (await post_question(http, "how many?", provider="openai"))["response"] == "There are 74 of them."
+    assert (await post_question(api, "how many?", provider="openai"))["response"] == "There are 74 of them."
     model.script(search_call(channel=["email"]), Say("There are 75 of them."))
-    reply = await post_question(http, "how many?", provider="openai")
+    reply = await post_question(api, "how many?", provider="openai")
     assert reply["response"].startswith("74 campaigns match:")
     model.script(Say("Hello! Ask me about 1,000 things."))
-    assert (await post_question(http, "hi", provider="openai"))[
+    assert (await post_question(api, "hi", provider="openai"))[
         "response"
     ] == "Hello! Ask me about 1,000 things."
 
 
-async def test_a_question_makes_at_most_five_searches(http: httpx.AsyncClient, model: ChatDouble):
+async def test_a_question_makes_at_most_five_searches(api: httpx.AsyncClient, model: ChatDouble):
     """E2, E-R5."""
     model.script(
         *(search_call(channel=[name]) for name in ("email", "facebook", "instagram", "twitter", "email"))
     )
     model.script(Say("I looked five times."))
-    reply = await post_question(http, "everything", provider="openai")
+    reply = await post_question(api, "everything", provider="openai")
     assert len(reply["steps"]) == 5
     assert model.requests[-1].body["tool_choice"] == "none"
     assert reply["response"]
 
 
-async def test_a_search_without_a_match_is_answered(http: httpx.AsyncClient):
+async def test_a_search_without_a_match_is_answered(api: httpx.AsyncClient):
     """E18."""
-    reply = await post_question(http, 'find campaigns mentioning "zebra crossing at noon"')
+    reply = await post_question(api, 'find campaigns mentioning "zebra crossing at noon"')
     assert (reply["response"], reply["campaigns"], reply["total"]) == ("No campaign matches.", [], 0)
 
 
@@ -196,15 +181,15 @@ ODD_QUERIES = ["AND OR NOT", '"', "(((", "a:b^2~3", "x" * 2_000, "*", "' OR 1=1 
 
 @pytest.mark.parametrize("query", ODD_QUERIES, ids=range(len(ODD_QUERIES)))
 async def test_search_operators_in_queries_are_plain_text(
-    http: httpx.AsyncClient, model: ChatDouble, query: str
+    api: httpx.AsyncClient, model: ChatDouble, query: str
 ):
     """E-R9, X13."""
     for tool in ("full_text_search", "search_offers"):
         model.script(search_call(tool, query=query), Say("Nothing."))
-        assert (await post_question(http, "find it", provider="openai"))["steps"][0]["status"] == "completed"
+        assert (await post_question(api, "find it", provider="openai"))["steps"][0]["status"] == "completed"
 
 
-async def test_the_total_counts_offers_beyond_the_returned_page(http: httpx.AsyncClient, model: ChatDouble):
+async def test_the_total_counts_offers_beyond_the_returned_page(api: httpx.AsyncClient, model: ChatDouble):
     """E12, E-R8, E-R11: the word is counted in offers, not in the copy."""
     rows = [
         {"id": f"n-{at}", "company": "Acme", "channel": "email", "capture_date": "2026-01-01"}
@@ -212,10 +197,10 @@ async def test_the_total_counts_offers_beyond_the_returned_page(http: httpx.Asyn
         for at in range(120)
     ]
     lines = "\n".join(json.dumps(row) for row in rows)
-    imported = await http.post("/api/campaigns/import", params={"fileName": "x.jsonl"}, content=lines)
+    imported = await api.post("/api/campaigns/import", params={"fileName": "x.jsonl"}, content=lines)
     assert imported.json()["imported"] == 120, imported.text
     model.script(search_call("search_offers", query="miles"), Say("60 of them."))
-    reply = await post_question(http, "which offers have miles?", provider="openai")
+    reply = await post_question(api, "which offers have miles?", provider="openai")
     assert (reply["total"], len(reply["campaigns"])) == (60, 50)
 
 
@@ -230,25 +215,25 @@ async def test_the_total_counts_offers_beyond_the_returned_page(http: httpx.Asyn
     ids=lambda call: call.calls[0][1],
 )
 async def test_the_export_of_a_conversation_has_every_matching_campaign(
-    http: httpx.AsyncClient, model: ChatDouble, call: Say
+    api: httpx.AsyncClient, model: ChatDouble, call: Say
 ):
     """E30: the reply has only the first campaigns and their total number."""
     model.script(call, Say("Many."))
-    reply = await post_question(http, "which?", provider="openai")
+    reply = await post_question(api, "which?", provider="openai")
     assert reply["total"] > len(reply["campaigns"])
-    exported = await http.get(f"/api/campaigns/export?conversationId={reply['conversationId']}")
+    exported = await api.get(f"/api/campaigns/export?conversationId={reply['conversationId']}")
     rows = [row["id"] for row in csv.DictReader(io.StringIO(exported.text))]
     assert len(rows) == len({*rows}) == reply["total"]
     assert {one["id"] for one in reply["campaigns"]} <= {*rows}
     assert exported.headers.get("x-left-out", "0") == "0"
 
 
-async def test_an_export_has_all_campaigns_of_the_library(http: httpx.AsyncClient):
+async def test_an_export_has_all_campaigns_of_the_library(api: httpx.AsyncClient):
     """It is sent in portions, so that a large library does not fill the memory."""
     lines = "".join(f"c-{n},Alder,email,2026-03-{1 + n % 28:02}\n" for n in range(1_201))
     content = f"id,company,channel,capture_date\n{lines}"
-    await http.post("/api/campaigns/import?fileName=x.csv", content=content)
-    exported = await http.get("/api/campaigns/export")
+    await api.post("/api/campaigns/import?fileName=x.csv", content=content)
+    exported = await api.get("/api/campaigns/export")
     assert "content-length" not in exported.headers
     rows = [*csv.DictReader(io.StringIO(exported.text))]
     assert {row["id"] for row in rows} == {f"c-{n}" for n in range(1_201)}
@@ -258,35 +243,35 @@ async def test_an_export_has_all_campaigns_of_the_library(http: httpx.AsyncClien
 
 
 @pytest.mark.slow
-async def test_an_export_can_have_more_campaigns_than_a_list(http: httpx.AsyncClient):
+async def test_an_export_can_have_more_campaigns_than_a_list(api: httpx.AsyncClient):
     """E31."""
     lines = "".join(f"c-{n},Alder,email,2026-03-01\n" for n in range(10_050))
     content = f"id,company,channel,capture_date\n{lines}"
-    await http.post("/api/campaigns/import?fileName=x.csv", content=content)
-    exported = await http.get("/api/campaigns/export")
+    await api.post("/api/campaigns/import?fileName=x.csv", content=content)
+    exported = await api.get("/api/campaigns/export")
     assert len(exported.text.splitlines()) == 10_051
 
 
 async def test_an_unknown_filter_value_is_returned_to_the_model_with_the_valid_ones(
-    http: httpx.AsyncClient, model: ChatDouble
+    api: httpx.AsyncClient, model: ChatDouble
 ):
     model.script(search_call(channel=["radio"]), search_call(channel=["email"]), Say("74 there."))
-    reply = await post_question(http, "radio?", provider="openai")
+    reply = await post_question(api, "radio?", provider="openai")
     refusal = model.requests[1].messages[-1]["content"]
     assert "there is no channel 'radio'" in refusal
     assert "direct_mail" in refusal
     assert reply["response"] == "74 there."
 
 
-async def test_invalid_requests_are_refused(http: httpx.AsyncClient):
+async def test_invalid_requests_are_refused(api: httpx.AsyncClient):
     """X13."""
-    assert "empty" in (await post_question(http, " ", 400))["error"]
-    assert (await post_question(http, "x" * 30_000, 400))["error"]
-    assert (await post_question(http, "show me email campaigns", 404, conversationId="none"))[
+    assert "empty" in (await post_question(api, " ", 400))["error"]
+    assert (await post_question(api, "x" * 30_000, 400))["error"]
+    assert (await post_question(api, "show me email campaigns", 404, conversationId="none"))[
         "type"
     ] == "missing"
     for path in ("/api/campaigns/none", "/api/campaigns?channel=radio", "/api/campaigns?limit=0"):
-        assert (await http.get(path)).status_code in {400, 404, 422}
+        assert (await api.get(path)).status_code in {400, 404, 422}
 
 
 ROWS = """\
@@ -299,65 +284,65 @@ a-4;Other;instagram;;;;someday;
 """
 
 
-async def test_an_owners_library_can_be_imported_updated_exported_and_deleted(http: httpx.AsyncClient):
+async def test_an_owners_library_can_be_imported_updated_exported_and_deleted(api: httpx.AsyncClient):
     """An import updates by id and reports refused rows with line and reason, or is all or nothing."""
     rows = ROWS
-    refused = await http.post("/api/campaigns/import?fileName=x.csv&allOrNothing=true", content=rows)
+    refused = await api.post("/api/campaigns/import?fileName=x.csv&allOrNothing=true", content=rows)
     assert (refused.status_code, "line 3" in refused.text) == (400, True)
-    assert (await http.get("/api/campaigns")).json()["total"] == 360, "the sample library is still used"
-    report = (await http.post("/api/campaigns/import?fileName=x.csv", content=rows)).json()
+    assert (await api.get("/api/campaigns")).json()["total"] == 360, "the sample library is still used"
+    report = (await api.post("/api/campaigns/import?fileName=x.csv", content=rows)).json()
     assert (report["imported"], report["new"], report["refusedCount"]) == (2, 2, 3)
     assert [row["line"] for row in report["refused"]] == [3, 4, 6]
     assert "channel is 'radio'" in report["refused"][0]["reason"]
-    listed = (await http.get("/api/campaigns")).json()
+    listed = (await api.get("/api/campaigns")).json()
     assert [one["id"] for one in listed["campaigns"]] == ["a-1", "a-3"] or listed["total"] == 2
-    one = (await http.get("/api/campaigns/a-1")).json()
+    one = (await api.get("/api/campaigns/a-1")).json()
     assert (one["key_value_props"], one["volume"]) == (["Cash Back / Rewards", "Travel Benefits"], 1200)
-    reply = await post_question(http, "show me premium campaigns")
+    reply = await post_question(api, "show me premium campaigns")
     assert [each["id"] for each in reply["campaigns"]] == ["a-1"]
     changed_rows = [{**one, "offer": "6% back"}]
-    report = (await http.post("/api/campaigns/import?fileName=x.json", json=changed_rows)).json()
+    report = (await api.post("/api/campaigns/import?fileName=x.json", json=changed_rows)).json()
     assert (report["imported"], report["new"]) == (1, 0)
-    exported = (await http.get("/api/campaigns/export")).text
+    exported = (await api.get("/api/campaigns/export")).text
     assert "6% back" in exported
     lines = "\n".join(json.dumps({**one, "id": f"b-{n}"}) for n in range(40)) + "\n{broken\n"
-    report = (await http.post("/api/campaigns/import?fileName=x.jsonl", content=lines)).json()
+    report = (await api.post("/api/campaigns/import?fileName=x.jsonl", content=lines)).json()
     assert (report["imported"], report["refusedCount"]) == (40, 1)
-    assert (await http.delete("/api/campaigns/c-0001")).status_code == 404, (
+    assert (await api.delete("/api/campaigns/c-0001")).status_code == 404, (
         "the sample library is not searched"
     )
-    assert (await http.delete("/api/campaigns/b-1")).json() == {"deleted": 1}
-    assert (await http.delete("/api/campaigns/b-1")).status_code == 404
-    assert (await http.delete("/api/campaigns")).json() == {"deleted": 41}
-    assert (await http.get("/api/campaigns")).json()["total"] == 360
+    assert (await api.delete("/api/campaigns/b-1")).json() == {"deleted": 1}
+    assert (await api.delete("/api/campaigns/b-1")).status_code == 404
+    assert (await api.delete("/api/campaigns")).json() == {"deleted": 41}
+    assert (await api.get("/api/campaigns")).json()["total"] == 360
 
 
-async def test_a_campaign_of_the_sample_library_cannot_be_deleted(http: httpx.AsyncClient):
+async def test_a_campaign_of_the_sample_library_cannot_be_deleted(api: httpx.AsyncClient):
     """X13: the error names the sample library and the remedy."""
-    assert (await http.get("/api/campaigns/c-0001")).status_code == 200
-    refused = await http.delete("/api/campaigns/c-0001")
+    assert (await api.get("/api/campaigns/c-0001")).status_code == 200
+    refused = await api.delete("/api/campaigns/c-0001")
     assert refused.status_code == 409
     assert "sample library" in refused.json()["error"]
     assert "import" in refused.json()["remedy"]
-    assert (await http.get("/api/campaigns/c-0001")).status_code == 200
-    assert (await http.delete("/api/campaigns/none")).status_code == 404
+    assert (await api.get("/api/campaigns/c-0001")).status_code == 200
+    assert (await api.delete("/api/campaigns/none")).status_code == 404
 
 
-async def test_a_search_can_be_saved_and_run_again(http: httpx.AsyncClient):
+async def test_a_search_can_be_saved_and_run_again(api: httpx.AsyncClient):
     saved = {"message": "show me travel campaigns", "activeFilters": {"channel": ["email"]}}
-    assert (await http.put("/api/searches/mine", json=saved)).json()["searches"]["mine"]["message"]
-    reply = (await http.post("/api/searches/mine/run")).json()
+    assert (await api.put("/api/searches/mine", json=saved)).json()["searches"]["mine"]["message"]
+    reply = (await api.post("/api/searches/mine/run")).json()
     assert {one["channel"] for one in reply["campaigns"]} == {"email"}
-    assert (await http.get("/api/searches")).json()["searches"].keys() == {"mine"}
-    assert (await http.post("/api/searches/none/run")).status_code == 404
-    assert (await http.delete("/api/searches/mine")).json() == {"searches": {}}
-    assert (await http.delete("/api/searches/mine")).status_code == 404
+    assert (await api.get("/api/searches")).json()["searches"].keys() == {"mine"}
+    assert (await api.post("/api/searches/none/run")).status_code == 404
+    assert (await api.delete("/api/searches/mine")).json() == {"searches": {}}
+    assert (await api.delete("/api/searches/mine")).status_code == 404
 
 
-async def test_an_answer_can_be_streamed(http: httpx.AsyncClient):
+async def test_an_answer_can_be_streamed(api: httpx.AsyncClient):
     headers = {"Accept": "text/event-stream"}
     body = {"message": "how many email campaigns are there", "provider": "offline"}
-    text = (await http.post("/api/chat", json=body, headers=headers)).text
+    text = (await api.post("/api/chat", json=body, headers=headers)).text
     assert "event: step" in text
     assert "74 campaigns match." in text
 

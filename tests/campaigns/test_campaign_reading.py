@@ -5,8 +5,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from callsheet.graphs import campaign_search

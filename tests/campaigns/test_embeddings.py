@@ -66,21 +66,21 @@ async def test_small_libraries_use_two_models_and_large_ones_only_the_fast_one()
 
 @pytest.mark.slow
 async def test_a_library_can_grow_and_shrink_across_the_change_of_model(storage):
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await mine.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await mine.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    assert await mine.count() == 6
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await index.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await index.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    assert await index.count() == 6
 
 
 async def test_similarity_search_uses_the_configured_embeddings(storage, endpoint, double):
-    mine = await own_library(storage, "ana", endpoint)
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana", endpoint)
+    await index.put(LIBRARY)
     assert "" not in double.texts
-    result = await mine.similar("travel", ALL)
+    result = await index.similar("travel", ALL)
     assert result.matches[0].campaign.id == "alder-travel"
     assert double.requests[0]["model"] == "counts"
 
@@ -141,11 +141,11 @@ async def test_vectors_of_several_lengths_are_refused(endpoint, double):
 
 async def test_other_searches_work_while_the_endpoint_is_unreachable(storage):
     environ = {"CALLSHEET_EMBEDDINGS_URL": "http://127.0.0.1:9/v1", "CALLSHEET_EMBEDDINGS_MODEL": "m"}
-    mine = await own_library(storage, "ana", configured_embeddings(environ))
-    assert await mine.put([campaign("one", campaign_text="cash")]) == 1
-    assert (await mine.full_text("cash", ALL)).total == 1
+    index = await own_library(storage, "ana", configured_embeddings(environ))
+    assert await index.put([campaign("one", campaign_text="cash")]) == 1
+    assert (await index.full_text("cash", ALL)).total == 1
     with pytest.raises(Unavailable, match="cannot be reached") as refused:
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     assert "CALLSHEET_EMBEDDINGS_URL" in refused.value.remedy
 
 

@@ -95,17 +95,20 @@ class Partner(LessonModel):
         return super().next_reply(request) if names else Say(SUMMARY)
 
 
-async def play(talk: ScriptedConversation, opened: Storage, partner: Partner) -> Sent:
+async def play(conversation: ScriptedConversation, opened: Storage, partner: Partner) -> Sent:
     """Play a conversation and return the requests that the model got."""
-    graph = talk.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+    graph = conversation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     sent = Sent()
-    for number, turn in enumerate(talk.turns):
+    for number, turn in enumerate(conversation.turns):
         partner.script(*turn.answers)
         first = len(partner.requests)
-        turn_input = {"messages": [HumanMessage(turn.wish)], **(talk.first_input if number == 0 else {})}
+        turn_input = {
+            "messages": [HumanMessage(turn.wish)],
+            **(conversation.first_input if number == 0 else {}),
+        }
         await graph.ainvoke(
             turn_input,
-            {"configurable": {"thread_id": f"talk-{talk.graph.name}"}},
+            {"configurable": {"thread_id": f"talk-{conversation.graph.name}"}},
             context={"provider": "openai"},
         )
         planned = [one.body for one in partner.requests[first:] if _is_planner(one)]

@@ -58,19 +58,19 @@ def test_up_to_ten_turns_that_fit_are_sent_in_full():
 def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
     """A67, A-R12: cut at a person's turn, so that no answer is parted from its call."""
     messages = turns(count)
-    due = compaction(messages, View(), ROOMY, {"look"})
-    assert due is not None
-    assert len(turn_starts(due.summarised)) == count - KEPT_TURNS
-    assert due.summarised[-1].id == f"a{count - 4}"
+    compacted = compaction(messages, View(), ROOMY, {"look"})
+    assert compacted is not None
+    assert len(turn_starts(compacted.summarised)) == count - KEPT_TURNS
+    assert compacted.summarised[-1].id == f"a{count - 4}"
 
 
 def test_lookup_results_are_cleared_before_any_turn_is_summarised():
     """A66: the state block shows the current state, so old look-ups are not needed; draft results stay."""
     messages = turns(4, look="x" * 8_000)
-    due = compaction(messages, View(), FULL, {"look"})
-    assert due is not None
-    assert (due.summarised, due.cleared_upto) == ((), "a3")
-    sent = model_input("prompt", messages, View("", "", due.cleared_upto), lookups={"look"})
+    compacted = compaction(messages, View(), FULL, {"look"})
+    assert compacted is not None
+    assert (compacted.summarised, compacted.cleared_upto) == ((), "a3")
+    sent = model_input("prompt", messages, View("", "", compacted.cleared_upto), lookups={"look"})
     results = [one.text for one in sent if isinstance(one, ToolMessage)]
     assert results == [LEFT_OUT, '{"versionId": "v1"}'] * 4
     later = [*messages, *turns(1, look="new")]
@@ -83,19 +83,19 @@ def test_compaction_starts_at_seventy_per_cent_of_the_budget_and_ends_below_fort
     tokens = estimate_messages(messages)
     assert compaction(messages, View(), ContextTokens(used=tokens, budget=int(tokens / 0.69)), ()) is None
     budget = int(tokens / 0.71)
-    due = compaction(messages, View(), ContextTokens(used=tokens, budget=budget), ())
-    assert due is not None
-    left = messages[len(due.summarised) :]
+    compacted = compaction(messages, View(), ContextTokens(used=tokens, budget=budget), ())
+    assert compacted is not None
+    left = messages[len(compacted.summarised) :]
     assert 0 < estimate_messages(left) <= 0.4 * budget
-    assert compaction(messages, View("s", due.summarised[-1].id or ""), ROOMY, ()) is None
+    assert compaction(messages, View("s", compacted.summarised[-1].id or ""), ROOMY, ()) is None
 
 
 def test_the_last_turn_is_never_summarised():
     """A-R12."""
     assert compaction(turns(1, wish="word " * 9_000), View(), FULL, {"look"}) is None
-    due = compaction(turns(2, wish="word " * 9_000), View(), FULL, {"look"})
-    assert due is not None
-    assert due.summarised[-1].id == "a0"
+    compacted = compaction(turns(2, wish="word " * 9_000), View(), FULL, {"look"})
+    assert compacted is not None
+    assert compacted.summarised[-1].id == "a0"
 
 
 def test_the_summary_and_the_first_request_are_part_of_the_single_system_message():
@@ -173,14 +173,14 @@ def test_the_middle_of_a_long_text_is_left_out():
 def test_compaction_is_rare_where_prompt_and_tools_fill_the_window():
     """A66: a summary at every turn would cost a call and the cache at every turn."""
     room = ContextTokens(used=2_900, budget=3_000)
-    view, due = View(), []
+    view, counts = View(), []
     for count in range(2, 19):
         messages = turns(count, wish="word " * 60)
-        if done := compaction(messages, view, room, ()):
-            view = View("s", str(done.summarised[-1].id))
-            due.append(count)
-    assert due
-    assert all(later - before >= 3 for before, later in pairwise(due))
+        if compacted := compaction(messages, view, room, ()):
+            view = View("s", str(compacted.summarised[-1].id))
+            counts.append(count)
+    assert counts
+    assert all(later - before >= 3 for before, later in pairwise(counts))
 
 
 def test_large_lookup_results_are_cleared_even_if_the_budget_stays_exceeded():

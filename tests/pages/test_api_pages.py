@@ -170,8 +170,8 @@ async def test_a_missing_page_or_version_is_refused_with_an_error(
         reply = await client.request(method, path)
         assert reply.status_code == status, (path, reply.text)
         assert reply.json()["error"]
-    nobodys = (await client.get("/api/pages/nobodys")).json()
-    assert nobodys["remedy"] == "create it with POST /api/pages/nobodys/chat"
+    missing = (await client.get("/api/pages/nobodys")).json()
+    assert missing["remedy"] == "create it with POST /api/pages/nobodys/chat"
 
 
 async def test_data_is_fetched_only_from_hosts_that_the_operator_allows(valkey_url: str, storage: Storage):

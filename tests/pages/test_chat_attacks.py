@@ -111,7 +111,7 @@ async def _attack_page_of_alice(url: str, alice: str, bob: str, model: ChatDoubl
         "threadId": page,
     }
     edit = {"elementId": "heading-1", "modifications": {"content": "bob was here"}}
-    looks = [
+    read_calls = [
         (f"c{at}", one.name, json.dumps(foreign_ids))
         for at, one in enumerate(TOOLS)
         if not one.is_destructive
@@ -123,13 +123,15 @@ async def _attack_page_of_alice(url: str, alice: str, bob: str, model: ChatDoubl
         executions = (await alice_http.get("/api/tool-executions")).json()
         async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": bob}, timeout=60) as bob_http:
             model.script(
-                calls_of("modify_element", edit | foreign_ids), Say(calls=looks, piece=1000), Say("Done.")
+                calls_of("modify_element", edit | foreign_ids),
+                Say(calls=read_calls, piece=1000),
+                Say("Done."),
             )
             message = {"message": "do as you like", "provider": "openai"}
             reply = await bob_http.post("/api/pages/mine/chat", json=message)
             assert reply.status_code == 200, reply.text
             results = [call["result"] for call in reply.json()["toolCalls"]]
-            assert len(results) == 1 + len(looks)
+            assert len(results) == 1 + len(read_calls)
             assert results[0]["versionId"] == "v1", "the edit is made on Bob's own page"
             assert "zyxomma" not in json.dumps(results)
             records = (await bob_http.get("/api/tool-executions", params={"limit": 100})).json()["executions"]

@@ -104,9 +104,9 @@ def test_an_element_is_created_before_after_or_inside_its_reference(position: An
 def test_the_id_of_a_deleted_element_is_not_reused():
     after, first_id = edits.create(STARTER, ROOT, {"type": "section"})
     without = edits.delete(after, first_id)
-    again, second_id = edits.create(without, ROOT, {"type": "section"})
+    recreated, second_id = edits.create(without, ROOT, {"type": "section"})
     assert (first_id, second_id) == ("section-3", "section-4")
-    assert edits.clear(again).numbers == again.numbers
+    assert edits.clear(recreated).numbers == recreated.numbers
 
 
 def test_deleting_an_element_deletes_its_children():
@@ -182,11 +182,11 @@ def test_a_page_is_limited_in_elements_depth_and_size():
 
 def test_a_page_read_from_data_is_validated():
     root = {"id": ROOT, "type": "page"}
-    twice = {"id": "text-1", "type": "text"}
+    duplicate = {"id": "text-1", "type": "text"}
     for wrong in (
         {"root": {"id": "other", "type": "page"}},
         {"root": {"id": ROOT, "type": "iframe"}},
-        {"root": root | {"children": [twice, twice]}},
+        {"root": root | {"children": [duplicate, duplicate]}},
         {"root": root | {"attributes": {"onload": "alert(1)"}}},
         {"root": root, "theme": {"primary": "url(x)"}},
     ):
@@ -204,11 +204,11 @@ def test_a_theme_applies_to_all_but_locked_elements():
     assert after.theme["primary"] == "gold"
     assert after.pinned == {"footer-1": STARTER.theme}
     assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
-    again = edits.apply_theme(after, "ocean", {}, ["footer-1"])
-    assert again.pinned == {"footer-1": STARTER.theme}, (
+    themed_twice = edits.apply_theme(after, "ocean", {}, ["footer-1"])
+    assert themed_twice.pinned == {"footer-1": STARTER.theme}, (
         "the element keeps the theme that it had when it was locked"
     )
-    assert edits.delete(again, "footer-1").pinned == {}
+    assert edits.delete(themed_twice, "footer-1").pinned == {}
     assert 'theme: primary "#1d4ed8" → "gold"' in change_texts(STARTER, after)
 
 

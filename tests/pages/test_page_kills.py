@@ -62,11 +62,11 @@ async def test_a_turn_of_a_killed_server_is_continued_by_another_one(killable_se
     assert len(expected[0]) > 1
     for at in sample_points(count, 2, seed=9, whole=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
-        died = await killable_server.killed_at(
+        killed = await killable_server.killed_at(
             Kill(at=at, when=when), lambda base, page=page: send_edit(base, page)
         )
         # What is sent together varies, more so on a busy machine; the last points may come too late.
-        assert died or at > count * 0.6, (at, count)
+        assert killed or at > count * 0.6, (at, count)
         async with killable_server.opened() as base:
             frames = await all_frames(base, page)
             assert await versions_and_messages(base, page) == expected, at

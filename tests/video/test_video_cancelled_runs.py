@@ -48,9 +48,9 @@ async def test_cancelling_the_run_cancels_its_execution_which_can_be_retried(
     if before != "nothing":
         await video.call("POST", f"/api/executions/{name}/{before}")
     await cancel_run(video, run, action)
-    shown = await video.execution(name)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert [one["kind"] for one in shown["changes"]] == EXPECTED_CHANGES[before]
+    execution = await video.execution(name)
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert [one["kind"] for one in execution["changes"]] == EXPECTED_CHANGES[before]
     assert "execution-complete" in (await asyncio.wait_for(following, 20)).text
     await video.call("POST", "/api/projects/launch/undo", 409)
     video.model.release()
@@ -77,18 +77,18 @@ async def test_a_failed_run_cancels_its_execution(valkey_url: str, planning_mode
         assert (await video.execution(name))["counts"] == {"cancelled": 2}
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-async def test_a_run_without_input_continues_the_execution_of_a_cancelled_run(video: VideoClient, looks: int):
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_a_run_without_input_continues_the_execution_of_a_cancelled_run(video: VideoClient, reads: int):
     """D-R15: as in LangGraph, whether or not the execution was read in between."""
     name, run = await running_step(video)
     await cancel_run(video, run)
-    for _ in range(looks):
+    for _ in range(reads):
         assert (await video.execution(name))["status"] == "cancelled"
     video.model.release()
     body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    shown = await video.wait_for_end(name)
-    assert (shown["status"], shown["counts"]) == ("completed", {"completed": 2})
+    execution = await video.wait_for_end(name)
+    assert (execution["status"], execution["counts"]) == ("completed", {"completed": 2})
     assert (await video.revisions())["scene-1"] == 2, "the two edits make equal scenes"
 
 
@@ -100,9 +100,9 @@ async def test_a_run_without_input_does_not_continue_an_execution_that_a_person_
     video.model.release()
     body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    shown = await video.execution(name)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert [one["kind"] for one in shown["changes"]] == ["cancelled"]
+    execution = await video.execution(name)
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert [one["kind"] for one in execution["changes"]] == ["cancelled"]
 
 
 async def test_a_plan_offered_again_by_a_later_run_is_not_cancelled_with_the_first_run(
@@ -138,10 +138,10 @@ async def test_the_execution_of_a_cancelled_run_can_be_read_when_storage_is_full
     with Redis.from_url(valkey_url) as server:
         server.config_set("maxmemory", 1)
         try:
-            shown = await video.execution(name)
+            execution = await video.execution(name)
         finally:
             server.config_set("maxmemory", 0)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
 
 
 @pytest.mark.parametrize("change", ["pause", "resume"])

@@ -62,9 +62,9 @@ async def resume_with(video: VideoClient, value: Any) -> None:
 async def test_a_plan_cancelled_before_its_approval_is_not_executed(video: VideoClient):
     """D-R15."""
     name = await start_unapproved(video, DELETION)
-    shown = await video.call("POST", f"/api/executions/{name}/cancel")
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert shown["totalTime"] == 0
+    execution = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert execution["totalTime"] == 0
     await assert_cancelled(video, name, UNTOUCHED)
     state = (await video.http.get(f"/threads/{video.thread}/state")).json()["values"]
     results = [one["content"] for one in state["messages"] if one["type"] == "tool"]
@@ -87,10 +87,10 @@ async def test_an_execution_cancelled_right_after_its_start_stays_cancelled(vide
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"), edit("scene-1"))
         await video.call("POST", f"/api/executions/{name}/cancel")
         await video.wait_until_idle()
-        shown = await video.execution(name)
-        assert shown["status"] == "cancelled"
-        assert set(shown["counts"]) <= {"cancelled", "completed"}
-        assert shown["counts"]["cancelled"] >= 2
+        execution = await video.execution(name)
+        assert execution["status"] == "cancelled"
+        assert set(execution["counts"]) <= {"cancelled", "completed"}
+        assert execution["counts"]["cancelled"] >= 2
     assert (await video.revisions())["scene-1"] <= 7
 
 
@@ -104,8 +104,8 @@ async def test_a_cancellation_concurrent_with_a_question_or_an_approval_is_accep
     name = await start_unapproved(video, DELETION)
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-    shown = await video.call("POST", f"/api/executions/{name}/cancel")
-    assert shown["status"] == "cancelled"
+    execution = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert execution["status"] == "cancelled"
     await video.wait_until_idle()
     assert set((await video.execution(name))["counts"]) <= {"cancelled", "completed"}
     following = await video.wait_for_end(await video.start("continue", edit("scene-4")))
@@ -156,8 +156,8 @@ async def test_an_execution_can_be_paused_before_its_first_step(video: VideoClie
     """D-R5: the start's reply is early enough; a plan that waits for approval has nothing to pause."""
     for number in range(6):
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"))
-        shown = await video.call("POST", f"/api/executions/{name}/pause")
-        assert shown["status"] == "paused"
+        execution = await video.call("POST", f"/api/executions/{name}/pause")
+        assert execution["status"] == "paused"
         await video.wait_until(name, lambda one: "in-progress" not in one["counts"])
         await video.wait_until_idle()
         assert (await open_question(video))["executionId"] == name
@@ -235,9 +235,9 @@ async def test_a_paused_execution_accepts_only_a_plain_yes_or_no(video: VideoCli
     assert (await open_question(video))["problem"] == ""
     for wrong in ({"decisions": [{"type": "foo"}]}, "perhaps", {"resume": "later"}):
         await resume_with(video, wrong)
-        shown = await open_question(video)
-        assert "is no yes and no no" in shown["problem"]
-        assert shown["message"].startswith(shown["problem"])
+        question = await open_question(video)
+        assert "is no yes and no no" in question["problem"]
+        assert question["message"].startswith(question["problem"])
         assert (await video.execution(name))["status"] == "paused"
     refused = await video.call(
         "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [EDIT_DECISION]}
@@ -262,8 +262,8 @@ async def test_a_locked_scene_is_neither_deleted_nor_restored(video: VideoClient
     added = await video.start("y", {"tool": "addScene", "prompt": "new"})
     await video.wait_for_end(added)
     await video.call("PUT", f"{lock}/scene-5")
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert "locked" in (await video.wait_for_end(undone["executionId"]))["plan"]["steps"][0]["error"]
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert "locked" in (await video.wait_for_end(undo_reply["executionId"]))["plan"]["steps"][0]["error"]
     await video.wait_for_end(await video.start("z", {"tool": "deleteScene", "scenes": ["scene-2"]}))
     await video.call("PUT", f"{lock}/scene-2")
     done = await video.wait_for_end(await video.start("z", {"tool": "restoreScene", "scenes": ["scene-2"]}))
@@ -281,8 +281,8 @@ async def test_a_locked_scene_is_neither_deleted_nor_restored(video: VideoClient
 async def test_undo_works_without_a_request_body(video: VideoClient):
     """D50: like redo."""
     await video.wait_for_end(await video.start("x", edit("scene-1")))
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert (await video.wait_for_end(undone["executionId"]))["kind"] == "undo"
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.wait_for_end(undo_reply["executionId"]))["kind"] == "undo"
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
@@ -321,8 +321,8 @@ async def test_a_running_execution_cannot_be_undone(video: VideoClient):
     assert "has not ended" in refused["error"]
     video.model.release()
     await video.wait_for_end(name)
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert (await video.wait_for_end(undone["executionId"]))["counts"] == {"completed": 2}
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.wait_for_end(undo_reply["executionId"]))["counts"] == {"completed": 2}
 
 
 @pytest.mark.slow
@@ -349,8 +349,8 @@ async def test_concurrent_retries_of_a_step_execute_it_once(video: VideoClient, 
         await video.call("POST", f"/api/executions/{name}/steps/s1/{verb}")
     video.model.release()
     await video.wait_for_end(slow)
-    shown = await video.execution(name)
-    assert (shown["status"], [one["kind"] for one in shown["changes"]]) == (
+    execution = await video.execution(name)
+    assert (execution["status"], [one["kind"] for one in execution["changes"]]) == (
         "completed",
         [KIND_OF_CHANGE[verb]],
     )
@@ -375,9 +375,9 @@ async def test_an_edit_without_a_required_argument_is_refused(video: VideoClient
 async def test_an_edit_that_the_tool_rejects_repeats_the_question_with_the_reason(video: VideoClient):
     """D-R5: nothing is executed."""
     name = await start_unapproved(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
-    [shown] = (await open_question(video))["action_requests"]
+    [proposed] = (await open_question(video))["action_requests"]
     for seconds in ("soon", 1):
-        action = {"args": {**shown["args"], "durationSeconds": seconds}}
+        action = {"args": {**proposed["args"], "durationSeconds": seconds}}
         body = {"decisions": [{"type": "edit", "edited_action": action}]}
         await video.call("POST", f"/api/executions/{name}/decision", json=body)
         await video.wait_until_idle()
@@ -411,9 +411,9 @@ async def test_an_edit_without_a_change_is_skipped_by_undo(video: VideoClient):
     """D50: the execution before it is undone; an undo by its id is refused."""
     first, same = [await edit_scene_1(video, number) for number in range(2)]
     await video.call("POST", "/api/projects/launch/undo", 409, json={"executionId": same})
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    await video.wait_for_end(undone["executionId"])
-    assert undone["plan"]["steps"][0]["params"]["versionId"] == "v1", first
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    await video.wait_for_end(undo_reply["executionId"])
+    assert undo_reply["plan"]["steps"][0]["params"]["versionId"] == "v1", first
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
@@ -451,8 +451,8 @@ async def test_undo_of_a_repetition_keeps_a_change_made_before_it(video: VideoCl
     await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
     await video.wait_until(execution, has_changes(1))
     await video.wait_for_end(execution)
-    undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": execution})
-    await video.wait_for_end(undone["executionId"])
+    undo_reply = await video.call("POST", "/api/projects/launch/undo", json={"executionId": execution})
+    await video.wait_for_end(undo_reply["executionId"])
     assert (await video.contents())["scene-1"]["name"] == "between"
 
 
@@ -464,8 +464,8 @@ async def test_undo_of_a_repeated_reordering_restores_the_first_order(video: Vid
     await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
     await video.wait_until(execution, has_changes(1))
     await video.wait_for_end(execution)
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    await video.wait_for_end(undone["executionId"])
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    await video.wait_for_end(undo_reply["executionId"])
     assert [*await video.contents()] == before
 
 
@@ -476,8 +476,8 @@ async def test_a_step_that_added_or_deleted_a_scene_cannot_be_repeated(video: Vi
         await video.wait_for_end(name)
         refused = await video.call("POST", f"/api/executions/{name}/steps/s1/rerun", 409)
         assert "is done already" in refused["error"]
-        undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
-        assert (await video.wait_for_end(undone["executionId"]))["success"]
+        undo_reply = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
+        assert (await video.wait_for_end(undo_reply["executionId"]))["success"]
     assert [*await video.contents()] == ["scene-1", "scene-2", "scene-3", "scene-4"]
 
 

@@ -115,8 +115,8 @@ async def test_positions_are_resolved_before_the_first_deletion(video: VideoClie
     name = await video.start("x", {"tool": "deleteScene", "scenes": ["3", "scene 4"]})
     await video.wait_for_end(name)
     assert [one["id"] for one in await video.scenes()] == ["scene-1", "scene-2"]
-    shown = await video.call("GET", "/api/projects/launch")
-    assert {one["id"] for one in shown["deleted"]} == {"scene-3", "scene-4"}
+    project = await video.call("GET", "/api/projects/launch")
+    assert {one["id"] for one in project["deleted"]} == {"scene-3", "scene-4"}
     name = await video.start("bring 4 back", {"tool": "restoreScene", "scenes": ["scene-4"]})
     await video.wait_for_end(name)
     assert [one["id"] for one in await video.scenes()] == ["scene-1", "scene-2", "scene-4"]
@@ -209,9 +209,12 @@ async def test_only_pending_steps_can_be_edited_or_skipped(video: VideoClient):
     )
     await video.wait_until(name, status_is("s1", "in-progress"))
     path = f"/api/executions/{name}/steps"
-    shown = await video.call("PATCH", f"{path}/s2", json={"params": {"prompt": "quieter"}})
-    assert shown["plan"]["steps"][1]["params"]["prompt"] == "quieter"
-    assert (shown["plan"]["steps"][1]["canEdit"], shown["plan"]["steps"][0]["canEdit"]) == (True, False)
+    execution = await video.call("PATCH", f"{path}/s2", json={"params": {"prompt": "quieter"}})
+    assert execution["plan"]["steps"][1]["params"]["prompt"] == "quieter"
+    assert (execution["plan"]["steps"][1]["canEdit"], execution["plan"]["steps"][0]["canEdit"]) == (
+        True,
+        False,
+    )
     await video.call("POST", f"{path}/s3/skip")
     for wrong in ("s1", "s3"):
         await video.call("PATCH", f"{path}/{wrong}", 409, json={"params": {"prompt": "x"}})
@@ -246,8 +249,10 @@ async def test_a_step_can_be_inserted_while_others_run(video: VideoClient):
     await video.wait_until(name, status_is("s1", "in-progress"))
     path = f"/api/executions/{name}/steps"
     await video.call("POST", path, json={"step": edit("scene-1", prompt="then this")})
-    shown = await video.call("POST", path, json={"step": edit("scene-2", prompt="and this", after=["s1"])})
-    assert [step["dependencies"] for step in shown["plan"]["steps"]] == [[], ["s1"], ["s1"]]
+    execution = await video.call(
+        "POST", path, json={"step": edit("scene-2", prompt="and this", after=["s1"])}
+    )
+    assert [step["dependencies"] for step in execution["plan"]["steps"]] == [[], ["s1"], ["s1"]]
     await video.call("POST", path, 400, json={"step": edit("scene-9")})
     await video.call("POST", path, 400, json={"step": edit("scene-2", after=["s9"])})
     video.model.release()
@@ -477,19 +482,19 @@ async def test_steps_executions_and_versions_can_be_undone_and_redone(video: Vid
         "x", edit("scene-1", "scene-2", "scene-3"), {"tool": "deleteScene", "scenes": ["scene-4"]}
     )
     await video.wait_for_end(name)
-    undone = await video.call(
+    undo_reply = await video.call(
         "POST", "/api/projects/launch/undo", json={"executionId": name, "steps": ["s1.3"]}
     )
-    await video.wait_for_end(undone["executionId"])
+    await video.wait_for_end(undo_reply["executionId"])
     after = await video.contents()
     assert after["scene-3"] == before["scene-3"]
     assert [after[one]["background"]["color"] for one in ("scene-1", "scene-2")] == ["#abcdef"] * 2
-    redone = await video.call("POST", "/api/projects/launch/redo")
-    await video.wait_for_end(redone["executionId"])
+    redo_reply = await video.call("POST", "/api/projects/launch/redo")
+    await video.wait_for_end(redo_reply["executionId"])
     assert (await video.contents())["scene-3"]["background"]["color"] == "#abcdef"
     await video.call("POST", "/api/projects/launch/redo", 409)
-    undone_all = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
-    await video.wait_for_end(undone_all["executionId"])
+    undo_all_reply = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
+    await video.wait_for_end(undo_all_reply["executionId"])
     assert await video.contents() == before
     assert [one["id"] for one in await video.scenes()] == [*before]
     state = (await video.http.get("/threads/launch/state")).json()["values"]["messages"]
@@ -515,10 +520,10 @@ async def test_an_edit_cannot_be_undone_after_its_scene_changed_again(video: Vid
     await video.wait_for_end(await video.start("y", edit("scene-1", prompt="two")))
     refused = await video.call("POST", "/api/projects/launch/undo", 409, json={"executionId": first})
     assert "scene-1 has changed since" in refused["error"]
-    undone = await video.call("POST", "/api/projects/launch/undo", json={})
-    await video.wait_for_end(undone["executionId"])
-    undone = await video.call("POST", "/api/projects/launch/undo", json={})
-    await video.wait_for_end(undone["executionId"])
+    undo_reply = await video.call("POST", "/api/projects/launch/undo", json={})
+    await video.wait_for_end(undo_reply["executionId"])
+    undo_reply = await video.call("POST", "/api/projects/launch/undo", json={})
+    await video.wait_for_end(undo_reply["executionId"])
     assert (await video.contents())["scene-1"] == Scene.model_validate(SCENES[0]).data()
     await video.call("POST", "/api/projects/launch/undo", 409, json={})
 

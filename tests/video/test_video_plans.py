@@ -64,8 +64,8 @@ def test_all_faults_of_a_plan_are_reported_together():
     )
     assert "it is deleted by an earlier step" in text
     assert "two steps have the id 's2'" in text
-    crowd = [edit("scene-1", "scene-2", "scene-4", id=f"x{n}") for n in range(34)]
-    assert "it has 102 steps, and 100 are allowed" in fault_message(*crowd)
+    many_steps = [edit("scene-1", "scene-2", "scene-4", id=f"x{n}") for n in range(34)]
+    assert "it has 102 steps, and 100 are allowed" in fault_message(*many_steps)
     assert "only" not in fault_message(edit("scene-1"), attached=("scene-2",))
     assert "may not change: the person attached scene-2" in fault_message(
         edit("scene-1"), attached=("scene-2",)
@@ -409,8 +409,8 @@ def completed_execution(*planned: dict[str, object], kind: str = "plan") -> Exec
     return live.end(execution, 10)
 
 
-def undo_calls(execution: Execution, about: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
-    return [(step["tool"], step["params"]) for step in undo.undo_steps(execution, ids, about)]
+def undo_calls(execution: Execution, history: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
+    return [(step["tool"], step["params"]) for step in undo.undo_steps(execution, ids, history)]
 
 
 def test_every_kind_of_step_has_an_undo_step():

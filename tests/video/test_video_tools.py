@@ -52,9 +52,9 @@ async def test_every_kind_of_step_changes_the_project(video: VideoClient):
 
 
 async def test_trimming_a_scene_keeps_elements_and_scales_animations(video: VideoClient):
-    moves = [{"kind": "fade", "start": 30, "duration": 60}]
+    animations = [{"kind": "fade", "start": 30, "duration": 60}]
     await VideoClient(video.http, video.model, "late").create(
-        [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": moves}]}]
+        [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": animations}]}]
     )
     late = VideoClient(video.http, video.model, "late")
     await late.wait_for_end(await late.start("x", {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1}))
@@ -91,10 +91,12 @@ async def test_gathered_context_is_stored_for_later_steps(video: VideoClient):
     entries = (await video.call("GET", "/api/projects/launch/context?contains=gathered"))["entries"]
     assert {*entries} == {"gathered:latest", "gathered:styles", "gathered:colors", "gathered:animations"}
     assert result["generatedContext"] == [*result["generatedContext"]]
-    nothing = await video.start(
+    without_results = await video.start(
         "x", {"tool": "contextGatherer", "queries": ["qwertz"], "sources": ["examples"]}
     )
-    assert (await video.wait_for_end(nothing))["plan"]["steps"][0]["result"]["summary"] == "nothing was there"
+    assert (await video.wait_for_end(without_results))["plan"]["steps"][0]["result"][
+        "summary"
+    ] == "nothing was there"
 
 
 async def test_web_search_results_are_cached(
@@ -236,8 +238,8 @@ async def test_projects_can_be_listed_read_exported_and_previewed(video: VideoCl
         assert "Summer at the Mill" in page.text
     assert (await video.http.get("/api/projects/again/scenes/scene-1/preview?version=v9")).status_code == 404
     assert (await video.http.get("/api/projects/again/scenes/scene-9/versions")).status_code == 404
-    shown = await video.call("GET", "/api/artefacts/video/again")
-    assert [*shown["streams"]] == ["order", "scene-1", "scene-2", "scene-3", "scene-4"]
+    artefact = await video.call("GET", "/api/artefacts/video/again")
+    assert [*artefact["streams"]] == ["order", "scene-1", "scene-2", "scene-3", "scene-4"]
     versions = await video.call("GET", "/api/artefacts/video/again/scene-2")
     assert [one["summary"] for one in versions["versions"]] == ["Programme"]
     order = await video.call("GET", "/api/artefacts/video/again/order")

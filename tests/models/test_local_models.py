@@ -26,7 +26,7 @@ CHAT_MODEL = {"name": "qwen3:8b", "capabilities": ["completion", "tools", "think
 def ollama(models: list[dict[str, Any]], show_replies: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Serve an Ollama API with these models and replies of /api/show; yield its host and port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class OllamaHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.answer({"models": models} if self.path == "/api/tags" else {})
 
@@ -44,7 +44,7 @@ def ollama(models: list[dict[str, Any]], show_replies: Mapping[str, Any] | None 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), OllamaHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

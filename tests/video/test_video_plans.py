@@ -101,11 +101,7 @@ def test_positions_and_names_of_new_scenes_are_resolved_to_ids():
         {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v1"},
         names={"scene-4": "Ending"},
     )
-    assert steps[0]["params"] == {
-        "sceneId": "scene-4",
-        "prompt": "x",
-        "referenceSceneIds": ["scene-1"],
-    }
+    assert steps[0]["params"] == {"sceneId": "scene-4", "prompt": "x", "referenceSceneIds": ["scene-1"]}
     assert steps[0]["display"] == "Making it calm"
     assert steps[1]["params"] == {
         "sceneId": "scene-5",

@@ -146,7 +146,7 @@ def search() -> Iterator[SearchService]:
 
     service = SearchService()
 
-    class Handler(BaseHTTPRequestHandler):
+    class SearchHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             service.paths.append(self.path)
             service.keys += [key] if (key := self.headers.get("X-Subscription-Token")) else []
@@ -161,7 +161,7 @@ def search() -> Iterator[SearchService]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SearchHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     service.url = f"http://127.0.0.1:{server.server_port}/search"

@@ -240,7 +240,7 @@ async def server(valkey_url: str, storage: Storage) -> AsyncIterator[TenantServe
         await eventually(is_expired, "the key to expire")
         ids = await create_one_of_each(client, {"X-Api-Key": keys["alice"]})
         page = PageDouble(storage, "home", "alice", ids["conversation_id"])
-        upload = await page.done("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
+        upload = await page.result_of("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
         ids["upload_id"] = upload["uploadId"]
         reply = await client.put(upload["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
         assert reply.status_code == 200, reply.text

@@ -1,4 +1,4 @@
-"""Prompts are files with the craft in them, short, and known by the hash of their content."""
+"""Prompts: their length, their rules, and the hash that names a version."""
 
 from typing import Any
 
@@ -32,13 +32,13 @@ def test_a_prompt_is_short(workflow: WorkflowSpec[Any]) -> None:
         (page_builder, ["Contrast", "Phone first", "One primary action", "a call of its own"]),
     ],
 )
-def test_a_prompt_has_the_rules_and_the_craft(workflow: Any, parts: list[str]) -> None:
+def test_a_prompt_has_its_rules_and_its_advice(workflow: Any, parts: list[str]) -> None:
     prompt = workflow.WORKFLOW.prompt
     assert [part for part in parts if part not in prompt] == []
 
 
-async def test_every_checkpoint_names_the_version_of_its_prompt(graph: Any, model: ChatDouble) -> None:
-    """A75: results of another prompt are told apart."""
+async def test_every_checkpoint_has_the_version_of_its_prompt(graph: Any, model: ChatDouble) -> None:
+    """A75: results of two prompts can be distinguished."""
     model.script(Say("What is the ad for?"))
     config = {"configurable": {"thread_id": "kopi"}}
     await graph.ainvoke({"messages": [HumanMessage("Hi")]}, config, context={"provider": "openai"})

@@ -11,7 +11,7 @@ from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.receipts import Fence, receipt_name
 from callsheet.storage.threads import threads
-from tests.doubles.ad_model import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
+from tests.doubles.ad_model import SAY_DONE, THAI, brief_input, call, config, drafts, stream, tool_messages
 from tests.doubles.chat_double import Fail, Say
 
 
@@ -22,7 +22,7 @@ async def test_a_brief_becomes_three_drafts_over_several_rounds(graph, model, op
         Say(calls=drafts("สวัสดีตอนเช้า", "กาแฟดอยช้าง")),
         SAY_DONE,
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert state["messages"][-1].text == "All three drafts are ready to review."
     tracks = (await stream(opened, "voices")).versions[0].data["voiceTracks"]
@@ -36,7 +36,7 @@ async def test_a_brief_becomes_three_drafts_over_several_rounds(graph, model, op
 async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(graph, model, opened):
     """A29, X5: a server on the same data shows it; the thread is kept by whoever runs the graph."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     page = await indexes.list_owned(opened, LOCAL, "ad", after=None, limit=5)
     assert page.ids == ("kopi",)
     assert not await threads.exists(opened, config()["configurable"]["thread_id"])
@@ -45,7 +45,7 @@ async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(gra
 async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):
     """A23, A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
     model.script(SAY_DONE, SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     system, user = model.requests[0].messages
     text, _, block = user["content"].partition("\n\n<state>\n")
     assert block == "Spot: 20 s, thai, market US. About 247 characters fit, without effects.\n</state>"
@@ -99,7 +99,7 @@ async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(gra
     for brief, said in ((first, 1), (first, 1), (other, 2)):
         model.script(Say(calls=drafts("หนึ่ง")), Fail(400))
         with pytest.raises(Exception, match="OpenAI"):
-            await graph.ainvoke(given() | {"brief": brief}, config(), context={"provider": "openai"})
+            await graph.ainvoke(brief_input() | {"brief": brief}, config(), context={"provider": "openai"})
         state = (await graph.aget_state(config())).values
         assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == said, brief
     heard = [one["content"] for one in model.requests[-1].messages if one["role"] == "user"]
@@ -109,7 +109,7 @@ async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(gra
 async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, model, opened):
     """A56, A58, A32, A73: music and effects become v2 while voices stay v1."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     model.script(
         Say(
             calls=[
@@ -149,7 +149,7 @@ async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(grap
         call("5", "search_voices", language="klingon"),
     ]
     model.script(Say(calls=calls), Say("I could not do that."), Say("I could not do that."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     answers = dict(tool_messages(state))
     assert list(answers) == ["1", "2", "3", "4", "5"]
     assert "(No draft was made; the last step failed: " in state["messages"][-1].text
@@ -177,7 +177,7 @@ async def test_a_step_that_waits_for_a_failed_one_is_not_carried_out(graph, mode
     _, music, sfx = drafts("หนึ่ง")
     bad = call("c1", "create_voice_draft", adId="kopi", tracks=[{"voiceId": "nobody", "text": "hi"}])
     model.script(Say(calls=[bad, sfx, music]), Say("Sorry."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert [(result["tool"], result["status"]) for result in state["results"]] == [
         ("create_voice_draft", "error"),
         ("create_sfx_draft", "blocked"),
@@ -193,7 +193,7 @@ async def test_call_ids_that_repeat_from_message_to_message_are_told_apart(graph
         *(Say(calls=[call(again, "create_music_draft", adId="kopi", prompt=name)]) for name in ("a", "b")),
         SAY_DONE,
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert [version.data["musicPrompt"] for version in (await stream(opened, "music")).versions] == ["a", "b"]
     assert [answer["versionId"] for _, answer in tool_messages(state)] == ["v1", "v2"]
     assert [result["output"]["versionId"] for result in state["results"]] == ["v1", "v2"]
@@ -212,7 +212,7 @@ async def test_nearly_right_arguments_are_repaired_without_touching_their_string
 ):
     """A43, A71, A-R16."""
     model.script(Say(calls=[("m", "create_music_draft", arguments)]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == kept
 
 
@@ -223,7 +223,7 @@ async def test_arguments_beyond_repair_run_nothing_and_the_model_is_told(graph, 
         Say("Sorry."),
         Say("Sorry."),
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     [(call_id, answer)] = tool_messages(state)
     assert call_id == "m"
     assert answer["error"].startswith("the arguments are not JSON")
@@ -234,7 +234,7 @@ async def test_a_turn_ends_with_text_when_its_rounds_are_used_up(graph, model):
     """A-R11, A72: the bound is the caller's to set, and the history stays valid."""
     look = call("look", "get_current_state", adId="kopi")
     model.script(*(Say(calls=[(f"look{i}", *look[1:])]) for i in range(3)), Say("That is all I could do."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 3})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 3})
     assert state["messages"][-1].text == "That is all I could do.\n\n(No draft was made.)"
     assert model.requests[-1].body["tool_choice"] == "none"
     assert model.unused == 0
@@ -243,7 +243,7 @@ async def test_a_turn_ends_with_text_when_its_rounds_are_used_up(graph, model):
 async def test_a_model_that_calls_tools_past_the_bound_is_answered_for(graph, model):
     """A-R11: no dangling calls in stored history."""
     model.script(*(Say(calls=[(f"c{i}", "get_current_state", '{"adId": "kopi"}')]) for i in range(3)))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 2})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 2})
     last = state["messages"][-1]
     assert isinstance(last, AIMessage)
     assert last.text
@@ -273,7 +273,7 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
         call("s", "search_voices", language="th"),
     )
     model.script(Say(calls=[music, search]))
-    await graph.ainvoke(given(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
     asking = (await graph.aget_state(config())).values["messages"][-1]
     fence = await Artefact(opened, "ad", "kopi", LOCAL).claim(
         receipt_name("kopi", "crashed-task", f"{asking.id}/m"),
@@ -310,7 +310,7 @@ def music_version():
 
 async def test_a_version_that_was_never_made_is_corrected_in_the_last_word(graph, model):
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say("I made music v1 and voices v7."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text.endswith("(There is no v7; the newest versions are: music v1.)")
 
 
@@ -318,13 +318,13 @@ async def test_a_version_that_was_never_made_is_corrected_in_the_last_word(graph
 async def test_an_offer_of_a_next_version_is_not_corrected(graph, model, offer):
     """A78."""
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(f"I made music v1. {offer}"))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text == f"I made music v1. {offer}"
 
 
 async def test_an_empty_last_word_is_filled_with_what_was_made(graph, model):
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""), Say(""))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text == "Made music v1."
 
 
@@ -333,7 +333,7 @@ async def test_tokens_are_added_up_over_the_thread(graph, model):
     model.script(
         Say(calls=[drafts("หนึ่ง")[1]], prompt_tokens=100, completion_tokens=20), Say("ok", prompt_tokens=150)
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert (state["usage"]["input_tokens"], state["usage"]["output_tokens"], state["usage"]["calls"]) == (
         250,
         27,
@@ -345,7 +345,7 @@ async def test_a_long_script_is_kept_as_written_and_the_model_is_told_what_fits(
     """No sentence is cut by the server; the model rewrites."""
     text = "".join(f"นี่คือประโยคที่ {i} ของโฆษณาที่ยาวเกินไปมากสำหรับเวลา. " for i in range(20)) + "โทรเลยวันนี้!"
     model.script(Say(calls=[drafts(text)[0]]), SAY_DONE)
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     [(_, answer)] = tool_messages(state)
     assert not answer["timeline"]["fits"]
     assert answer["overBySeconds"] == pytest.approx(answer["timeline"]["durationSeconds"] - 20, abs=0.01)
@@ -359,7 +359,7 @@ async def test_a_long_script_is_kept_as_written_and_the_model_is_told_what_fits(
 async def test_a_fork_before_the_tools_makes_versions_of_its_own(graph, model, opened):
     """A resumed step finds its receipt; a deliberate fork is another task and makes another version."""
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     before, *_ = [s async for s in graph.aget_state_history(config()) if s.next == ("tool_executor",)]
     model.script(SAY_DONE)
     forked = await graph.aupdate_state(before.config, {}, as_node="approval")
@@ -369,7 +369,7 @@ async def test_a_fork_before_the_tools_makes_versions_of_its_own(graph, model, o
 
 async def test_a_run_without_a_thread_is_refused(opened):
     with pytest.raises(Invalid, match="no thread id"):
-        await ad_creation.graph.ainvoke(given())
+        await ad_creation.graph.ainvoke(brief_input())
 
 
 async def test_the_graph_is_exported_without_a_checkpointer_and_shows_its_nodes():
@@ -385,7 +385,7 @@ async def test_the_owner_the_server_names_is_the_one_whose_ad_is_written(graph, 
     for owner, thread in (("ana", "kopi"), ("bob", "other-thread")):
         model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
         chosen = config(thread, **{OWNER_KEY: owner, EPOCH_KEY: 1, RUN_KEY: owner})
-        await graph.ainvoke({**given(), "ad_id": "kopi"}, chosen, context={"provider": "openai"})
+        await graph.ainvoke({**brief_input(), "ad_id": "kopi"}, chosen, context={"provider": "openai"})
     for owner in ("ana", "bob"):
         artefact = Artefact(opened, "ad", "kopi", owner)
         assert len((await artefact.stream("music")).versions) == 1
@@ -397,6 +397,6 @@ async def test_an_ad_whose_record_names_another_owner_is_refused_to_the_tools(gr
     """X16."""
     await Artefact(opened, "ad", "kopi", LOCAL).open(owner="ana", thread="hers", facts={})
     model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."), Say("No."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
     assert not (await stream(opened, "music")).versions

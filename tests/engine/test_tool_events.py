@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackHandler
 
 from callsheet.tools.guard.outcome import ToolExecutionError
-from tests.doubles.ad_model import SAY_DONE, call, config, given
+from tests.doubles.ad_model import SAY_DONE, brief_input, call, config
 from tests.doubles.chat_double import Say
 
 
@@ -17,7 +17,7 @@ async def test_whoever_follows_the_tools_is_told_when_a_call_begins_and_ends(gra
     )
     options = {"context": {"provider": "openai"}, "stream_mode": "tools"}
     told: dict[str, list[Any]] = {"m": [], "1": []}
-    async for event in graph.astream(given(), config(), **options):
+    async for event in graph.astream(brief_input(), config(), **options):
         told[event["tool_call_id"]].append(event)
     began, ended = told["m"]
     assert (began["event"], began["tool_name"]) == ("tool-started", "create_music_draft")
@@ -59,7 +59,7 @@ async def test_a_host_has_callbacks_for_calls_and_their_results(graph, model):
     )
     model.script(Say(calls=[drawn, lost]), SAY_DONE)
     host = Followed()
-    await graph.ainvoke(given(), {**config(), "callbacks": [host]}, context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), {**config(), "callbacks": [host]}, context={"provider": "openai"})
     assert sorted(host.calls) == [
         ("create_music_draft", {"adId": "kopi", "prompt": "soft"}),
         ("make_coffee", {"strength": 2}),

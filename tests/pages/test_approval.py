@@ -3,7 +3,7 @@
 import pytest
 from langgraph.types import Command
 
-from tests.doubles.ad_model import SAY_DONE, call, config, drafts, given, stream, tool_messages
+from tests.doubles.ad_model import SAY_DONE, brief_input, call, config, drafts, stream, tool_messages
 from tests.doubles.chat_double import Say
 
 
@@ -11,7 +11,7 @@ async def test_a_person_may_be_asked_before_anything_is_written(graph, model, op
     """The question has the shape stock agent interfaces render; nothing is written before the answer."""
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]))
-    state = await graph.ainvoke(given(), config(), context=chosen)
+    state = await graph.ainvoke(brief_input(), config(), context=chosen)
     [asked] = state["__interrupt__"]
     assert asked.value["action_requests"][0]["name"] == "create_music_draft"
     [review] = asked.value["review_configs"]
@@ -30,7 +30,7 @@ async def test_a_person_may_be_asked_before_anything_is_written(graph, model, op
 async def test_an_edited_plan_is_carried_out_as_edited(graph, model, opened):
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]))
-    await graph.ainvoke(given(), config(), context=chosen)
+    await graph.ainvoke(brief_input(), config(), context=chosen)
     action = {"name": "create_music_draft", "args": {"adId": "kopi", "prompt": "solo cello"}}
     model.script(SAY_DONE)
     answer = {"decisions": [{"type": "edit", "edited_action": action}]}
@@ -42,7 +42,7 @@ async def test_a_rejected_plan_reaches_the_model_with_its_reason_and_is_not_aske
     chosen = {"provider": "openai", "approve_plan": True}
     plan = drafts("หนึ่ง")[1:2]
     model.script(Say(calls=plan))
-    await graph.ainvoke(given(), config(), context=chosen)
+    await graph.ainvoke(brief_input(), config(), context=chosen)
     model.script(Say("Then like this:", calls=[("again", *plan[0][1:])]))
     answer = {"decisions": [{"type": "reject", "message": "no piano please"}]}
     state = await graph.ainvoke(Command(resume=answer), config(), context=chosen)
@@ -56,7 +56,7 @@ async def test_a_rejected_plan_reaches_the_model_with_its_reason_and_is_not_aske
 async def test_a_plain_word_approves(graph, model, opened, word):
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context=chosen)
+    await graph.ainvoke(brief_input(), config(), context=chosen)
     state = await graph.ainvoke(Command(resume=word), config(), context=chosen)
     assert state["drafts"] == {"music": "v1"}
 
@@ -90,7 +90,7 @@ async def test_an_invalid_answer_is_refused_and_the_question_asked_again(
     """C-R1: nothing is carried out, the question says why, and the next valid answer counts."""
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    [asked] = (await graph.ainvoke(brief_input(), config(), context=chosen))["__interrupt__"]
     ids = {asked.id}
     for _ in range(2):
         state = await graph.ainvoke(Command(resume=answer), config(), context=chosen)
@@ -112,7 +112,7 @@ async def test_an_edit_replaces_arguments_that_had_to_be_repaired(graph, model, 
     """C-R1: the call that is carried out is the edited one, not the text that the model wrote."""
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=[("c2", "create_music_draft", "{adId: 'kopi', prompt: 'piano',}")]), SAY_DONE)
-    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    [asked] = (await graph.ainvoke(brief_input(), config(), context=chosen))["__interrupt__"]
     assert asked.value["action_requests"][0]["args"] == {"adId": "kopi", "prompt": "piano"}
     answer = {"decisions": [{"type": "edit", "edited_action": EDITED}]}
     await graph.ainvoke(Command(resume=answer), config(), context=chosen)
@@ -124,7 +124,7 @@ async def test_the_arguments_that_a_person_sees_are_those_that_the_tool_gets(gra
     chosen = {"provider": "openai", "approve_plan": True}
     music = call("c2", "create_music_draft", prompt="piano", onlyTheEnding=True, duration="20")
     model.script(Say(calls=[music]), SAY_DONE)
-    [asked] = (await graph.ainvoke(given(), config(), context=chosen))["__interrupt__"]
+    [asked] = (await graph.ainvoke(brief_input(), config(), context=chosen))["__interrupt__"]
     assert asked.value["action_requests"][0]["args"] == {"prompt": "piano", "duration": 20}
     await graph.ainvoke(Command(resume="yes"), config(), context=chosen)
     assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "piano"

@@ -20,7 +20,7 @@ class PageChat:
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self.told: list[Frame] = []
+        self.frames: list[Frame] = []
 
     async def send(self, said: Any) -> None:
         """Send anything."""
@@ -28,7 +28,7 @@ class PageChat:
 
     async def say(self, page: str, content: str, **more: Any) -> list[Frame]:
         """Say something and return what was told from then on, to the end of a turn."""
-        begun = len(self.told)
+        begun = len(self.frames)
         message = {"type": "userMessage", "conversationId": page, "content": content, "provider": "offline"}
         await self.send(message | more)
         return (await self.until(ends_turn))[begun:]
@@ -38,9 +38,9 @@ class PageChat:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 frame = json.loads(await self._socket.recv())
-                self.told.append(frame)
+                self.frames.append(frame)
                 if holds(frame):
-                    return self.told
+                    return self.frames
 
 
 def ends_turn(frame: Frame) -> bool:

@@ -192,7 +192,7 @@ async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: Chat
         assert (busy["type"], busy["retryable"]) == ("error", True), "one turn at a time"
         await late.send({"type": "join", "conversationId": page})
         await late.until(lambda frame: frame["type"] == "toolExecutionProgress")
-        assert frame_types(late.told) == ["joined", "userMessage", *CALL[:2]], (
+        assert frame_types(late.frames) == ["joined", "userMessage", *CALL[:2]], (
             "who comes late is told the turn"
         )
         await chat.send({"type": "cancel", "conversationId": page})

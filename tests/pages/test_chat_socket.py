@@ -62,14 +62,14 @@ async def test_all_clients_of_a_conversation_are_told_the_same(url: str, http: h
         await one.say(page, "Make the headline teal")
         await other.send({"type": "join", "conversationId": page, "lastEventId": "0"})
         await other.until(ends_turn)
-        assert other.told.pop(0) == {"type": "joined", "conversationId": page}
-        assert other.told == one.told
+        assert other.frames.pop(0) == {"type": "joined", "conversationId": page}
+        assert other.frames == one.frames
         await other.say(page, "make it bigger")
         await one.until(ends_turn)
-        assert other.told == one.told
-        assert len({frame["eventId"] for frame in one.told}) == len(one.told)
-    heard = await events_of(http, page, len(one.told))
-    assert heard == one.told, "the same over SSE (C20)"
+        assert other.frames == one.frames
+        assert len({frame["eventId"] for frame in one.frames}) == len(one.frames)
+    heard = await events_of(http, page, len(one.frames))
+    assert heard == one.frames, "the same over SSE (C20)"
 
 
 async def events_of(http: httpx.AsyncClient, page: str, count: int, last: str = "0") -> list[Frame]:
@@ -96,7 +96,7 @@ async def test_a_reader_goes_on_after_the_last_event_it_saw(url: str, http: http
             last = whole[cut - 1]["eventId"]
             await again.send({"type": "join", "conversationId": page, "lastEventId": last})
             await again.until(ends_turn)
-            assert again.told[1:] == whole[cut:]
+            assert again.frames[1:] == whole[cut:]
     assert await events_of(http, page, 3, whole[-4]["eventId"]) == whole[-3:]
 
 
@@ -179,18 +179,18 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
         told = await chat.say(page, "make this orange", selectedElementId="section-2", messageId="m1")
         assert told[-1]["isLastChunk"]
         assert (told[0]["type"], told[0]["messageId"]) == ("userMessage", "m1")
-        begun = len(chat.told)
+        begun = len(chat.frames)
         message = {"type": "userMessage", "conversationId": page, "content": "make this orange"}
         await chat.send(
             {**message, "provider": "offline", "selectedElementId": "section-2", "messageId": "m1"}
         )
         await chat.until(lambda frame: frame["type"] == "repeated")
         repeated = {"type": "repeated", "conversationId": page, "messageId": "m1", "runId": told[0]["runId"]}
-        assert chat.told[-1] == repeated
+        assert chat.frames[-1] == repeated
         await chat.say(page, "what can you do?")
-        assert frame_types(chat.told[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
+        assert frame_types(chat.frames[begun:]) == ["repeated", "userMessage", "aiResponseChunk"]
         await chat.say(page, "something else", messageId="m1")
-        assert "used" in chat.told[-1]["error"]
+        assert "used" in chat.frames[-1]["error"]
     found = (await http.get(f"/api/pages/{page}")).json()
     assert found["versionId"] == "v1"
 

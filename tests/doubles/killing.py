@@ -173,7 +173,7 @@ class KillableServer:
     def __init__(self, warm: WarmParent, proxy: KillingProxy, url: str) -> None:
         self._warm, self._proxy, self.url = warm, proxy, url
 
-    async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
+    async def run_until_killed(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
         """Use a server, by its URL, that dies at `kill`; whether it died."""
         self._proxy.kill = kill
         kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s, config=self.config)
@@ -190,7 +190,7 @@ class KillableServer:
         return kill.done
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncIterator[str]:
+    async def serve(self) -> AsyncIterator[str]:
         """The URL of a server that is started now, and killed in the end."""
         pid, base = self._warm.start(self.url, self.lease_s, config=self.config)
         try:
@@ -199,12 +199,12 @@ class KillableServer:
         finally:
             os.kill(pid, signal.SIGKILL)
 
-    async def messages_of(self, use: Callable[[str, int], Awaitable[object]]) -> int:
+    async def count_messages(self, use: Callable[[str, int], Awaitable[object]]) -> int:
         """How many messages an undisturbed use sends to Redis, which knows the scripts by then."""
         seen = []
         for turn in range(3):
             count = Kill(at=-1, when="before")
-            assert not await self.killed_at(count, partial(_flipped, use, turn))
+            assert not await self.run_until_killed(count, partial(_flipped, use, turn))
             seen.append(count.seen)
         return min(seen[1:])
 
@@ -225,10 +225,10 @@ async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base
     await use(base, turn)
 
 
-def sample_points(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
+def sample_points(count: int, few: int, seed: int, *, all_points: bool) -> Sequence[int]:
     """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
     every = range(1, count + 1)
-    return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))
+    return every if all_points else sorted(random.Random(seed).sample(every, min(few, count)))
 
 
 def is_answering(url: str) -> bool:

@@ -29,15 +29,15 @@ async def asked(base, path, body):
         await client.post(path, json=body)
 
 
-async def killed_at(killable_server, kill, path, body):
+async def run_until_killed(killable_server, kill, path, body):
     """Send the request to a server that dies at `kill`; whether it died."""
-    return await killable_server.killed_at(kill, lambda base: asked(base, path, body))
+    return await killable_server.run_until_killed(kill, lambda base: asked(base, path, body))
 
 
 async def send(killable_server, path, body):
     """Send the request to a server that is started now; its reply and the conversation."""
     ad = body.get("adId") or path.split("/")[3]
-    async with killable_server.opened() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
+    async with killable_server.serve() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
         async with asyncio.timeout(20):
             # Another request is told to come again while the killed server's run is gone on with.
             while (reply := await client.post(path, json=body)).status_code == 409:
@@ -78,11 +78,11 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(
 ):
     """No version is lost and none made twice, whichever message to Redis was the server's last."""
     long = request.config.getoption("--long")
-    count = await killable_server.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: drafted(base, f"dry-{turn}"))
     assert count > 20, "the walk must have somewhere to go"
-    for at in sample_points(count, 2, seed=20, whole=long):
+    for at in sample_points(count, 2, seed=20, all_points=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
-        died = await killed_at(killable_server, Kill(at=at, when=when), GENERATE, body)
+        died = await run_until_killed(killable_server, Kill(at=at, when=when), GENERATE, body)
         reply, messages = await send(killable_server, GENERATE, body)
         assert "drafts" in reply, (at, when, reply)
         made = await versions(valkey_url, body["adId"])
@@ -106,18 +106,18 @@ async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(
     killable_server, valkey_url, request
 ):
     long = request.config.getoption("--long")
-    async with killable_server.opened() as base:
+    async with killable_server.serve() as base:
         for turn in range(3):
             await drafted(base, f"dry-{turn}")
     wish = {"message": REFINEMENT}
-    count = await killable_server.messages_of(
+    count = await killable_server.count_messages(
         lambda base, turn: asked(base, f"/api/ads/dry-{turn}/chat", wish)
     )
     assert count > 15, "the walk must have somewhere to go"
-    for at in sample_points(count, 2, seed=4, whole=long):
+    for at in sample_points(count, 2, seed=4, all_points=long):
         ad = f"refined-{at}"
         await send(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
-        await killed_at(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
+        await run_until_killed(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
         reply, messages = await send(killable_server, f"/api/ads/{ad}/chat", wish)
         made = await versions(valkey_url, ad)
         assert made["voices"] == ["v1"], "what was not asked for is not touched"
@@ -141,10 +141,10 @@ async def test_another_request_after_a_crash_goes_on_with_the_conversation(killa
 
 async def _half_made(killable_server, valkey_url):
     """An ad whose server died when it had made something of it, and before it was done."""
-    count = await killable_server.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: drafted(base, f"dry-{turn}"))
     for at in range(count * 2 // 3, count + 1):
         ad = f"other-{at}"
-        await killed_at(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
+        await run_until_killed(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
         made = await versions(valkey_url, ad)
         async with connect(valkey_url) as storage:
             if made["voices"] and await Runs(storage, killable_server.lease_s).active(ad):

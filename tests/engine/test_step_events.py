@@ -107,17 +107,17 @@ async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
         undisturbed.clear()
         await run_through(base, modes, {}, undisturbed)
 
-    count = await killable_server.messages_of(use)
+    count = await killable_server.count_messages(use)
     expected = contents(undisturbed, repeated=False)
     often = contents(undisturbed, repeated=True)
-    for at in sample_points(count, 2, seed=11, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=11, all_points=request.config.getoption("--long")):
         place: dict[str, str] = {}
         live: list[tuple[str, str, str]] = []
         killed = partial(run_through, modes=modes, place=place, read_events=live)
-        await killable_server.killed_at(Kill(at=at, when=when), killed)
+        await killable_server.run_until_killed(Kill(at=at, when=when), killed)
         if "run" not in place:
             continue
-        async with killable_server.opened() as base:
+        async with killable_server.serve() as base:
             await read(base, place, live)
             replay: list[tuple[str, str, str]] = []
             await read(base, place, replay)

@@ -51,7 +51,7 @@ async def test_a_worker_killed_at_any_await_of_a_call_repeats_no_effect(caller, 
     count, code = caller.turn("dry-run")
     assert code == 0
     assert count >= 100, "the walk must have somewhere to go"
-    for at in sample_points(count, SAMPLED, seed=5, whole=request.config.getoption("--long")):
+    for at in sample_points(count, SAMPLED, seed=5, all_points=request.config.getoption("--long")):
         thread = f"killed-{at}"
         _, code = caller.turn(thread, at=at)
         # What arrives together varies a little, so the last points may come too late.

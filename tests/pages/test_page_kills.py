@@ -55,19 +55,19 @@ async def made(base, page):
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_turn_killed_anywhere_is_gone_on_with_by_another_server(killable_server, when, request):
     """C19, C20: every effect once, every call told once, and the last word is said."""
-    count = await killable_server.messages_of(lambda base, turn: say(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: say(base, f"dry-{turn}"))
     assert count > 10, "the walk must have somewhere to go"
-    async with killable_server.opened() as base:
+    async with killable_server.serve() as base:
         expected = await made(base, "dry-2")
     assert len(expected[0]) > 1
-    for at in sample_points(count, 2, seed=9, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=9, all_points=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
-        died = await killable_server.killed_at(
+        died = await killable_server.run_until_killed(
             Kill(at=at, when=when), lambda base, page=page: say(base, page)
         )
         # What is sent together varies, more so on a busy machine; the last points may come too late.
         assert died or at > count * 0.6, (at, count)
-        async with killable_server.opened() as base:
+        async with killable_server.serve() as base:
             told = await heard(base, page)
             assert await made(base, page) == expected, at
         for kind in ("toolExecutionStart", "toolExecutionComplete"):

@@ -87,12 +87,12 @@ async def edited(base: str, name: str) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_an_execution_killed_anywhere_changes_each_scene_once(killable_server, when, request):
     """Every effect once, wherever the process dies."""
-    count = await killable_server.messages_of(lambda base, turn: edited(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: edited(base, f"dry-{turn}"))
     assert count > 10, "the walk must have somewhere to go"
-    for at in sample_points(count, 3, seed=5, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 3, seed=5, all_points=request.config.getoption("--long")):
         name = f"video-{when}-{at}"
-        await killable_server.killed_at(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
-        async with killable_server.opened() as base:
+        await killable_server.run_until_killed(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
+        async with killable_server.serve() as base:
             await asyncio.wait_for(edited(base, name), 60)
             async with httpx.AsyncClient(base_url=base, timeout=30) as http:
                 scenes = (await http.get(f"/api/projects/{name}/scenes")).json()["scenes"]

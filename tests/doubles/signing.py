@@ -29,7 +29,7 @@ def claims(sub: object = "alice", **more: Any) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def shared(key: str = SECRET, algorithm: str = "HS256", **said: Any) -> str:
+def shared_secret_token(key: str = SECRET, algorithm: str = "HS256", **said: Any) -> str:
     """A token signed by the secret."""
     return jwt.encode(claims(**said), key, algorithm=algorithm)
 
@@ -39,11 +39,11 @@ class Issuer:
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {}
-        self.asked = 0
+        self.request_count = 0
         self.down = False
         self.url = ""
 
-    def make(self, key_id: str, algorithm: str = "ES256") -> None:
+    def add_key(self, key_id: str, algorithm: str = "ES256") -> None:
         """Publish a further key."""
         self.keys[key_id] = (
             ec.generate_private_key(ec.SECP256R1())
@@ -85,7 +85,7 @@ def running_issuer() -> Iterator[Issuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            issuer.asked += 1
+            issuer.request_count += 1
             body = b"" if issuer.down else issuer.published()
             self.send_response(503 if issuer.down else 200)
             self.send_header("Content-Length", str(len(body)))

@@ -9,7 +9,7 @@ import pytest
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import VOICE, generate_ad, served_app
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared
+from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared_secret_token
 
 BOTH = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
 
@@ -27,7 +27,7 @@ async def test_a_key_lets_its_owner_in_by_either_header(client: httpx.AsyncClien
 
 
 async def test_a_token_lets_its_subject_in(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/api/ads", headers=bearer(shared()))).status_code == 200
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token()))).status_code == 200
 
 
 async def test_a_key_beside_basic_credentials_of_a_proxy_counts(
@@ -109,24 +109,24 @@ async def test_a_permission_that_lacks_is_named(client: httpx.AsyncClient, stora
 async def test_what_a_token_allows_is_what_its_scopes_say(
     client: httpx.AsyncClient, scope: Any, status: int
 ) -> None:
-    reply = await client.get("/api/ads", headers=bearer(shared(scope=scope)))
+    reply = await client.get("/api/ads", headers=bearer(shared_secret_token(scope=scope)))
     assert reply.status_code == status
 
 
 @pytest.mark.parametrize("sub", ["", "local", "x" * 256, "a\u0000b"])
 async def test_a_subject_that_cannot_be_an_owner_is_refused(client: httpx.AsyncClient, sub: str) -> None:
     """Nor may an issuer's user be called `local` and have what was made without authentication."""
-    assert (await client.get("/api/ads", headers=bearer(shared(sub=sub)))).status_code == 401
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token(sub=sub)))).status_code == 401
 
 
 async def test_the_scopes_may_be_in_another_claim(valkey_url: str) -> None:
     async with served_app(valkey_url, **BOTH, jwt_scopes_claim="permissions") as client:
-        headers = bearer(shared(scope=None, permissions=["read"]))
+        headers = bearer(shared_secret_token(scope=None, permissions=["read"]))
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
 async def test_each_way_in_is_open_only_if_it_is_named(valkey_url: str, storage: Storage) -> None:
-    made, token = await create_key(storage, "alice"), shared()
+    made, token = await create_key(storage, "alice"), shared_secret_token()
     async with served_app(valkey_url, auth=("keys",)) as client:
         assert (await client.get("/api/ads", headers=bearer(made))).status_code == 200
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 401
@@ -137,7 +137,7 @@ async def test_each_way_in_is_open_only_if_it_is_named(valkey_url: str, storage:
 
 async def test_published_keys_work_over_http_and_503_says_when_they_cannot_be_had(valkey_url: str) -> None:
     with running_issuer() as issuer:
-        issuer.make("k")
+        issuer.add_key("k")
         chosen = {"auth": ("jwt",), "jwks_url": issuer.url, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
         async with served_app(valkey_url, **chosen) as client:
             assert (await client.get("/api/ads", headers=bearer(issuer.token("k")))).status_code == 200

@@ -28,7 +28,7 @@ from websockets.typing import Subprotocol
 from callsheet.server.http.tokens import LEEWAY_S
 from callsheet.storage import Storage, api_keys
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
-from tests.doubles.signing import SECRET, shared
+from tests.doubles.signing import SECRET, shared_secret_token
 from tests.doubles.wire_server import running_server
 
 MOST = 20
@@ -66,7 +66,7 @@ async def test_the_client_gets_in_with_a_key_or_a_token_and_sees_its_own(
 ) -> None:
     alices = client(api_key=await create_key(storage, "alice"))
     made = await alices.threads.create(metadata={"of": "alice"})
-    again = client(api_key=None, headers=bearer(shared(sub="alice")))
+    again = client(api_key=None, headers=bearer(shared_secret_token(sub="alice")))
     assert [one["thread_id"] for one in await again.threads.search()] == [made["thread_id"]]
     await alices.store.put_item(["notes"], "a", {"text": "hers"})
     bobs = client(api_key=await create_key(storage, "bob"))
@@ -77,7 +77,7 @@ async def test_the_client_gets_in_with_a_key_or_a_token_and_sees_its_own(
 
 
 async def test_the_client_understands_every_refusal(client: Clients, storage: Storage) -> None:
-    for wrong in (client(api_key="lsv2_pt_x"), client(headers=bearer(shared(exp=1)))):
+    for wrong in (client(api_key="lsv2_pt_x"), client(headers=bearer(shared_secret_token(exp=1)))):
         with pytest.raises(AuthenticationError):
             await wrong.threads.search()
     reading = client(api_key=await create_key(storage, "alice", "read"))
@@ -99,7 +99,7 @@ async def test_a_page_says_who_asks_as_a_subprotocol_of_its_web_socket(
     alice = await create_key(storage, "alice")
     thread = (await client(api_key=alice).threads.create())["thread_id"]
     place = f"{url.replace('http', 'ws', 1)}/threads/{thread}/stream/events"
-    tokens = [shared(sub=name) for name in ("alice", "bob")]
+    tokens = [shared_secret_token(sub=name) for name in ("alice", "bob")]
     for offered, whose in ((alice, "alice"), (tokens[0], "alice"), (tokens[1], "bob")):
         async with connect(place, subprotocols=[Subprotocol("bearer"), Subprotocol(offered)]) as socket:
             assert socket.subprotocol == "bearer"
@@ -153,7 +153,7 @@ async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
 
 @pytest.mark.parametrize("path", COMMANDS)
 async def test_an_open_web_socket_is_closed_once_its_token_has_expired(workflows: str, path: str) -> None:
-    token = shared(exp=int(time.time()) - LEEWAY_S + 2)
+    token = shared_secret_token(exp=int(time.time()) - LEEWAY_S + 2)
     place = workflows.replace("http", "ws", 1) + path
     async with connect(place, additional_headers=bearer(token), max_queue=None) as socket:
         for _ in range(30):

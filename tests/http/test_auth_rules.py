@@ -23,7 +23,7 @@ from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import app_client, route_permission, scope_with_policy, started_app
-from tests.doubles.signing import SECRET, shared
+from tests.doubles.signing import SECRET, shared_secret_token
 
 
 @pytest.mark.parametrize(
@@ -246,9 +246,9 @@ async def test_no_log_shows_a_key_or_a_token_let_in_or_not(
 ) -> None:
     """Everything at the finest level, from every library."""
     caplog.set_level(logging.DEBUG)
-    made, expired = await create_key(storage, "alice"), shared(exp=1)
+    made, expired = await create_key(storage, "alice"), shared_secret_token(exp=1)
     wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
-    texts = [made, wrong, shared(), expired, shared(SECRET[::-1]), "sk-somebody-elses-secret"]
+    texts = [made, wrong, shared_secret_token(), expired, shared_secret_token(SECRET[::-1]), "sk-somebody-elses-secret"]
     chosen = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
     async with started_app(valkey_url, **chosen) as app, app_client(app) as client:
         for headers in [one for text in texts for one in (bearer(text), {"X-Api-Key": text})]:

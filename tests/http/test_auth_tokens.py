@@ -14,7 +14,15 @@ import pytest
 from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, running_issuer, shared
+from tests.doubles.signing import (
+    AUDIENCE,
+    ISSUER,
+    SECRET,
+    Issuer,
+    claims,
+    running_issuer,
+    shared_secret_token,
+)
 
 
 def checking(**more: Any) -> Tokens:
@@ -34,8 +42,8 @@ class Clock:
 @pytest.fixture(scope="module")
 def signer() -> Iterator[Issuer]:
     with running_issuer() as issuer:
-        issuer.make("ec")
-        issuer.make("rsa", "RS256")
+        issuer.add_key("ec")
+        issuer.add_key("rsa", "RS256")
         yield issuer
 
 
@@ -56,31 +64,31 @@ def unsigned(header: dict[str, Any], said: dict[str, Any]) -> str:
 
 
 async def test_a_token_signed_by_the_secret_says_who_is_asking() -> None:
-    found = await checking(jwt_secret=SECRET).claims(shared())
+    found = await checking(jwt_secret=SECRET).claims(shared_secret_token())
     assert (found["sub"], found["scope"]) == ("alice", "read write")
 
 
 NOW = int(time.time())
 WRONG: list[tuple[Callable[[], str], str]] = [
-    (lambda: shared(exp=NOW - 60), "expired"),
-    (lambda: shared(exp=None), "lacks"),
-    (lambda: shared(sub=None), "lacks"),
-    (lambda: shared(sub=7), "(unknown|invalid)"),
-    (lambda: shared(nbf=NOW + 86_400), "not valid yet"),
-    (lambda: shared(iat=NOW + 86_400), "not valid yet"),
-    (lambda: shared(aud="another"), "another audience"),
-    (lambda: shared(aud=None), "lacks"),
-    (lambda: shared(iss="https://evil.example"), "another issuer"),
-    (lambda: shared(iss=None), "lacks"),
-    (lambda: shared(SECRET[::-1]), "(unknown|invalid)"),
-    (lambda: shared(algorithm="HS384"), "(unknown|invalid)"),
+    (lambda: shared_secret_token(exp=NOW - 60), "expired"),
+    (lambda: shared_secret_token(exp=None), "lacks"),
+    (lambda: shared_secret_token(sub=None), "lacks"),
+    (lambda: shared_secret_token(sub=7), "(unknown|invalid)"),
+    (lambda: shared_secret_token(nbf=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(iat=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(aud="another"), "another audience"),
+    (lambda: shared_secret_token(aud=None), "lacks"),
+    (lambda: shared_secret_token(iss="https://evil.example"), "another issuer"),
+    (lambda: shared_secret_token(iss=None), "lacks"),
+    (lambda: shared_secret_token(SECRET[::-1]), "(unknown|invalid)"),
+    (lambda: shared_secret_token(algorithm="HS384"), "(unknown|invalid)"),
     (lambda: unsigned({"alg": "none", "typ": "JWT"}, claims()), "(unknown|invalid)"),
     (lambda: unsigned({"alg": "HS256", "typ": "JWT"}, claims()), "(unknown|invalid)"),
-    (lambda: shared()[:-4] + "AAAA", "(unknown|invalid)"),
+    (lambda: shared_secret_token()[:-4] + "AAAA", "(unknown|invalid)"),
     (lambda: "", "(unknown|invalid)"),
     (lambda: "a.b.c", "(unknown|invalid)"),
     (lambda: "ä.ö.ü", "(unknown|invalid)"),
-    (lambda: shared() + " ", "(unknown|invalid)"),
+    (lambda: shared_secret_token() + " ", "(unknown|invalid)"),
     (lambda: "x" * (MAX_TOKEN_CHARS + 1), "characters"),
 ]
 
@@ -96,9 +104,9 @@ async def test_any_other_token_lets_nobody_in(token: Callable[[], str], rule: st
 async def test_a_token_for_others_is_refused_even_where_no_audience_is_set() -> None:
     """RFC 7519, 4.1.3."""
     tokens = checking(jwt_secret=SECRET, jwt_audience=None, jwt_issuer=None)
-    assert (await tokens.claims(shared(aud=None, iss=None)))["sub"] == "alice"
+    assert (await tokens.claims(shared_secret_token(aud=None, iss=None)))["sub"] == "alice"
     with pytest.raises(Unauthenticated, match="another audience"):
-        await tokens.claims(shared())
+        await tokens.claims(shared_secret_token())
 
 
 @pytest.mark.parametrize("key", ["ec", "rsa"])
@@ -106,7 +114,7 @@ async def test_a_token_signed_by_a_published_key_says_who_is_asking(issuer: Issu
     tokens = checking(jwks_url=issuer.url)
     assert (await tokens.claims(issuer.token(key)))["sub"] == "alice"
     assert (await tokens.claims(issuer.token(key, sub="bob")))["sub"] == "bob"
-    assert issuer.asked == 1, "the keys are kept"
+    assert issuer.request_count == 1, "the keys are kept"
 
 
 async def test_a_published_key_is_never_taken_for_a_secret(issuer: Issuer) -> None:
@@ -117,7 +125,7 @@ async def test_a_published_key_is_never_taken_for_a_secret(issuer: Issuer) -> No
     forged = f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
     with pytest.raises(Unauthenticated, match="invalid"):
         await checking(jwks_url=issuer.url).claims(forged)
-    assert issuer.asked == 0
+    assert issuer.request_count == 0
 
 
 async def test_a_key_cannot_be_used_with_the_algorithm_of_another(issuer: Issuer) -> None:
@@ -139,14 +147,14 @@ async def test_a_new_key_is_found_and_made_up_ones_are_not_asked_for_all_day(iss
     settings = Settings(auth=("jwt",), jwks_url=issuer.url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
     tokens = Tokens(settings, clock)
     await tokens.claims(issuer.token("ec"))
-    issuer.make("new")
+    issuer.add_key("new")
     for _ in range(3):
         with pytest.raises(Unauthenticated):
             await tokens.claims(issuer.token("new"))
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
     clock.now_s += MIN_RETRY_S + 1
     assert (await tokens.claims(issuer.token("new")))["sub"] == "alice"
-    assert issuer.asked == 2
+    assert issuer.request_count == 2
 
 
 async def test_a_key_that_was_taken_back_is_forgotten(issuer: Issuer) -> None:

@@ -40,7 +40,7 @@ from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
 from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
-from tests.doubles.signing import AUDIENCE, SECRET, shared
+from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(
     auth=("jwt",), jwt_secret=SECRET, jwt_audience=AUDIENCE, max_body_bytes=2_000, max_import_bytes=5_000
@@ -105,7 +105,7 @@ async def test_the_permission_follows_from_the_policy() -> None:
             if stranger.status_code == 401:
                 assert form_of(stranger) == expected_form(policy), (method, path)
             for level, word in enumerate(PERMISSIONS):
-                bearer = {"Authorization": f"Bearer {shared(scope=word)}"}
+                bearer = {"Authorization": f"Bearer {shared_secret_token(scope=word)}"}
                 reply = await client.request(method, path, headers=bearer)
                 allowed = policy.permission in {"public", *PERMISSIONS[: level + 1]}
                 assert reply.status_code == (200 if allowed else 403), (method, path, word)

@@ -273,7 +273,9 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
         call("s", "search_voices", language="th"),
     )
     model.script(Say(calls=[music, search]))
-    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
+    await graph.ainvoke(
+        brief_input(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"]
+    )
     asking = (await graph.aget_state(config())).values["messages"][-1]
     fence = await Artefact(opened, "ad", "kopi", LOCAL).claim(
         receipt_name("kopi", "crashed-task", f"{asking.id}/m"),

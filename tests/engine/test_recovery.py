@@ -29,7 +29,7 @@ async def asked(base, path, body):
         await client.post(path, json=body)
 
 
-async def run_until_killed(killable_server, kill, path, body):
+async def killed_at(killable_server, kill, path, body):
     """Send the request to a server that dies at `kill`; whether it died."""
     return await killable_server.run_until_killed(kill, lambda base: asked(base, path, body))
 
@@ -82,7 +82,7 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(
     assert count > 20, "the walk must have somewhere to go"
     for at in sample_points(count, 2, seed=20, all_points=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
-        died = await run_until_killed(killable_server, Kill(at=at, when=when), GENERATE, body)
+        died = await killed_at(killable_server, Kill(at=at, when=when), GENERATE, body)
         reply, messages = await send(killable_server, GENERATE, body)
         assert "drafts" in reply, (at, when, reply)
         made = await versions(valkey_url, body["adId"])
@@ -117,7 +117,7 @@ async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(
     for at in sample_points(count, 2, seed=4, all_points=long):
         ad = f"refined-{at}"
         await send(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
-        await run_until_killed(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
+        await killed_at(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
         reply, messages = await send(killable_server, f"/api/ads/{ad}/chat", wish)
         made = await versions(valkey_url, ad)
         assert made["voices"] == ["v1"], "what was not asked for is not touched"
@@ -144,7 +144,7 @@ async def _half_made(killable_server, valkey_url):
     count = await killable_server.count_messages(lambda base, turn: drafted(base, f"dry-{turn}"))
     for at in range(count * 2 // 3, count + 1):
         ad = f"other-{at}"
-        await run_until_killed(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
+        await killed_at(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
         made = await versions(valkey_url, ad)
         async with connect(valkey_url) as storage:
             if made["voices"] and await Runs(storage, killable_server.lease_s).active(ad):

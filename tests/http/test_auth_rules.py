@@ -248,7 +248,14 @@ async def test_no_log_shows_a_key_or_a_token_let_in_or_not(
     caplog.set_level(logging.DEBUG)
     made, expired = await create_key(storage, "alice"), shared_secret_token(exp=1)
     wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
-    texts = [made, wrong, shared_secret_token(), expired, shared_secret_token(SECRET[::-1]), "sk-somebody-elses-secret"]
+    texts = [
+        made,
+        wrong,
+        shared_secret_token(),
+        expired,
+        shared_secret_token(SECRET[::-1]),
+        "sk-somebody-elses-secret",
+    ]
     chosen = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
     async with started_app(valkey_url, **chosen) as app, app_client(app) as client:
         for headers in [one for text in texts for one in (bearer(text), {"X-Api-Key": text})]:

@@ -13,7 +13,9 @@ MUSIC = {"type": "function", "function": {"name": "create_music_draft"}}
 async def test_the_first_round_is_as_chosen_and_later_ones_are_free(graph, model, choice):
     """C7: else a model that must call could never end."""
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "tool_choice": choice})
+    state = await graph.ainvoke(
+        brief_input(), config(), context={"provider": "openai", "tool_choice": choice}
+    )
     sent = [request.body.get("tool_choice", "auto") for request in model.requests]
     assert sent == [choice, "auto"]
     assert state["drafts"] == {"music": "v1"}

@@ -91,7 +91,9 @@ async def test_an_execution_killed_anywhere_changes_each_scene_once(killable_ser
     assert count > 10, "the walk must have somewhere to go"
     for at in sample_points(count, 3, seed=5, all_points=request.config.getoption("--long")):
         name = f"video-{when}-{at}"
-        await killable_server.run_until_killed(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
+        await killable_server.run_until_killed(
+            Kill(at=at, when=when), lambda base, name=name: edited(base, name)
+        )
         async with killable_server.serve() as base:
             await asyncio.wait_for(edited(base, name), 60)
             async with httpx.AsyncClient(base_url=base, timeout=30) as http:

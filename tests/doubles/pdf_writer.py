@@ -27,12 +27,12 @@ def pdf(
         lines += [*textwrap.wrap(" ".join(paragraph.split()), _WIDTH), ""]
     lines = lines[:most]
     pages = [lines[at : at + rows] for at in range(0, len(lines), rows)] or [[]]
-    return written(
+    return pdf_from_streams(
         [_page(page, head, str(number) if numbered else "") for number, page in enumerate(pages, start=1)]
     )
 
 
-def written(contents: Sequence[bytes]) -> bytes:
+def pdf_from_streams(contents: Sequence[bytes]) -> bytes:
     """Return a PDF with a page for each content stream."""
     count = len(contents)
     kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(count))

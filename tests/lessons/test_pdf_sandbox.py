@@ -11,14 +11,14 @@ from callsheet.tools.guard.sandbox import MAX_PROCESSES
 from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons.pdf import Limits
 from callsheet.tools.lessons.sources import pasted_source
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.doubles.waiting import until
 from tests.lessons.lesson_material import material
 
 
 def bomb(mib: int) -> bytes:
     """A page of a few KiB that unpacks to `mib` of words."""
-    return written([b"BT /F1 11 Tf 50 700 Td (" + b"All is well. " * (mib * 80_000) + b") Tj ET"])
+    return pdf_from_streams([b"BT /F1 11 Tf 50 700 Td (" + b"All is well. " * (mib * 80_000) + b") Tj ET"])
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ async def test_the_words_and_the_pages_are_those_that_are_read_here():
 @pytest.mark.slow
 async def test_what_is_wrong_with_a_pdf_is_said_in_the_same_words():
     with pytest.raises(Invalid, match=r"scan\.pdf was scanned: its 2 pages are pictures"):
-        await pdf_reader.read_sandboxed(written([b"q Q"] * 2), "scan.pdf")
+        await pdf_reader.read_sandboxed(pdf_from_streams([b"q Q"] * 2), "scan.pdf")
 
 
 @pytest.mark.slow

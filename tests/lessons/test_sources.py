@@ -11,7 +11,7 @@ from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons import sources, web_page
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.reflow import reflow
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.lessons.lesson_material import material
 
 SAME = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon")
@@ -57,12 +57,12 @@ def test_two_hundred_pages_are_read_with_progress():
 
 def test_a_scanned_pdf_says_so():
     with pytest.raises(Invalid, match="3 pages are pictures without text"):
-        pdf_reader.read(written([b"q 100 0 0 100 0 0 cm Q"] * 3), "scan.pdf")
+        pdf_reader.read(pdf_from_streams([b"q 100 0 0 100 0 0 cm Q"] * 3), "scan.pdf")
 
 
 def test_a_pdf_that_is_scanned_in_part_comes_with_a_warning():
     whole = b"BT /F1 11 Tf 50 700 Td (A candle has a wick, and the wick draws up the wax.) Tj ET"
-    read = pdf_reader.read(written([whole, b"q Q", b"q Q"]))
+    read = pdf_reader.read(pdf_from_streams([whole, b"q Q", b"q Q"]))
     assert "2 of the 3 pages have no text" in read.warnings[0]
 
 
@@ -85,12 +85,12 @@ def test_what_is_no_pdf_says_so(data):
 
 def test_a_pdf_with_a_damaged_page_says_so():
     with pytest.raises(Invalid, match=r"a page of torn\.pdf is damaged"):
-        pdf_reader.read(written([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
+        pdf_reader.read(pdf_from_streams([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
 
 
 def test_a_pdf_over_the_limits_is_refused():
     with pytest.raises(TooLarge, match="501 pages"):
-        pdf_reader.read(written([b"BT ET"] * 501))
+        pdf_reader.read(pdf_from_streams([b"BT ET"] * 501))
     with pytest.raises(TooLarge, match="51 MiB"):
         pdf_reader.read(bytes(51 * 2**20))
 

@@ -30,7 +30,7 @@ from callsheet.storage.campaigns.words import embedding_texts
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.campaigns.writer_process import EACH
-from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.redis_server import one_node_cluster
 
 ALL = Filters()
@@ -101,7 +101,7 @@ async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path)
     sample_vectors.read.cache_clear()
     await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
     stored = sample_vectors.read(file)
-    embeddings = Counting(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
+    embeddings = CountingEmbeddings(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
     sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
     await sample.similar("fraud", ALL)
     assert embeddings.texts == ["fraud"]
@@ -143,7 +143,7 @@ async def test_two_processes_that_write_at_once_lose_nothing(storage, other):
 
 
 async def test_the_index_on_disk_is_used_again(storage, other, folder):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
     assert len(indexes(folder)) == 1
     written = sorted(path.name for path in indexes(folder)[0].iterdir())
@@ -315,7 +315,7 @@ async def test_a_limit_that_is_no_number_is_refused(storage, monkeypatch):
 
 
 async def test_costly_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     mine = await own_library(storage, "ana", embeddings)
     await mine.put(LIBRARY)
     paid = len(embeddings.texts)
@@ -332,7 +332,7 @@ async def test_costly_vectors_are_computed_once_for_all_processes(valkey_url, st
 
 
 async def test_another_model_embeds_everything_again(storage, folder):
-    first, second = Counting("one"), Counting("two", dimensions=5)
+    first, second = CountingEmbeddings("one"), CountingEmbeddings("two", dimensions=5)
     await (await own_library(storage, "ana", first)).put(LIBRARY)
     index = await own_library(storage, "ana", second)
     assert len((await index.similar("x", ALL)).matches) == 6
@@ -340,14 +340,14 @@ async def test_another_model_embeds_everything_again(storage, folder):
 
 
 async def test_a_model_that_changes_its_length_under_its_name_is_refused(storage, other, folder):
-    await (await own_library(storage, "ana", Counting(dimensions=3))).put(LIBRARY)
-    index = await own_library(other, "ana", Counting(dimensions=4))
+    await (await own_library(storage, "ana", CountingEmbeddings(dimensions=3))).put(LIBRARY)
+    index = await own_library(other, "ana", CountingEmbeddings(dimensions=4))
     with pytest.raises(Invalid, match="4 numbers"):
         await index.similar("x", ALL)
 
 
 async def test_campaigns_are_stored_while_embeddings_are_unavailable(storage, folder):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     embeddings.error = Unavailable("the embeddings service is away")
     mine = await own_library(storage, "ana", embeddings)
     assert await mine.put(LIBRARY) == 6

@@ -106,7 +106,7 @@ def test_a_process_of_its_own_shares_the_servers_data(
 ) -> None:
     """A33: the embedded server serves both processes; neither sees another's data."""
     words = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir))
-    done = ForkedCommand.of(warm_parent, tmp_path, *words).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, *words).result()
     assert (done.code, done.err.count("✔")) == (0, 4), done.err
     versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
     assert [version["id"] for version in versions] == ["v1"]
@@ -149,7 +149,7 @@ def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(
         process = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=valkey_url, **double.environ)
         until(lambda: double.requests, "a question to the model", patience_s=30)
         process.send_signal(signal.SIGINT)
-        done = process.finished()
+        done = process.result()
     assert_refused(done, "kept", "--thread ad-1", code=130)
 
 

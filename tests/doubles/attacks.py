@@ -19,7 +19,7 @@ STATEMENTS = [
     "{{7*7}} ${jndi:ldap://x} #{7*7} <%= 7*7 %>",
 ]
 """What is a statement to one language or another, and a text here."""
-INSIDE = [
+INTERNAL_URLS = [
     "http://127.0.0.1/",
     "http://2130706433/",
     "http://0177.0.0.1/",

@@ -53,7 +53,7 @@ class ForkedCommand:
         until(lambda: self.poll() is not None, "the end of the process", patience_s=timeout)
         return self.poll() or 0
 
-    def finished(self) -> Finished:
+    def result(self) -> Finished:
         code = self.wait(50)
         return Finished(code, *((self.folder / name).read_text() for name in ("out", "err")))
 

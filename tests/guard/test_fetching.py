@@ -17,7 +17,7 @@ from callsheet.tools.registry import index
 from callsheet.tools.web.client import MAX_REDIRECTS, WebClient
 from callsheet.tools.web.fetch import MAX_TEXT, NOTICE, create_fetch_tool
 from callsheet.tools.web.public_network import is_public, resolve
-from tests.doubles.attacks import INSIDE
+from tests.doubles.attacks import INTERNAL_URLS
 
 PUBLIC = "93.184.215.14"
 OK = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
@@ -140,14 +140,14 @@ async def test_what_is_no_text_of_the_web_is_refused(opened: Any, answer: str, k
 async def test_no_spelling_of_an_address_leads_inside():
     """IPv6, decimal, octal, hexadecimal: what counts is where the connection would go."""
     wire = Wire(x=OK)
-    for url in INSIDE:
+    for url in INTERNAL_URLS:
         with pytest.raises(Forbidden, match="not on the public internet"):
             await WebClient(network=wire, resolve=resolve).get(url)
     assert wire.called == []
 
 
 async def test_a_redirect_leads_inside_no_more_than_an_address():
-    for url in INSIDE:
+    for url in INTERNAL_URLS:
         wire = Wire(a_example=f"HTTP/1.1 302 Found\r\nLocation: {url}\r\n\r\n")
 
         async def through(host: str, port: int, first: Wire = wire) -> Sequence[str]:

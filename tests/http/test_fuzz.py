@@ -13,7 +13,7 @@ import pytest
 
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import create_key
-from tests.doubles.needs import unmet
+from tests.doubles.needs import skip_or_fail
 from tests.doubles.served import GENERATE, OURS
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
@@ -85,7 +85,7 @@ async def test_every_reply_to_whatever_is_sent_is_as_the_description_says(
 ) -> None:
     """X7: no internal error, no undocumented status, replies as documented, nobody let in without a key."""
     if not PROGRAM.exists():
-        unmet("the fuzzer is not installed; run: make fuzzer")
+        skip_or_fail("the fuzzer is not installed; run: make fuzzer")
     chosen = LONG if request.config.getoption("--long") else SHORT
     headers = {"X-Api-Key": await create_key(storage, "fuzzer")}
     graphs = {**GRAPHS, **OURS.graphs}

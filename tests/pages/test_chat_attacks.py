@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.storage import connect
 from callsheet.tools.pages.edits import TOOLS
-from tests.doubles.attacks import INSIDE, PAYLOADS, STATEMENTS
+from tests.doubles.attacks import INTERNAL_URLS, PAYLOADS, STATEMENTS
 from tests.doubles.auth_cases import create_key
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.page_chat_client import Frame, frame_types, new_page_id, open_chat
@@ -84,7 +84,7 @@ async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
 
 async def test_no_address_leads_inside(url: str, model: ChatDouble) -> None:
     """C24: however it is spelt, what counts is where the connection would go."""
-    asked = asking("fetch_data", *({"url": one} for one in INSIDE[::3]))
+    asked = asking("fetch_data", *({"url": one} for one in INTERNAL_URLS[::3]))
     told = await ended(url, new_page_id(), asked, model=model)
     assert [frame.get("errorType") for frame in told] == ["permission_denied"] * len(asked.calls)
     assert all("not on the public internet" in frame["error"] for frame in told)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.doubles.needs import need, unmet
+from tests.doubles.needs import need, skip_or_fail
 
 SCRIPTS: Final = Path(__file__).parent / "js"
 _MANIFESTS: Final = ("package.json", "package-lock.json")
@@ -21,7 +21,7 @@ _NPM: Final = ("ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=
 
 
 def packages() -> Path:
-    """The folder of the clients, installed once into the user's cache; where there are none, as `unmet`."""
+    """The folder of the clients, installed once into the user's cache; where there are none, as `skip_or_fail`."""
     npm = need("npm")
     wanted = hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "callsheet-tests"
@@ -38,7 +38,7 @@ def _installed(npm: Path, folder: Path) -> Path:
     done = subprocess.run([npm, *_NPM], cwd=made, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         shutil.rmtree(made)
-        return unmet(f"the clients cannot be installed: {done.stderr.strip()[-200:]}")
+        return skip_or_fail(f"the clients cannot be installed: {done.stderr.strip()[-200:]}")
     return made.rename(folder)
 
 

@@ -51,7 +51,7 @@ def signer() -> Iterator[Issuer]:
 def issuer(signer: Issuer) -> Iterator[Issuer]:
     """The module's issuer, as it was at first."""
     keys = dict(signer.keys)
-    signer.asked, signer.down = 0, False
+    signer.request_count, signer.down = 0, False
     yield signer
     signer.keys = keys
 

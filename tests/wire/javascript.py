@@ -21,7 +21,7 @@ _NPM: Final = ("ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=
 
 
 def packages() -> Path:
-    """The folder of the clients, installed once into the user's cache; where there are none, as `skip_or_fail`."""
+    """The folder of the clients, installed once into the cache of the user; else as `skip_or_fail`."""
     npm = need("npm")
     wanted = hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "callsheet-tests"

@@ -12,7 +12,7 @@ from callsheet.tools.lessons import lesson, sources
 from callsheet.tools.registry import definitions, index
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.pdf_writer import pdf
-from tests.guard.test_fetching import Wire, web
+from tests.guard.test_fetching import FakeNetwork, web_client
 from tests.lessons.lesson_double import LessonDouble
 from tests.lessons.lesson_material import material
 from tests.lessons.test_sources import page
@@ -317,7 +317,7 @@ def school_on(opened, wire):
     tools = index(
         lesson=[
             lesson.saveStudentInfoTool,
-            lesson.create_extract_tool(web(wire)),
+            lesson.create_extract_tool(web_client(wire)),
             lesson.generateNarrationTool,
         ]
     )
@@ -328,7 +328,7 @@ async def test_a_page_is_fetched_by_its_address_and_read_like_a_text(opened, mod
     """B4, B-R17: what stands at a public address gives the words that pasting them gives."""
     text = material("the_moon").text
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
-    school = school_on(opened, Wire(moon_example=head + page(text)))
+    school = school_on(opened, FakeNetwork(moon_example=head + page(text)))
     model.script(sheet(fact("384,400 km from the Earth")))
     made = await school.use("extractFactsTool", content=" https://moon.example/figures ")
     assert made["success"], made
@@ -342,7 +342,7 @@ async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble)
     text = material("great_fire").text
     for media, body in (("application/pdf", pdf(text)), ("text/plain", text.encode())):
         head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode()
-        school = school_on(opened, Wire(fire_example=head + body))
+        school = school_on(opened, FakeNetwork(fire_example=head + body))
         model.script(sheet(fact("A firebreak is a gap")))
         made = await school.use("extractFactsTool", content="https://fire.example/")
         assert made["success"], made
@@ -359,7 +359,7 @@ async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble)
 )
 async def test_an_address_that_holds_no_lesson_is_told_of(opened, model: ChatDouble, reply, words):
     """B-R17."""
-    made = await school_on(opened, Wire(no_example=reply)).use(
+    made = await school_on(opened, FakeNetwork(no_example=reply)).use(
         "extractFactsTool", content="http://no.example/"
     )
     assert words in made["error"]

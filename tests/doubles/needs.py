@@ -1,4 +1,4 @@
-"""What a test needs from the machine it runs on."""
+"""Programs that a test needs on its machine."""
 
 import os
 import shutil
@@ -10,8 +10,8 @@ import pytest
 def need(*programs: str) -> Path:
     """The path of a program, by the first of its names that is there; without it, as `skip_or_fail`."""
     for name in programs:
-        if found := shutil.which(name):
-            return Path(found)
+        if path := shutil.which(name):
+            return Path(path)
     return skip_or_fail(f"{programs[0]!r} is not installed")
 
 

@@ -52,12 +52,12 @@ def pdf_from_streams(contents: Sequence[bytes]) -> bytes:
 
 
 def _page(lines: Sequence[str], head: str, number: str) -> bytes:
-    shown = [(50, 770, head), (300, 25, number)]
-    shown += [(50, 750 - _LEADING * row, line) for row, line in enumerate(lines)]
-    return b"\n".join(_shown(x, y, line) for x, y, line in shown if line)
+    texts = [(50, 770, head), (300, 25, number)]
+    texts += [(50, 750 - _LEADING * row, line) for row, line in enumerate(lines)]
+    return b"\n".join(_text_operators(x, y, line) for x, y, line in texts if line)
 
 
-def _shown(x: int, y: int, line: str) -> bytes:
+def _text_operators(x: int, y: int, line: str) -> bytes:
     escaped = line.encode("cp1252").replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
     return b"BT /F1 11 Tf %d %d Td (%s) Tj ET" % (x, y, escaped)
 

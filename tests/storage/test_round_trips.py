@@ -57,19 +57,19 @@ async def stream_run(http: httpx.AsyncClient, name: str) -> httpx.Response:
     return await http.post(f"/threads/{name}/runs/stream", json=body)
 
 
-Request = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
+SendRequest = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
 
 
-async def count_trips(http: httpx.AsyncClient, proxy: SlowProxy, request: Request, name: str) -> int:
+async def count_trips(http: httpx.AsyncClient, proxy: SlowProxy, send: SendRequest, name: str) -> int:
     await eventually(proxy.is_quiet, "the end of the runs before")
     proxy.count()
-    reply = await request(http, name)
+    reply = await send(http, name)
     assert reply.status_code == 200, reply.text
     return proxy.trips_to_run
 
 
 @pytest.mark.parametrize(
-    ("first_request", "request"),
+    ("first_request", "next_request"),
     [
         (generate, chat_about_ad),
         (chat_about_page, chat_about_page),
@@ -80,13 +80,13 @@ async def count_trips(http: httpx.AsyncClient, proxy: SlowProxy, request: Reques
     ],
 )
 async def test_a_run_exists_after_four_round_trips(
-    http: httpx.AsyncClient, proxy: SlowProxy, first_request: Request, request: Request
+    http: httpx.AsyncClient, proxy: SlowProxy, first_request: SendRequest, next_request: SendRequest
 ) -> None:
     """X5: for a new artefact and for a known one. The first requests load the scripts."""
     await first_request(http, "warm")
-    await request(http, "warm")
+    await next_request(http, "warm")
     assert await count_trips(http, proxy, first_request, "new") <= MAX_TRIPS
-    assert await count_trips(http, proxy, request, "new") <= MAX_TRIPS
+    assert await count_trips(http, proxy, next_request, "new") <= MAX_TRIPS
 
 
 async def test_a_message_about_a_known_ad_takes_three_round_trips(

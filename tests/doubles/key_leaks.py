@@ -50,7 +50,7 @@ def leaks(server: Redis, declared: Declared = declaration_of) -> list[str]:
     return [
         leak
         for name, kind, left_ms in server.eval(_INSPECT, 0, *databases)
-        # A key that expires meanwhile is none.
+        # A key that has just expired is no leak.
         if kind != b"none" and left_ms != -2
         for leak in _faults(name.decode(errors="backslashreplace"), kind.decode(), left_ms, declared)
     ]

@@ -190,7 +190,7 @@ class KillableServer:
 
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator[str]:
-        """The URL of a server that is started now, and killed in the end."""
+        """The URL of a server that is started now, and killed at the end."""
         pid, base = self._warm.start(self.url, self.lease_s, config=self.config)
         try:
             await self._wait_until_ready(base)

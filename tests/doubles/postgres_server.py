@@ -38,7 +38,7 @@ def postgres() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="callsheet-pg-"))
     installed = source
     if os.geteuid() == 0 and source.name == "pginstall":
-        # The other user may not enter the folder it is in. Its libraries lie beside the package.
+        # The other user may not enter the folder it is in. Its libraries are next to the package.
         for part in (f"{source.parent.name}/{source.name}", f"{source.parent.name}.libs"):
             shutil.copytree(source.parent.parent / part, folder / part, symlinks=True)
         installed = folder / source.parent.name / source.name

@@ -87,7 +87,7 @@ class RedisServer:
         try:
             with socket.create_connection(("127.0.0.1", self.port)) as link:
                 link.sendall(b"PING\r\n")
-                # Whatever it says, if only that it wants a password, it is there.
+                # Any answer will do, even a request for a password.
                 return bool(link.recv(16))
         except OSError:
             return False

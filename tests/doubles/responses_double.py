@@ -119,7 +119,7 @@ def _stream_events(say: Say, complete: dict[str, Any]) -> Iterator[dict[str, Any
 
 
 def _item_events(say: Say, index: int, item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    # What is not known yet is empty; the reasoning's key is not complete before its end.
+    # Fields are empty until their end; the reasoning's key is not complete before.
     empty: dict[str, dict[str, Any]] = {
         "reasoning": {"encrypted_content": "early"},
         "message": {"content": []},

@@ -1,4 +1,4 @@
-"""A proxy to Redis that counts the round trips of a request, and is slow meanwhile."""
+"""A proxy to Redis that counts the round trips of a request, and delays replies while it counts."""
 
 import asyncio
 import contextlib

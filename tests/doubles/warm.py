@@ -45,7 +45,7 @@ def main() -> None:
 
 def _reap() -> None:
     for child in set(_children):
-        # Another child may end meanwhile, and the signal's call of this function take it first.
+        # Another child may end now, and the signal's call of this function may reap it first.
         with suppress(ChildProcessError):
             if not os.waitpid(child, os.WNOHANG)[0]:
                 continue

@@ -50,7 +50,7 @@ def command(*, words: list[str], folder: str, environ: dict[str, str]) -> NoRetu
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # In one step, so that whoever waits for the file reads all of it.
+        # In one step, so that a reader of the file finds all of it.
         Path("code~").write_text(str(code))
         Path("code~").rename("code")
     sys.exit(code)

@@ -21,7 +21,7 @@ def main() -> None:
         for number in itertools.count():
             server.rpush(name, number)
             print_line(number)
-            # Leaves the machine's processors to the others.
+            # Leaves the processors to other processes.
             time.sleep(0.002)
 
 

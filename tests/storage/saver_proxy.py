@@ -49,7 +49,7 @@ class CountingProxy:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
         ends = {writer, server_writer}
         self._open |= ends
-        # What was sent since the server spoke last.
+        # Requests since the last reply.
         requests: list[bytes] = []
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(

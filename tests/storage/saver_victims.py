@@ -108,7 +108,7 @@ def contend(url: str, name: str, steps: int, mark: str, reports: Connection) -> 
                 parent = await newest_checkpoint(saver, name)
                 values = dict(parent.checkpoint["channel_values"]) if parent else {"messages": []}
                 message = HumanMessage(f"{mark}{step}", id=f"{mark}{step}")
-                # Now and then as after a compaction.
+                # Every tenth list is shortened, as by a compaction.
                 kept = values["messages"][-5:] if step % 10 == 9 else values["messages"]
                 values["messages"] = [*kept, message]
                 values["digest"] = digest(values["messages"])

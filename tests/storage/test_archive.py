@@ -77,7 +77,7 @@ def flush(url: str) -> None:
 
 def list_keys(url: str) -> set[bytes]:
     with Redis.from_url(url) as redis:
-        # Neither what is counted of a caller, nor what the task engine says of its workers.
+        # Without the counters of callers and the keys of the task engine.
         kept = (key for key in redis.scan_iter() if b"owner:" not in key)
         return {key for key in kept if not key.startswith(b"callsheet:")}
 
@@ -122,7 +122,7 @@ async def test_a_thread_imported_under_another_id_is_independent_of_the_original
     reply = await client.post("/api/threads/import?as=copy", content=content)
     assert reply.json()["artefact"] == "ad:copy"
     copy = await read_ad(client, "copy")
-    # The prompt names the ad anew; what was said before keeps the old name.
+    # The prompt has the new id of the ad; earlier messages keep the old one.
     assert "copy" in copy["messages"][0]["content"]
     assert copy["messages"][1:] == before["messages"][1:]
     assert copy["music"] == before["music"]
@@ -331,7 +331,7 @@ async def test_an_interrupted_import_is_marked_as_an_error_and_can_be_repeated(
         await archive.import_thread(thread_archive, content, "local", new_id="cut")
     thread = (await client.get("/threads/cut")).json()
     assert (thread["status"], thread["error"]["error"]) == ("error", "ImportUnfinished")
-    # Until its lease has run out, it may be an import that is only slow.
+    # Until its lease has expired, the import may still be at work.
     assert (await client.post("/api/threads/import?as=cut", content=content)).status_code == 409
     await context.storage.redis.delete("thread:{cut}:lease")
     reply = await client.post("/api/threads/import?as=cut", content=content)

@@ -102,7 +102,7 @@ async def test_a_mutated_file_is_refused_or_imported_so_that_it_can_be_read(
             # A version or a page may be missing in the file.
             fits = {200} if path.startswith("/threads") else {200, 404}
             assert (await client.get(path)).status_code in fits, (number, path)
-        # Pending writes that fit no state are taken along; /state says so.
+        # Pending writes that fit no state are imported; /state reports them as a conflict.
         assert (await client.get(f"/threads/{name}/state")).status_code in {200, 409}, number
         assert (await client.post("/threads/search", json={"ids": [name]})).status_code == 200, number
     assert accepted > MUTATIONS / 20

@@ -122,7 +122,7 @@ async def test_of_a_hundred_parallel_tasks_only_the_failed_one_runs_again(saver)
         if task["i"] == 50 and fails:
             await others_done.wait()
             for _ in range(100):
-                # The others end first: their writes are what is to be kept.
+                # The others end first, so that their writes are kept.
                 await asyncio.sleep(0)
             raise RuntimeError("boom")
         return {"out": [task["i"]]}

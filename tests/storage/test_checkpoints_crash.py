@@ -39,7 +39,7 @@ async def check_thread(url, name, acknowledged):
     """All acknowledged turns are there, and every checkpoint is what it was when it was stored."""
     async with RedisSaver.from_url(url) as saver:
         states = [state async for state in talk_graph(saver).aget_state_history(thread_config(name))]
-    # More may be there: turns that ended before their process could say so.
+    # There may be more: turns that ended before their process could report them.
     assert len(message_contents(states[0].values)) >= 2 * acknowledged
     expected = conversation(len(message_contents(states[0].values)) // 2 + 1)
     for state in states:

@@ -216,7 +216,7 @@ def _compare(url: str, examples: int, phases: Sequence[Phase]) -> None:
 @pytest.mark.slow
 def test_every_read_answers_as_the_in_memory_saver_does(valkey_url):
     """X3: two savers on one server, in any order of puts, forks, edits, removals, prunes and copies."""
-    # A failure is told as it was found: making it smaller takes minutes, and the long form does it.
+    # Without shrinking, which takes minutes; the long form shrinks failures.
     _compare(valkey_url, examples=5, phases=[Phase.generate])
 
 

@@ -95,7 +95,7 @@ async def test_every_operation_is_one_round_trip(proxy, saver):
 
 async def test_a_turn_of_three_checkpoints_takes_at_most_eight_round_trips(proxy):
     """Also on a slow machine, where calls that usually share a round trip may not."""
-    # A connection that does not greet has no trips but those that are counted.
+    # A connection without a handshake has no other round trips.
     async with AsyncRedis(unix_socket_path=proxy.socket, driver_info=None, protocol=2) as client:
         saver = RedisSaver(client)
         graph = talk_graph(saver)

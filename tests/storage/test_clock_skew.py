@@ -51,7 +51,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeClock]:
         "LD_PRELOAD": library,
         "FAKETIME_TIMESTAMP_FILE": str(file),
         "FAKETIME_NO_CACHE": "1",
-        # Timers count by this one, and have both names.
+        # Timers use the monotonic clock; the variable has two names.
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",
     }

@@ -50,7 +50,7 @@ def test_a_changed_log_is_synced_and_an_unchanged_one_is_not(tmp_path: Path) -> 
         until(lambda: sizes == [3], "the first")
         append_to_log(tmp_path, "two")
         until(lambda: sizes[-1] == 6, "the second")
-        # Once more where the writing fell between the looking and the doing.
+        # A third sync if a write fell between the check and the sync.
         assert len(sizes) <= 3
         log.unlink()
         append_to_log(tmp_path, "rewritten")
@@ -84,7 +84,7 @@ def busy_disk(folder: Path) -> Iterator[None]:
 
     def keep_writing() -> None:
         while not stop.is_set():
-            # Made anew each time, for room on the disk is what takes long to find.
+            # A new file each time, because allocating its blocks is slow.
             with (folder / "junk").open("wb") as file:
                 for _ in range(20):
                     file.write(JUNK)

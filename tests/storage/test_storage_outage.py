@@ -114,7 +114,7 @@ async def test_no_documented_operation_hangs_or_is_an_internal_error_during_an_o
         if path not in {"/ok", "/health", "/metrics", "/info"}
     ]
     assert len(requests) > 10
-    # Not all at once, which would measure how many requests this machine can make in a second.
+    # Not all at once, which would measure the machine.
     answers = [one for some in chunks(requests, 20) for one in await asyncio.gather(*some)]
     for request, reply, took_s in answers:
         assert reply.status_code == 503 or 400 <= reply.status_code < 500, (request, reply.text)
@@ -214,7 +214,7 @@ async def test_concurrent_probes_share_one_command(server: RedisServer) -> None:
         with Redis.from_url(server.url) as redis:
             before = redis.info("commandstats").get("cmdstat_info", {}).get("calls", 0)
             assert await asyncio.gather(*(probe.unavailable_reason() for _ in range(100))) == [None] * 100
-            # One is the question above.
+            # One is the INFO above.
             assert redis.info("commandstats")["cmdstat_info"]["calls"] == before + 1 + 1
 
 

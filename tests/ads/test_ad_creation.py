@@ -11,7 +11,7 @@ from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.receipts import StepFence, receipt_name
 from callsheet.storage.threads import threads
-from tests.doubles.ad_model import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
+from tests.doubles.ad_model import SAY_DONE, THAI, brief_input, call, config, drafts, stream, tool_messages
 from tests.doubles.chat_double import Fail, Say
 
 
@@ -22,7 +22,7 @@ async def test_a_brief_leads_to_three_drafts_over_several_rounds(graph, model, o
         Say(calls=drafts("สวัสดีตอนเช้า", "กาแฟดอยช้าง")),
         SAY_DONE,
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert state["messages"][-1].text == "All three drafts are ready to review."
     tracks = (await stream(opened, "voices")).versions[0].data["voiceTracks"]
@@ -36,7 +36,7 @@ async def test_a_brief_leads_to_three_drafts_over_several_rounds(graph, model, o
 async def test_an_ad_made_without_a_server_is_in_the_list_of_local_ads(graph, model, opened):
     """A29, X5: a server on the same data shows it, but has no record of its thread."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     page = await indexes.list_owned(opened, LOCAL, "ad", after=None, limit=5)
     assert page.ids == ("kopi",)
     assert not await threads.exists(opened, config()["configurable"]["thread_id"])
@@ -45,7 +45,7 @@ async def test_an_ad_made_without_a_server_is_in_the_list_of_local_ads(graph, mo
 async def test_the_model_is_sent_the_system_prompt_and_the_brief_in_the_template(graph, model):
     """A23, A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
     model.script(SAY_DONE, SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     system, user = model.requests[0].messages
     text, _, block = user["content"].partition("\n\n<state>\n")
     assert block == "Spot: 20 s, thai, market US. About 247 characters fit, without effects.\n</state>"
@@ -99,7 +99,7 @@ async def test_another_brief_after_a_failed_run_is_a_new_message(graph, model, o
     for brief, message_count in ((first, 1), (first, 1), (other, 2)):
         model.script(Say(calls=drafts("หนึ่ง")), Fail(400))
         with pytest.raises(Exception, match="OpenAI"):
-            await graph.ainvoke(given() | {"brief": brief}, config(), context={"provider": "openai"})
+            await graph.ainvoke(brief_input() | {"brief": brief}, config(), context={"provider": "openai"})
         state = (await graph.aget_state(config())).values
         assert sum(isinstance(message, HumanMessage) for message in state["messages"]) == message_count, brief
     user_messages = [
@@ -111,7 +111,7 @@ async def test_another_brief_after_a_failed_run_is_a_new_message(graph, model, o
 async def test_a_refinement_makes_new_versions_of_the_named_streams_only(graph, model, opened):
     """A56, A58, A32, A73: music and effects become v2 while voices stay v1."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     model.script(
         Say(
             calls=[
@@ -151,7 +151,7 @@ async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(grap
         call("5", "search_voices", language="klingon"),
     ]
     model.script(Say(calls=calls), Say("I could not do that."), Say("I could not do that."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     results = dict(tool_messages(state))
     assert list(results) == ["1", "2", "3", "4", "5"]
     assert "(No draft was made; the last step failed: " in state["messages"][-1].text
@@ -179,7 +179,7 @@ async def test_a_step_that_depends_on_a_failed_one_is_blocked(graph, model, open
     _, music, sfx = drafts("หนึ่ง")
     bad_call = call("c1", "create_voice_draft", adId="kopi", tracks=[{"voiceId": "nobody", "text": "hi"}])
     model.script(Say(calls=[bad_call, sfx, music]), Say("Sorry."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert [(result["tool"], result["status"]) for result in state["results"]] == [
         ("create_voice_draft", "error"),
         ("create_sfx_draft", "blocked"),
@@ -198,7 +198,7 @@ async def test_calls_with_the_same_id_in_two_messages_are_executed_separately(gr
         ),
         SAY_DONE,
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert [version.data["musicPrompt"] for version in (await stream(opened, "music")).versions] == ["a", "b"]
     assert [result["versionId"] for _, result in tool_messages(state)] == ["v1", "v2"]
     assert [result["output"]["versionId"] for result in state["results"]] == ["v1", "v2"]
@@ -217,7 +217,7 @@ async def test_invalid_json_arguments_are_repaired_without_changing_their_string
 ):
     """A43, A71, A-R16."""
     model.script(Say(calls=[("m", "create_music_draft", arguments)]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == expected
 
 
@@ -228,7 +228,7 @@ async def test_arguments_beyond_repair_are_an_error_for_the_model_and_run_no_too
         Say("Sorry."),
         Say("Sorry."),
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     [(call_id, result)] = tool_messages(state)
     assert call_id == "m"
     assert result["error"].startswith("the arguments are not JSON")
@@ -241,7 +241,7 @@ async def test_a_turn_ends_with_text_after_its_maximum_of_rounds(graph, model):
     model.script(
         *(Say(calls=[(f"look{i}", *look_call[1:])]) for i in range(3)), Say("That is all I could do.")
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 3})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 3})
     assert state["messages"][-1].text == "That is all I could do.\n\n(No draft was made.)"
     assert model.requests[-1].body["tool_choice"] == "none"
     assert model.unused == 0
@@ -250,7 +250,7 @@ async def test_a_turn_ends_with_text_after_its_maximum_of_rounds(graph, model):
 async def test_a_tool_call_after_the_last_round_is_replaced_by_text(graph, model):
     """A-R11: no dangling calls in stored history."""
     model.script(*(Say(calls=[(f"c{i}", "get_current_state", '{"adId": "kopi"}')]) for i in range(3)))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 2})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 2})
     last_message = state["messages"][-1]
     assert isinstance(last_message, AIMessage)
     assert last_message.text
@@ -278,7 +278,9 @@ async def test_open_calls_of_a_stopped_run_get_results_before_the_next_model_cal
         call("s", "search_voices", language="th"),
     )
     model.script(Say(calls=[music, search]))
-    await graph.ainvoke(given(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
+    await graph.ainvoke(
+        brief_input(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"]
+    )
     call_message = (await graph.aget_state(config())).values["messages"][-1]
     fence = await Artefact(opened, "ad", "kopi", LOCAL).claim(
         receipt_name("kopi", "crashed-task", f"{call_message.id}/m"),
@@ -315,7 +317,7 @@ def music_version():
 
 async def test_a_version_that_does_not_exist_is_corrected_in_the_last_message(graph, model):
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say("I made music v1 and voices v7."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text.endswith("(There is no v7; the newest versions are: music v1.)")
 
 
@@ -323,13 +325,13 @@ async def test_a_version_that_does_not_exist_is_corrected_in_the_last_message(gr
 async def test_an_offer_of_a_next_version_is_not_corrected(graph, model, offer):
     """A78."""
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(f"I made music v1. {offer}"))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text == f"I made music v1. {offer}"
 
 
 async def test_an_empty_last_message_is_replaced_by_the_versions_that_were_made(graph, model):
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""), Say(""))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text == "Made music v1."
 
 
@@ -338,7 +340,7 @@ async def test_usage_sums_the_tokens_of_all_calls(graph, model):
     model.script(
         Say(calls=[drafts("หนึ่ง")[1]], prompt_tokens=100, completion_tokens=20), Say("ok", prompt_tokens=150)
     )
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert (state["usage"]["input_tokens"], state["usage"]["output_tokens"], state["usage"]["calls"]) == (
         250,
         27,
@@ -352,7 +354,7 @@ async def test_a_script_that_is_too_long_is_stored_uncut_and_the_result_says_how
     """The server cuts no sentence; the model rewrites."""
     text = "".join(f"นี่คือประโยคที่ {i} ของโฆษณาที่ยาวเกินไปมากสำหรับเวลา. " for i in range(20)) + "โทรเลยวันนี้!"
     model.script(Say(calls=[drafts(text)[0]]), SAY_DONE)
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     [(_, result)] = tool_messages(state)
     assert not result["timeline"]["fits"]
     assert result["overBySeconds"] == pytest.approx(result["timeline"]["durationSeconds"] - 20, abs=0.01)
@@ -366,7 +368,7 @@ async def test_a_script_that_is_too_long_is_stored_uncut_and_the_result_says_how
 async def test_a_fork_before_the_tool_executor_makes_new_versions(graph, model, opened):
     """A resumed step finds its receipt; a fork is another task."""
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     snapshot, *_ = [
         state async for state in graph.aget_state_history(config()) if state.next == ("tool_executor",)
     ]
@@ -378,7 +380,7 @@ async def test_a_fork_before_the_tool_executor_makes_new_versions(graph, model, 
 
 async def test_a_run_without_a_thread_id_is_refused(opened):
     with pytest.raises(Invalid, match="no thread id"):
-        await ad_creation.graph.ainvoke(given())
+        await ad_creation.graph.ainvoke(brief_input())
 
 
 async def test_the_graph_is_compiled_without_a_checkpointer_and_shows_its_nodes():
@@ -394,7 +396,7 @@ async def test_two_owners_ads_of_one_id_are_separate(graph, model, opened):
     for owner, thread in (("ana", "kopi"), ("bob", "other-thread")):
         model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
         run_config = config(thread, **{OWNER_KEY: owner, EPOCH_KEY: 1, RUN_KEY: owner})
-        await graph.ainvoke({**given(), "ad_id": "kopi"}, run_config, context={"provider": "openai"})
+        await graph.ainvoke({**brief_input(), "ad_id": "kopi"}, run_config, context={"provider": "openai"})
     for owner in ("ana", "bob"):
         artefact = Artefact(opened, "ad", "kopi", owner)
         assert len((await artefact.stream("music")).versions) == 1
@@ -406,6 +408,6 @@ async def test_tools_are_denied_an_ad_whose_record_names_another_owner(graph, mo
     """X16."""
     await Artefact(opened, "ad", "kopi", LOCAL).open(owner="ana", thread="hers", facts={})
     model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."), Say("No."))
-    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
     assert not (await stream(opened, "music")).versions

@@ -30,7 +30,7 @@ from callsheet.storage.campaigns.words import embedding_texts
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.campaigns.writer_process import BATCH_SIZE
-from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.redis_server import one_node_cluster
 
 ALL = Filters()
@@ -101,7 +101,7 @@ async def test_precomputed_vectors_are_used_unless_the_text_changed(tmp_path):
     sample_vectors.read.cache_clear()
     await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
     stored = sample_vectors.read(file)
-    embeddings = Counting(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
+    embeddings = CountingEmbeddings(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
     sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
     await sample.similar("fraud", ALL)
     assert embeddings.texts == ["fraud"]
@@ -143,7 +143,7 @@ async def test_concurrent_writes_of_two_processes_are_all_kept(storage, other):
 
 
 async def test_the_index_on_disk_is_reused(storage, other, folder):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
     assert len(index_folders(folder)) == 1
     files = sorted(path.name for path in index_folders(folder)[0].iterdir())
@@ -313,7 +313,7 @@ async def test_a_limit_that_is_not_a_number_is_refused(storage, monkeypatch):
 
 
 async def test_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     index = await own_library(storage, "ana", embeddings)
     await index.put(LIBRARY)
     computed = len(embeddings.texts)
@@ -330,7 +330,7 @@ async def test_vectors_are_computed_once_for_all_processes(valkey_url, storage, 
 
 
 async def test_a_change_of_the_embedding_model_recomputes_all_vectors(storage, folder):
-    first, second = Counting("one"), Counting("two", dimensions=5)
+    first, second = CountingEmbeddings("one"), CountingEmbeddings("two", dimensions=5)
     await (await own_library(storage, "ana", first)).put(LIBRARY)
     index = await own_library(storage, "ana", second)
     assert len((await index.similar("x", ALL)).matches) == 6
@@ -338,14 +338,14 @@ async def test_a_change_of_the_embedding_model_recomputes_all_vectors(storage, f
 
 
 async def test_a_model_with_a_changed_vector_length_is_refused(storage, other, folder):
-    await (await own_library(storage, "ana", Counting(dimensions=3))).put(LIBRARY)
-    index = await own_library(other, "ana", Counting(dimensions=4))
+    await (await own_library(storage, "ana", CountingEmbeddings(dimensions=3))).put(LIBRARY)
+    index = await own_library(other, "ana", CountingEmbeddings(dimensions=4))
     with pytest.raises(Invalid, match="4 numbers"):
         await index.similar("x", ALL)
 
 
 async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(storage, folder):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     embeddings.error = Unavailable("the embeddings service is away")
     index = await own_library(storage, "ana", embeddings)
     assert await index.put(LIBRARY) == 6

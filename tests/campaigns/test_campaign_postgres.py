@@ -12,7 +12,7 @@ from callsheet.state.errors import Broken, Invalid, StorageDown, TooLarge, Unava
 from callsheet.storage import Storage, connect
 from callsheet.storage.campaigns.library import delete_library, library, own_library
 from callsheet.storage.redis import keys
-from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.postgres_server import postgres
 
 ALL = Filters()
@@ -68,7 +68,7 @@ async def test_an_import_over_the_limit_is_refused_and_changes_nothing(database,
 
 
 async def test_a_change_of_the_embedding_model_recomputes_all_vectors(database):
-    first, second = Counting("one"), Counting("two", dimensions=5)
+    first, second = CountingEmbeddings("one"), CountingEmbeddings("two", dimensions=5)
     await (await own_library(database, "ana", first)).put(LIBRARY)
     computed = len(first.texts)
     await (await own_library(database, "ana", first)).put(LIBRARY)
@@ -79,7 +79,7 @@ async def test_a_change_of_the_embedding_model_recomputes_all_vectors(database):
 
 
 async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(database):
-    embeddings = Counting()
+    embeddings = CountingEmbeddings()
     embeddings.error = Unavailable("the embeddings service is away")
     index = await own_library(database, "ana", embeddings)
     assert await index.put(LIBRARY) == 6

@@ -98,7 +98,7 @@ def test_a_command_in_another_process_shares_the_servers_data(
 ) -> None:
     """A33: one embedded server serves both processes."""
     args = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(server.data_dir))
-    result = ForkedCommand.of(warm_parent, tmp_path, *args).finished()
+    result = ForkedCommand.of(warm_parent, tmp_path, *args).result()
     assert (result.code, result.err.count("✔")) == (0, 4), result.err
     versions = httpx.get(f"{server.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
     assert [version["id"] for version in versions] == ["v1"]
@@ -145,7 +145,7 @@ def test_ctrl_c_during_an_ad_keeps_the_work_and_names_the_command_to_continue(
         process = ForkedCommand.of(warm_parent, tmp_path, *args, REDIS_URL=valkey_url, **vendor.environ)
         until(lambda: vendor.requests, "a request to the model", patience_s=30)
         process.send_signal(signal.SIGINT)
-        result = process.finished()
+        result = process.result()
     assert_refused(result, "kept", "--thread ad-1", code=130)
 
 

@@ -61,7 +61,7 @@ def test_a_worker_whose_queue_cannot_start_exits_with_an_error_and_a_remedy(
 ) -> None:
     url = url_of_user(server, "+@all", "-xreadgroup", "allchannels")
     environ = {"REDIS_URL": url, "CALLSHEET_LOG_LEVEL": "error"}
-    done = ForkedCommand.of(warm_parent, tmp_path, "worker", **environ).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, "worker", **environ).result()
     assert done.code == 1
     lines = done.err.splitlines()[-2:]
     assert [line.partition(":")[0] for line in lines] == ["error", "remedy"], done.err

@@ -33,7 +33,7 @@ GRAPHS = {
 
 
 def finished(warm_parent: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
-    return ForkedCommand.of(warm_parent, folder, *words, **env).finished()
+    return ForkedCommand.of(warm_parent, folder, *words, **env).result()
 
 
 def failed(done: Finished, *words: str) -> None:

@@ -31,13 +31,13 @@ async def post(base, path, body):
 
 async def killed_at(killable_server, kill, path, body):
     """Send the request to a server that is killed at `kill`; return whether it was."""
-    return await killable_server.killed_at(kill, lambda base: post(base, path, body))
+    return await killable_server.run_until_killed(kill, lambda base: post(base, path, body))
 
 
 async def send_to_new_server(killable_server, path, body):
     """Send the request to a new server; return its reply and the messages of the conversation."""
     ad = body.get("adId") or path.split("/")[3]
-    async with killable_server.opened() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
+    async with killable_server.serve() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
         async with asyncio.timeout(20):
             # The reply is 409 while the run of the killed server is being continued.
             while (reply := await client.post(path, json=body)).status_code == 409:
@@ -78,9 +78,9 @@ async def test_an_ad_whose_server_was_killed_anywhere_is_finished_by_the_same_re
 ):
     """No version is lost or created twice, whichever message to Redis was the server's last."""
     long = request.config.getoption("--long")
-    count = await killable_server.messages_of(lambda base, turn: create_ad(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: create_ad(base, f"dry-{turn}"))
     assert count > 20, "there are enough messages to be killed at"
-    for at in sample_points(count, 2, seed=20, whole=long):
+    for at in sample_points(count, 2, seed=20, all_points=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
         was_killed = await killed_at(killable_server, Kill(at=at, when=when), GENERATE, body)
         reply, messages = await send_to_new_server(killable_server, GENERATE, body)
@@ -106,15 +106,15 @@ async def test_a_refinement_whose_server_was_killed_anywhere_takes_effect_once(
     killable_server, valkey_url, request
 ):
     long = request.config.getoption("--long")
-    async with killable_server.opened() as base:
+    async with killable_server.serve() as base:
         for turn in range(3):
             await create_ad(base, f"dry-{turn}")
     refinement = {"message": REFINEMENT}
-    count = await killable_server.messages_of(
+    count = await killable_server.count_messages(
         lambda base, turn: post(base, f"/api/ads/dry-{turn}/chat", refinement)
     )
     assert count > 15, "there are enough messages to be killed at"
-    for at in sample_points(count, 2, seed=4, whole=long):
+    for at in sample_points(count, 2, seed=4, all_points=long):
         ad = f"refined-{at}"
         await send_to_new_server(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
         await killed_at(killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", refinement)
@@ -141,7 +141,7 @@ async def test_another_request_after_a_crash_continues_the_conversation(killable
 
 async def half_made_ad(killable_server, valkey_url):
     """Return an ad whose server was killed after its first version and before the end of its run."""
-    count = await killable_server.messages_of(lambda base, turn: create_ad(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: create_ad(base, f"dry-{turn}"))
     for at in range(count * 2 // 3, count + 1):
         ad = f"other-{at}"
         await killed_at(killable_server, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})

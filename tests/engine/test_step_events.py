@@ -111,17 +111,17 @@ async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
         undisturbed.clear()
         await create_and_read(base, modes, {}, undisturbed)
 
-    count = await killable_server.messages_of(use)
+    count = await killable_server.count_messages(use)
     expected = contents(undisturbed, repeated=False)
     repeatable = contents(undisturbed, repeated=True)
-    for at in sample_points(count, 2, seed=11, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=11, all_points=request.config.getoption("--long")):
         location: dict[str, str] = {}
         live: list[tuple[str, str, str]] = []
         use_server = partial(create_and_read, modes=modes, location=location, received=live)
-        await killable_server.killed_at(Kill(at=at, when=when), use_server)
+        await killable_server.run_until_killed(Kill(at=at, when=when), use_server)
         if "run" not in location:
             continue
-        async with killable_server.opened() as base:
+        async with killable_server.serve() as base:
             await read_stream(base, location, live)
             replay: list[tuple[str, str, str]] = []
             await read_stream(base, location, replay)

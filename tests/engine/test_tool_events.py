@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackHandler
 
 from callsheet.tools.guard.outcome import ToolExecutionError
-from tests.doubles.ad_model import SAY_DONE, call, config, given
+from tests.doubles.ad_model import SAY_DONE, brief_input, call, config
 from tests.doubles.chat_double import Say
 
 
@@ -17,7 +17,7 @@ async def test_the_tools_stream_has_the_start_and_the_end_of_each_call(graph, mo
     )
     options = {"context": {"provider": "openai"}, "stream_mode": "tools"}
     events: dict[str, list[Any]] = {"m": [], "1": []}
-    async for event in graph.astream(given(), config(), **options):
+    async for event in graph.astream(brief_input(), config(), **options):
         events[event["tool_call_id"]].append(event)
     started, finished = events["m"]
     assert (started["event"], started["tool_name"]) == ("tool-started", "create_music_draft")
@@ -59,7 +59,7 @@ async def test_a_hosts_callbacks_get_calls_results_and_errors(graph, model):
     )
     model.script(Say(calls=[music_call, unknown_call]), SAY_DONE)
     callbacks = RecordingCallbacks()
-    await graph.ainvoke(given(), {**config(), "callbacks": [callbacks]}, context={"provider": "openai"})
+    await graph.ainvoke(brief_input(), {**config(), "callbacks": [callbacks]}, context={"provider": "openai"})
     assert sorted(callbacks.calls) == [
         ("create_music_draft", {"adId": "kopi", "prompt": "soft"}),
         ("make_coffee", {"strength": 2}),

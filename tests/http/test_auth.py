@@ -9,7 +9,7 @@ import pytest
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import VOICE, generate_ad, served_app
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared
+from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared_secret_token
 
 BOTH = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
 
@@ -28,7 +28,7 @@ async def test_an_api_key_is_accepted_in_either_header(client: httpx.AsyncClient
 
 
 async def test_a_valid_jwt_is_accepted(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/api/ads", headers=bearer(shared()))).status_code == 200
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token()))).status_code == 200
 
 
 async def test_an_api_key_is_accepted_with_basic_credentials_of_a_proxy(
@@ -110,7 +110,7 @@ async def test_a_403_names_the_missing_permission(client: httpx.AsyncClient, sto
 async def test_the_permissions_of_a_token_are_its_scopes(
     client: httpx.AsyncClient, scope: Any, status: int
 ) -> None:
-    reply = await client.get("/api/ads", headers=bearer(shared(scope=scope)))
+    reply = await client.get("/api/ads", headers=bearer(shared_secret_token(scope=scope)))
     assert reply.status_code == status
 
 
@@ -119,19 +119,19 @@ async def test_a_token_whose_subject_is_no_valid_owner_is_refused(
     client: httpx.AsyncClient, sub: str
 ) -> None:
     """A subject `local` would own everything that was written without authentication."""
-    assert (await client.get("/api/ads", headers=bearer(shared(sub=sub)))).status_code == 401
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token(sub=sub)))).status_code == 401
 
 
 async def test_the_claim_that_holds_the_scopes_can_be_configured(valkey_url: str) -> None:
     async with served_app(valkey_url, **BOTH, jwt_scopes_claim="permissions") as client:
-        headers = bearer(shared(scope=None, permissions=["read"]))
+        headers = bearer(shared_secret_token(scope=None, permissions=["read"]))
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
 async def test_keys_and_tokens_are_accepted_only_where_the_setting_names_them(
     valkey_url: str, storage: Storage
 ) -> None:
-    key, token = await create_key(storage, "alice"), shared()
+    key, token = await create_key(storage, "alice"), shared_secret_token()
     async with served_app(valkey_url, auth=("keys",)) as client:
         assert (await client.get("/api/ads", headers=bearer(key))).status_code == 200
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 401
@@ -142,7 +142,7 @@ async def test_keys_and_tokens_are_accepted_only_where_the_setting_names_them(
 
 async def test_a_token_of_a_jwks_issuer_is_accepted_and_an_unreachable_issuer_is_503(valkey_url: str) -> None:
     with running_issuer() as issuer:
-        issuer.make("k")
+        issuer.add_key("k")
         settings = {"auth": ("jwt",), "jwks_url": issuer.url, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
         async with served_app(valkey_url, **settings) as client:
             assert (await client.get("/api/ads", headers=bearer(issuer.token("k")))).status_code == 200

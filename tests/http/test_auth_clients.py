@@ -28,7 +28,7 @@ from websockets.typing import Subprotocol
 from callsheet.server.http.tokens import LEEWAY_S
 from callsheet.storage import Storage, api_keys
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
-from tests.doubles.signing import SECRET, shared
+from tests.doubles.signing import SECRET, shared_secret_token
 from tests.doubles.wire_server import running_server
 
 REQUESTS_PER_MINUTE = 20
@@ -66,7 +66,7 @@ async def test_a_client_with_a_key_or_a_token_sees_only_its_owners_data(
 ) -> None:
     alices = client(api_key=await create_key(storage, "alice"))
     thread = await alices.threads.create(metadata={"of": "alice"})
-    same_owner = client(api_key=None, headers=bearer(shared(sub="alice")))
+    same_owner = client(api_key=None, headers=bearer(shared_secret_token(sub="alice")))
     assert [item["thread_id"] for item in await same_owner.threads.search()] == [thread["thread_id"]]
     await alices.store.put_item(["notes"], "a", {"text": "hers"})
     bobs = client(api_key=await create_key(storage, "bob"))
@@ -79,7 +79,10 @@ async def test_a_client_with_a_key_or_a_token_sees_only_its_owners_data(
 async def test_the_sdk_raises_its_own_error_for_401_403_and_429(
     client: ClientFactory, storage: Storage
 ) -> None:
-    for client_without_access in (client(api_key="lsv2_pt_x"), client(headers=bearer(shared(exp=1)))):
+    for client_without_access in (
+        client(api_key="lsv2_pt_x"),
+        client(headers=bearer(shared_secret_token(exp=1))),
+    ):
         with pytest.raises(AuthenticationError):
             await client_without_access.threads.search()
     read_only = client(api_key=await create_key(storage, "alice", "read"))
@@ -101,7 +104,7 @@ async def test_a_web_socket_is_authenticated_by_its_subprotocol(
     alice = await create_key(storage, "alice")
     thread_id = (await client(api_key=alice).threads.create())["thread_id"]
     address = f"{url.replace('http', 'ws', 1)}/threads/{thread_id}/stream/events"
-    tokens = [shared(sub=name) for name in ("alice", "bob")]
+    tokens = [shared_secret_token(sub=name) for name in ("alice", "bob")]
     for secret, owner in ((alice, "alice"), (tokens[0], "alice"), (tokens[1], "bob")):
         async with connect(address, subprotocols=[Subprotocol("bearer"), Subprotocol(secret)]) as socket:
             assert socket.subprotocol == "bearer"
@@ -157,7 +160,7 @@ async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
 
 @pytest.mark.parametrize("path", COMMANDS)
 async def test_an_open_web_socket_is_closed_once_its_token_has_expired(workflows: str, path: str) -> None:
-    token = shared(exp=int(time.time()) - LEEWAY_S + 2)
+    token = shared_secret_token(exp=int(time.time()) - LEEWAY_S + 2)
     address = workflows.replace("http", "ws", 1) + path
     async with connect(address, additional_headers=bearer(token), max_queue=None) as socket:
         for _ in range(30):

@@ -23,7 +23,7 @@ from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import app_client, route_permission, scope_with_policy, started_app
-from tests.doubles.signing import SECRET, shared
+from tests.doubles.signing import SECRET, shared_secret_token
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,16 @@ async def test_no_log_or_reply_shows_a_key_or_a_token(
 ) -> None:
     """At level DEBUG, in all libraries, for accepted and refused credentials."""
     caplog.set_level(logging.DEBUG)
-    key, expired = await create_key(storage, "alice"), shared(exp=1)
+    key, expired = await create_key(storage, "alice"), shared_secret_token(exp=1)
     misspelt = key[:-1] + ("A" if key[-1] != "A" else "B")
-    texts = [key, misspelt, shared(), expired, shared(SECRET[::-1]), "sk-somebody-elses-secret"]
+    texts = [
+        key,
+        misspelt,
+        shared_secret_token(),
+        expired,
+        shared_secret_token(SECRET[::-1]),
+        "sk-somebody-elses-secret",
+    ]
     settings = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
     async with started_app(valkey_url, **settings) as app, app_client(app) as client:
         for headers in [option for text in texts for option in (bearer(text), {"X-Api-Key": text})]:

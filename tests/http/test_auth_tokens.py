@@ -14,7 +14,15 @@ import pytest
 from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, running_issuer, shared
+from tests.doubles.signing import (
+    AUDIENCE,
+    ISSUER,
+    SECRET,
+    Issuer,
+    claims,
+    running_issuer,
+    shared_secret_token,
+)
 
 
 def create_tokens(**settings: Any) -> Tokens:
@@ -35,8 +43,8 @@ class ManualClock:
 @pytest.fixture(scope="module")
 def signer() -> Iterator[Issuer]:
     with running_issuer() as issuer:
-        issuer.make("ec")
-        issuer.make("rsa", "RS256")
+        issuer.add_key("ec")
+        issuer.add_key("rsa", "RS256")
         yield issuer
 
 
@@ -44,7 +52,7 @@ def signer() -> Iterator[Issuer]:
 def issuer(signer: Issuer) -> Iterator[Issuer]:
     """The module's issuer, with its first keys."""
     keys = dict(signer.keys)
-    signer.asked, signer.down = 0, False
+    signer.request_count, signer.down = 0, False
     yield signer
     signer.keys = keys
 
@@ -58,31 +66,31 @@ def unsigned_token(header: dict[str, Any], payload: dict[str, Any]) -> str:
 
 
 async def test_a_token_signed_with_the_secret_gives_its_claims() -> None:
-    verified = await create_tokens(jwt_secret=SECRET).claims(shared())
+    verified = await create_tokens(jwt_secret=SECRET).claims(shared_secret_token())
     assert (verified["sub"], verified["scope"]) == ("alice", "read write")
 
 
 NOW = int(time.time())
 INVALID_TOKENS: list[tuple[Callable[[], str], str]] = [
-    (lambda: shared(exp=NOW - 60), "expired"),
-    (lambda: shared(exp=None), "lacks"),
-    (lambda: shared(sub=None), "lacks"),
-    (lambda: shared(sub=7), "(unknown|invalid)"),
-    (lambda: shared(nbf=NOW + 86_400), "not valid yet"),
-    (lambda: shared(iat=NOW + 86_400), "not valid yet"),
-    (lambda: shared(aud="another"), "another audience"),
-    (lambda: shared(aud=None), "lacks"),
-    (lambda: shared(iss="https://evil.example"), "another issuer"),
-    (lambda: shared(iss=None), "lacks"),
-    (lambda: shared(SECRET[::-1]), "(unknown|invalid)"),
-    (lambda: shared(algorithm="HS384"), "(unknown|invalid)"),
+    (lambda: shared_secret_token(exp=NOW - 60), "expired"),
+    (lambda: shared_secret_token(exp=None), "lacks"),
+    (lambda: shared_secret_token(sub=None), "lacks"),
+    (lambda: shared_secret_token(sub=7), "(unknown|invalid)"),
+    (lambda: shared_secret_token(nbf=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(iat=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(aud="another"), "another audience"),
+    (lambda: shared_secret_token(aud=None), "lacks"),
+    (lambda: shared_secret_token(iss="https://evil.example"), "another issuer"),
+    (lambda: shared_secret_token(iss=None), "lacks"),
+    (lambda: shared_secret_token(SECRET[::-1]), "(unknown|invalid)"),
+    (lambda: shared_secret_token(algorithm="HS384"), "(unknown|invalid)"),
     (lambda: unsigned_token({"alg": "none", "typ": "JWT"}, claims()), "(unknown|invalid)"),
     (lambda: unsigned_token({"alg": "HS256", "typ": "JWT"}, claims()), "(unknown|invalid)"),
-    (lambda: shared()[:-4] + "AAAA", "(unknown|invalid)"),
+    (lambda: shared_secret_token()[:-4] + "AAAA", "(unknown|invalid)"),
     (lambda: "", "(unknown|invalid)"),
     (lambda: "a.b.c", "(unknown|invalid)"),
     (lambda: "ä.ö.ü", "(unknown|invalid)"),
-    (lambda: shared() + " ", "(unknown|invalid)"),
+    (lambda: shared_secret_token() + " ", "(unknown|invalid)"),
     (lambda: "x" * (MAX_TOKEN_CHARS + 1), "characters"),
 ]
 
@@ -98,9 +106,9 @@ async def test_an_invalid_token_is_refused_without_being_quoted(token: Callable[
 async def test_a_token_with_an_audience_is_refused_where_none_is_configured() -> None:
     """RFC 7519, 4.1.3."""
     tokens = create_tokens(jwt_secret=SECRET, jwt_audience=None, jwt_issuer=None)
-    assert (await tokens.claims(shared(aud=None, iss=None)))["sub"] == "alice"
+    assert (await tokens.claims(shared_secret_token(aud=None, iss=None)))["sub"] == "alice"
     with pytest.raises(Unauthenticated, match="another audience"):
-        await tokens.claims(shared())
+        await tokens.claims(shared_secret_token())
 
 
 @pytest.mark.parametrize("key", ["ec", "rsa"])
@@ -108,7 +116,7 @@ async def test_a_token_signed_with_a_published_key_gives_its_subject(issuer: Iss
     tokens = create_tokens(jwks_url=issuer.url)
     assert (await tokens.claims(issuer.token(key)))["sub"] == "alice"
     assert (await tokens.claims(issuer.token(key, sub="bob")))["sub"] == "bob"
-    assert issuer.asked == 1, "the keys are cached"
+    assert issuer.request_count == 1, "the keys are cached"
 
 
 async def test_a_published_key_is_never_used_as_an_hmac_secret(issuer: Issuer) -> None:
@@ -119,7 +127,7 @@ async def test_a_published_key_is_never_used_as_an_hmac_secret(issuer: Issuer) -
     forged = f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
     with pytest.raises(Unauthenticated, match="invalid"):
         await create_tokens(jwks_url=issuer.url).claims(forged)
-    assert issuer.asked == 0
+    assert issuer.request_count == 0
 
 
 async def test_a_token_whose_key_id_names_a_key_of_another_algorithm_is_refused(issuer: Issuer) -> None:
@@ -141,14 +149,14 @@ async def test_a_new_key_is_fetched_but_unknown_key_ids_do_not_cause_a_fetch_eac
     settings = Settings(auth=("jwt",), jwks_url=issuer.url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
     tokens = Tokens(settings, clock)
     await tokens.claims(issuer.token("ec"))
-    issuer.make("new")
+    issuer.add_key("new")
     for _ in range(3):
         with pytest.raises(Unauthenticated):
             await tokens.claims(issuer.token("new"))
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
     clock.now_s += MIN_RETRY_S + 1
     assert (await tokens.claims(issuer.token("new")))["sub"] == "alice"
-    assert issuer.asked == 2
+    assert issuer.request_count == 2
 
 
 async def test_a_withdrawn_key_is_refused_after_the_refresh(issuer: Issuer) -> None:

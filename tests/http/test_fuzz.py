@@ -13,7 +13,7 @@ import pytest
 
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import create_key
-from tests.doubles.needs import unmet
+from tests.doubles.needs import skip_or_fail
 from tests.doubles.served import GENERATE, OURS
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
@@ -90,7 +90,7 @@ async def test_every_reply_to_a_fuzzed_request_conforms_to_the_openapi_document(
 ) -> None:
     """X7: no internal error, no undocumented status, replies as documented, nobody let in without a key."""
     if not PROGRAM.exists():
-        unmet("the fuzzer is not installed; run: make fuzzer")
+        skip_or_fail("the fuzzer is not installed; run: make fuzzer")
     options = LONG_OPTIONS if request.config.getoption("--long") else QUICK_OPTIONS
     headers = {"X-Api-Key": await create_key(storage, "fuzzer")}
     graphs = {**GRAPHS, **OURS.graphs}

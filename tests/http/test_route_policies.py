@@ -40,7 +40,7 @@ from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
 from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
-from tests.doubles.signing import AUDIENCE, SECRET, shared
+from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(
     auth=("jwt",), jwt_secret=SECRET, jwt_audience=AUDIENCE, max_body_bytes=2_000, max_import_bytes=5_000
@@ -105,7 +105,7 @@ async def test_the_middleware_requires_the_permission_of_the_policy() -> None:
             if anonymous.status_code == 401:
                 assert error_form(anonymous) == expected_form(policy), (method, path)
             for level, permission in enumerate(PERMISSIONS):
-                bearer = {"Authorization": f"Bearer {shared(scope=permission)}"}
+                bearer = {"Authorization": f"Bearer {shared_secret_token(scope=permission)}"}
                 reply = await client.request(method, path, headers=bearer)
                 allowed = policy.permission in {"public", *PERMISSIONS[: level + 1]}
                 assert reply.status_code == (200 if allowed else 403), (method, path, permission)

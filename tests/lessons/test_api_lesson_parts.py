@@ -7,7 +7,7 @@ import pytest
 
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons.narration import Narration
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.doubles.served import parse_events
 from tests.lessons.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
@@ -79,7 +79,7 @@ async def test_an_uploaded_pdf_gives_the_facts_of_its_text_and_can_be_downloaded
         ("notes.txt", b"", 400, "is empty"),
         ("notes.txt", b"\xff\xfe\x00", 400, ""),
         ("notes.txt", b"Hi.", 400, "too few"),
-        pytest.param("scan.pdf", written([b"q Q"]), 400, "was scanned", marks=pytest.mark.slow),
+        pytest.param("scan.pdf", pdf_from_streams([b"q Q"]), 400, "was scanned", marks=pytest.mark.slow),
     ],
 )
 async def test_an_uploaded_file_that_is_unusable_as_material_is_refused(

@@ -12,7 +12,7 @@ from callsheet.tools.lessons import lesson, sources
 from callsheet.tools.registry import definitions, index
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.pdf_writer import pdf
-from tests.guard.test_fetching import Wire, web
+from tests.guard.test_fetching import FakeNetwork, web_client
 from tests.lessons.lesson_material import material
 from tests.lessons.lesson_tools import LessonTools
 from tests.lessons.test_sources import html_page
@@ -334,7 +334,7 @@ def tools_with_web(opened, wire):
     tools = index(
         lesson=[
             lesson.saveStudentInfoTool,
-            lesson.create_extract_tool(web(wire)),
+            lesson.create_extract_tool(web_client(wire)),
             lesson.generateNarrationTool,
         ]
     )
@@ -345,7 +345,7 @@ async def test_a_web_page_is_fetched_and_gives_the_text_that_pasting_gives(opene
     """B4, B-R17."""
     text = material("the_moon").text
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
-    lesson_tools = tools_with_web(opened, Wire(moon_example=head + html_page(text)))
+    lesson_tools = tools_with_web(opened, FakeNetwork(moon_example=head + html_page(text)))
     model.script(fact_sheet(fact("384,400 km from the Earth")))
     result = await lesson_tools.call("extractFactsTool", content=" https://moon.example/figures ")
     assert result["success"], result
@@ -359,7 +359,7 @@ async def test_a_pdf_and_a_plain_text_are_fetched_from_the_web(opened, model: Ch
     text = material("great_fire").text
     for media, body in (("application/pdf", pdf(text)), ("text/plain", text.encode())):
         head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode()
-        lesson_tools = tools_with_web(opened, Wire(fire_example=head + body))
+        lesson_tools = tools_with_web(opened, FakeNetwork(fire_example=head + body))
         model.script(fact_sheet(fact("A firebreak is a gap")))
         result = await lesson_tools.call("extractFactsTool", content="https://fire.example/")
         assert result["success"], result
@@ -378,7 +378,7 @@ async def test_a_web_address_without_readable_text_is_refused_with_the_reason(
     opened, model: ChatDouble, reply, words
 ):
     """B-R17."""
-    result = await tools_with_web(opened, Wire(no_example=reply)).call(
+    result = await tools_with_web(opened, FakeNetwork(no_example=reply)).call(
         "extractFactsTool", content="http://no.example/"
     )
     assert words in result["error"]

@@ -11,14 +11,14 @@ from callsheet.tools.guard.sandbox import MAX_PROCESSES
 from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons.pdf import PdfLimits
 from callsheet.tools.lessons.sources import pasted_source
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.doubles.waiting import until
 from tests.lessons.lesson_material import material
 
 
 def pdf_bomb(mib: int) -> bytes:
     """Return a PDF of a few KiB whose page unpacks to `mib` of text."""
-    return written([b"BT /F1 11 Tf 50 700 Td (" + b"All is well. " * (mib * 80_000) + b") Tj ET"])
+    return pdf_from_streams([b"BT /F1 11 Tf 50 700 Td (" + b"All is well. " * (mib * 80_000) + b") Tj ET"])
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ async def test_the_sandbox_reads_the_same_text_and_pages_as_this_process():
 @pytest.mark.slow
 async def test_the_sandbox_raises_the_same_error_for_a_scanned_pdf():
     with pytest.raises(Invalid, match=r"scan\.pdf was scanned: its 2 pages are pictures"):
-        await pdf_reader.read_sandboxed(written([b"q Q"] * 2), "scan.pdf")
+        await pdf_reader.read_sandboxed(pdf_from_streams([b"q Q"] * 2), "scan.pdf")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons import sources, web_page
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.reflow import reflow
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.lessons.lesson_material import material
 
 SAME = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon")
@@ -59,12 +59,12 @@ def test_a_pdf_of_two_hundred_pages_is_read_and_each_page_reported():
 
 def test_a_scanned_pdf_is_refused():
     with pytest.raises(Invalid, match="3 pages are pictures without text"):
-        pdf_reader.read(written([b"q 100 0 0 100 0 0 cm Q"] * 3), "scan.pdf")
+        pdf_reader.read(pdf_from_streams([b"q 100 0 0 100 0 0 cm Q"] * 3), "scan.pdf")
 
 
 def test_a_partly_scanned_pdf_is_read_with_a_warning():
     text_page = b"BT /F1 11 Tf 50 700 Td (A candle has a wick, and the wick draws up the wax.) Tj ET"
-    source = pdf_reader.read(written([text_page, b"q Q", b"q Q"]))
+    source = pdf_reader.read(pdf_from_streams([text_page, b"q Q", b"q Q"]))
     assert "2 of the 3 pages have no text" in source.warnings[0]
 
 
@@ -87,12 +87,12 @@ def test_data_that_is_no_pdf_is_refused(data):
 
 def test_a_pdf_with_a_damaged_page_is_refused():
     with pytest.raises(Invalid, match=r"a page of torn\.pdf is damaged"):
-        pdf_reader.read(written([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
+        pdf_reader.read(pdf_from_streams([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
 
 
 def test_a_pdf_over_the_limits_is_refused():
     with pytest.raises(TooLarge, match="501 pages"):
-        pdf_reader.read(written([b"BT ET"] * 501))
+        pdf_reader.read(pdf_from_streams([b"BT ET"] * 501))
     with pytest.raises(TooLarge, match="51 MiB"):
         pdf_reader.read(bytes(51 * 2**20))
 

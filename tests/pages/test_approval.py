@@ -3,7 +3,7 @@
 import pytest
 from langgraph.types import Command
 
-from tests.doubles.ad_model import SAY_DONE, call, config, drafts, given, stream, tool_messages
+from tests.doubles.ad_model import SAY_DONE, brief_input, call, config, drafts, stream, tool_messages
 from tests.doubles.chat_double import Say
 
 
@@ -11,7 +11,7 @@ async def test_a_plan_waits_for_approval_before_anything_is_written(graph, model
     """The question has the form that common agent interfaces render."""
     context = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]))
-    state = await graph.ainvoke(given(), config(), context=context)
+    state = await graph.ainvoke(brief_input(), config(), context=context)
     [question] = state["__interrupt__"]
     assert question.value["action_requests"][0]["name"] == "create_music_draft"
     [review] = question.value["review_configs"]
@@ -30,7 +30,7 @@ async def test_a_plan_waits_for_approval_before_anything_is_written(graph, model
 async def test_an_edited_plan_is_executed_with_the_edits(graph, model, opened):
     context = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]))
-    await graph.ainvoke(given(), config(), context=context)
+    await graph.ainvoke(brief_input(), config(), context=context)
     action = {"name": "create_music_draft", "args": {"adId": "kopi", "prompt": "solo cello"}}
     model.script(SAY_DONE)
     answer = {"decisions": [{"type": "edit", "edited_action": action}]}
@@ -44,7 +44,7 @@ async def test_the_model_gets_the_reason_of_a_rejection_and_an_equal_plan_is_not
     context = {"provider": "openai", "approve_plan": True}
     plan = drafts("หนึ่ง")[1:2]
     model.script(Say(calls=plan))
-    await graph.ainvoke(given(), config(), context=context)
+    await graph.ainvoke(brief_input(), config(), context=context)
     model.script(Say("Then like this:", calls=[("again", *plan[0][1:])]))
     answer = {"decisions": [{"type": "reject", "message": "no piano please"}]}
     state = await graph.ainvoke(Command(resume=answer), config(), context=context)
@@ -58,7 +58,7 @@ async def test_the_model_gets_the_reason_of_a_rejection_and_an_equal_plan_is_not
 async def test_a_plain_yes_approves_the_plan(graph, model, opened, word):
     context = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    await graph.ainvoke(given(), config(), context=context)
+    await graph.ainvoke(brief_input(), config(), context=context)
     state = await graph.ainvoke(Command(resume=word), config(), context=context)
     assert state["drafts"] == {"music": "v1"}
 
@@ -92,7 +92,7 @@ async def test_an_invalid_decision_repeats_the_question_with_the_reason(
     """C-R1: nothing is executed, and the next valid decision is accepted."""
     context = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    [question] = (await graph.ainvoke(given(), config(), context=context))["__interrupt__"]
+    [question] = (await graph.ainvoke(brief_input(), config(), context=context))["__interrupt__"]
     ids = {question.id}
     for _ in range(2):
         state = await graph.ainvoke(Command(resume=answer), config(), context=context)
@@ -118,7 +118,7 @@ async def test_an_edited_action_replaces_repaired_arguments(graph, model, opened
     """C-R1: the edited call is executed, not the text that the model wrote."""
     context = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=[("c2", "create_music_draft", "{adId: 'kopi', prompt: 'piano',}")]), SAY_DONE)
-    [question] = (await graph.ainvoke(given(), config(), context=context))["__interrupt__"]
+    [question] = (await graph.ainvoke(brief_input(), config(), context=context))["__interrupt__"]
     assert question.value["action_requests"][0]["args"] == {"adId": "kopi", "prompt": "piano"}
     answer = {"decisions": [{"type": "edit", "edited_action": EDITED_ACTION}]}
     await graph.ainvoke(Command(resume=answer), config(), context=context)
@@ -130,7 +130,7 @@ async def test_a_question_shows_exactly_the_arguments_that_the_tool_gets(graph, 
     context = {"provider": "openai", "approve_plan": True}
     music = call("c2", "create_music_draft", prompt="piano", onlyTheEnding=True, duration="20")
     model.script(Say(calls=[music]), SAY_DONE)
-    [question] = (await graph.ainvoke(given(), config(), context=context))["__interrupt__"]
+    [question] = (await graph.ainvoke(brief_input(), config(), context=context))["__interrupt__"]
     assert question.value["action_requests"][0]["args"] == {"prompt": "piano", "duration": 20}
     await graph.ainvoke(Command(resume="yes"), config(), context=context)
     assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "piano"

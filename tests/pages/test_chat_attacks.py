@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.storage import connect
 from callsheet.tools.pages.edits import TOOLS
-from tests.doubles.attacks import INSIDE, PAYLOADS, STATEMENTS
+from tests.doubles.attacks import INTERNAL_URLS, PAYLOADS, STATEMENTS
 from tests.doubles.auth_cases import create_key
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.page_chat_client import Frame, frame_types, new_page_id, open_chat
@@ -86,7 +86,7 @@ async def test_scripts_and_sql_statements_are_stored_and_shown_as_plain_text(
 
 async def test_no_form_of_an_internal_address_can_be_fetched(url: str, model: ChatDouble) -> None:
     """C24: the address that the connection would reach is checked, not its spelling."""
-    message = calls_of("fetch_data", *({"url": one} for one in INSIDE[::3]))
+    message = calls_of("fetch_data", *({"url": one} for one in INTERNAL_URLS[::3]))
     frames = await completed_calls(url, new_page_id(), message, model=model)
     assert [frame.get("errorType") for frame in frames] == ["permission_denied"] * len(message.calls)
     assert all("not on the public internet" in frame["error"] for frame in frames)

@@ -192,7 +192,7 @@ async def test_a_cancelled_turn_completes_every_call(url: str, model: ChatDouble
         assert (busy["type"], busy["retryable"]) == ("error", True), "one turn at a time"
         await late.send({"type": "join", "conversationId": page})
         await late.until(lambda frame: frame["type"] == "toolExecutionProgress")
-        assert frame_types(late.told) == ["joined", "userMessage", *CALL[:2]], (
+        assert frame_types(late.frames) == ["joined", "userMessage", *CALL[:2]], (
             "a client that joins late gets the turn from its start"
         )
         await chat.send({"type": "cancel", "conversationId": page})

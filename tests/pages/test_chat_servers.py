@@ -34,7 +34,7 @@ async def test_two_servers_on_one_redis_share_a_conversation(redis: str) -> None
             await one.send({**answer, "decisions": [{"type": "reject", "message": "keep it"}]})
             await one.until(ends_turn)
             await other.until(ends_turn)
-            assert other.told[1:] == one.told
+            assert other.frames[1:] == one.frames
         async with httpx.AsyncClient(base_url=second_url, timeout=20) as http:
             body = {"message": "undo that", "provider": "offline"}
             reply = (await http.post(f"/api/pages/{page}/chat", json=body)).json()

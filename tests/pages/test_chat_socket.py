@@ -64,14 +64,14 @@ async def test_all_clients_of_a_conversation_get_the_same_frames(url: str, http:
         await one.say(page, "Make the headline teal")
         await other.send({"type": "join", "conversationId": page, "lastEventId": "0"})
         await other.until(ends_turn)
-        assert other.told.pop(0) == {"type": "joined", "conversationId": page}
-        assert other.told == one.told
+        assert other.frames.pop(0) == {"type": "joined", "conversationId": page}
+        assert other.frames == one.frames
         await other.say(page, "make it bigger")
         await one.until(ends_turn)
-        assert other.told == one.told
-        assert len({frame["eventId"] for frame in one.told}) == len(one.told)
-    sse_frames = await events_of(http, page, len(one.told))
-    assert sse_frames == one.told, "the same over SSE (C20)"
+        assert other.frames == one.frames
+        assert len({frame["eventId"] for frame in one.frames}) == len(one.frames)
+    sse_frames = await events_of(http, page, len(one.frames))
+    assert sse_frames == one.frames, "the same over SSE (C20)"
 
 
 async def events_of(http: httpx.AsyncClient, page: str, count: int, last: str = "0") -> list[Frame]:
@@ -100,7 +100,7 @@ async def test_a_client_that_joins_with_its_last_event_id_gets_the_rest(
             last = frames[cut - 1]["eventId"]
             await late_chat.send({"type": "join", "conversationId": page, "lastEventId": last})
             await late_chat.until(ends_turn)
-            assert late_chat.told[1:] == frames[cut:]
+            assert late_chat.frames[1:] == frames[cut:]
     assert await events_of(http, page, 3, frames[-4]["eventId"]) == frames[-3:]
 
 
@@ -183,7 +183,7 @@ async def test_a_message_with_an_id_is_executed_once_on_the_selected_element(
         frames = await chat.say(page, "make this orange", selectedElementId="section-2", messageId="m1")
         assert frames[-1]["isLastChunk"]
         assert (frames[0]["type"], frames[0]["messageId"]) == ("userMessage", "m1")
-        before = len(chat.told)
+        before = len(chat.frames)
         message = {"type": "userMessage", "conversationId": page, "content": "make this orange"}
         await chat.send(
             {**message, "provider": "offline", "selectedElementId": "section-2", "messageId": "m1"}
@@ -195,11 +195,11 @@ async def test_a_message_with_an_id_is_executed_once_on_the_selected_element(
             "messageId": "m1",
             "runId": frames[0]["runId"],
         }
-        assert chat.told[-1] == repeated
+        assert chat.frames[-1] == repeated
         await chat.say(page, "what can you do?")
-        assert frame_types(chat.told[before:]) == ["repeated", "userMessage", "aiResponseChunk"]
+        assert frame_types(chat.frames[before:]) == ["repeated", "userMessage", "aiResponseChunk"]
         await chat.say(page, "something else", messageId="m1")
-        assert "used" in chat.told[-1]["error"]
+        assert "used" in chat.frames[-1]["error"]
     page_view = (await http.get(f"/api/pages/{page}")).json()
     assert page_view["versionId"] == "v1"
 

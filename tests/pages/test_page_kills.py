@@ -55,19 +55,19 @@ async def versions_and_messages(base, page):
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_turn_of_a_killed_server_is_continued_by_another_one(killable_server, when, request):
     """C19, C20: every edit is made once, every call is reported once, and the last chunk arrives."""
-    count = await killable_server.messages_of(lambda base, turn: send_edit(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: send_edit(base, f"dry-{turn}"))
     assert count > 10, "there are enough messages to kill at"
-    async with killable_server.opened() as base:
+    async with killable_server.serve() as base:
         expected = await versions_and_messages(base, "dry-2")
     assert len(expected[0]) > 1
-    for at in sample_points(count, 2, seed=9, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=9, all_points=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
-        killed = await killable_server.killed_at(
+        killed = await killable_server.run_until_killed(
             Kill(at=at, when=when), lambda base, page=page: send_edit(base, page)
         )
         # What is sent together varies, more so on a busy machine; the last points may come too late.
         assert killed or at > count * 0.6, (at, count)
-        async with killable_server.opened() as base:
+        async with killable_server.serve() as base:
             frames = await all_frames(base, page)
             assert await versions_and_messages(base, page) == expected, at
         for kind in ("toolExecutionStart", "toolExecutionComplete"):

@@ -70,7 +70,7 @@ async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agr
     health = await processes.http.get(f"{url}/health")
     assert (health.status_code, health.json()["status"]) == (200, "ok"), health.text
     words = ("doctor", "--json", "--port", str(free_port()))
-    done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).result()
     parts = {one["part"]: one for one in json.loads(done.out)}
     assert (done.code, parts["Task queue"]["status"]) == (0, "ok"), parts
 

@@ -89,14 +89,14 @@ async def edit_all_scenes(base: str, name: str) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_an_execution_killed_at_any_command_changes_each_scene_once(killable_server, when, request):
     """Before and after the command."""
-    count = await killable_server.messages_of(lambda base, turn: edit_all_scenes(base, f"dry-{turn}"))
+    count = await killable_server.count_messages(lambda base, turn: edit_all_scenes(base, f"dry-{turn}"))
     assert count > 10, "there are enough commands to kill at"
-    for at in sample_points(count, 3, seed=5, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 3, seed=5, all_points=request.config.getoption("--long")):
         name = f"video-{when}-{at}"
-        await killable_server.killed_at(
+        await killable_server.run_until_killed(
             Kill(at=at, when=when), lambda base, name=name: edit_all_scenes(base, name)
         )
-        async with killable_server.opened() as base:
+        async with killable_server.serve() as base:
             await asyncio.wait_for(edit_all_scenes(base, name), 60)
             async with httpx.AsyncClient(base_url=base, timeout=30) as http:
                 scenes = (await http.get(f"/api/projects/{name}/scenes")).json()["scenes"]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.doubles.needs import need, unmet
+from tests.doubles.needs import need, skip_or_fail
 
 SCRIPTS: Final = Path(__file__).parent / "js"
 _MANIFESTS: Final = ("package.json", "package-lock.json")
@@ -40,7 +40,7 @@ def _install(npm: Path, target: Path) -> Path:
     )
     if result.returncode:
         shutil.rmtree(temporary)
-        return unmet(f"the clients cannot be installed: {result.stderr.strip()[-200:]}")
+        return skip_or_fail(f"the clients cannot be installed: {result.stderr.strip()[-200:]}")
     return temporary.rename(target)
 
 

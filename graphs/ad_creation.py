@@ -44,7 +44,7 @@ class AdArtefact(ArtefactSpec[AdState]):
         return ad.summary(stream, data)
 
 
-class AdView(ModelView[AdState]):
+class AdModelView(ModelView[AdState]):
     """The ad's length and newest versions, and the brief."""
 
     def facts(self, state: AdState) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class AdView(ModelView[AdState]):
         return brief.message(known) if known else None
 
 
-class AdTurn(TurnRules[AdState]):
+class AdTurnRules(TurnRules[AdState]):
     """A turn makes the drafts of a brief, and says what the last script lacks."""
 
     def nudge(self, state: AdState, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
@@ -125,8 +125,8 @@ class AdCreation(LoopWorkflow[AdState]):
     title = "audio ads"
     state = AdState
     artefact = AdArtefact("ad", ad.STREAMS)
-    view = AdView()
-    turn = AdTurn()
+    view = AdModelView()
+    turn = AdTurnRules()
 
 
 def brief_of(state: AdState) -> Brief | None:

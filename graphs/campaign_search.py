@@ -25,7 +25,7 @@ from callsheet.tools import REGISTRY
 from callsheet.tools.campaigns.search import BASE
 
 
-class QuestionView(ModelView[CampaignState]):
+class QuestionModelView(ModelView[CampaignState]):
     """The filters of the page."""
 
     def facts(self, state: CampaignState) -> Mapping[str, str]:
@@ -34,7 +34,7 @@ class QuestionView(ModelView[CampaignState]):
         return {BASE: json.dumps(base)} if base else {}
 
 
-class QuestionTurn(TurnRules[CampaignState]):
+class QuestionTurnRules(TurnRules[CampaignState]):
     """Searches leave campaigns, counts and filters in the state."""
 
     def after_plan(
@@ -74,8 +74,8 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
     title = "campaign questions"
     state = CampaignState
     artefact = ArtefactSpec("question")
-    view = QuestionView()
-    turn = QuestionTurn(max_rounds=5)
+    view = QuestionModelView()
+    turn = QuestionTurnRules(max_rounds=5)
 
     def build(self) -> StateGraph[CampaignState, Context]:
         """Return the graph's builder."""

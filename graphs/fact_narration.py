@@ -55,7 +55,7 @@ class LessonArtefact(ArtefactSpec[LessonState]):
         lesson.check_version(stream, data)
 
 
-class LessonView(ModelView[LessonState]):
+class LessonModelView(ModelView[LessonState]):
     """The lesson's outline; long material by reference."""
 
     def facts(self, state: LessonState) -> Mapping[str, str]:
@@ -73,7 +73,7 @@ class LessonView(ModelView[LessonState]):
         return outline(newest, choosing=bool(state.get("choice")), reviewing=bool(state.get("reviewing")))
 
 
-class LessonTurn(TurnRules[LessonState]):
+class LessonTurnRules(TurnRules[LessonState]):
     """A plan that proposes something leaves a question for the teacher."""
 
     def has_answer(self, state: LessonState) -> bool:
@@ -105,8 +105,8 @@ class FactNarration(WorkflowSpec[LessonState]):
     title = "lessons"
     state = LessonState
     artefact = LessonArtefact("lesson", lesson.STREAMS)
-    view = LessonView(streams=("student", "source", "facts", "confirmed", "narration"))
-    turn = LessonTurn()
+    view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
+    turn = LessonTurnRules()
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
         """Return the graph's builder; `ask` replaces the node that asks a person."""

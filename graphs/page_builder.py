@@ -44,7 +44,7 @@ class PageArtefact(ArtefactSpec[PageState]):
             page.Page.model_validate(data.get("page"))
 
 
-class PageView(ModelView[PageState]):
+class PageModelView(ModelView[PageState]):
     """The page's outline, and the element that is selected."""
 
     def state_block(self, state: PageState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
@@ -63,7 +63,7 @@ class PageView(ModelView[PageState]):
         return state.get("selected_element_id") or ""
 
 
-class PageTurn(TurnRules[PageState]):
+class PageTurnRules(TurnRules[PageState]):
     """Edits name the element that they change."""
 
     def describe_step(self, state: PageState, step: Step, newest: Mapping[str, Version | None]) -> str:
@@ -83,8 +83,8 @@ class PageBuilder(LoopWorkflow[PageState]):
     title = "landing pages"
     state = PageState
     artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))
-    view = PageView()
-    turn = PageTurn()
+    view = PageModelView()
+    turn = PageTurnRules()
 
 
 WORKFLOW: Final = PageBuilder(REGISTRY.of("page"))

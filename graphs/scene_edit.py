@@ -67,7 +67,7 @@ class VideoArtefact(ArtefactSpec[VideoState]):
             raise Invalid(f"a video has no stream {stream!r}", remedy="export the thread again")
 
 
-class VideoTurn(TurnRules[VideoState]):
+class VideoTurnRules(TurnRules[VideoState]):
     """One call submits the whole plan."""
 
     def describe_step(self, state: VideoState, step: Step, newest: Mapping[str, Version | None]) -> str:
@@ -88,7 +88,7 @@ class SceneEdit(WorkflowSpec[VideoState]):
     title = "videos"
     state = VideoState
     artefact = VideoArtefact("video", (ORDER, SCENES))
-    turn = VideoTurn()
+    turn = VideoTurnRules()
 
     def allowed_tools(self, state: Any) -> Mapping[str, Tool]:
         """Return the tools of steps; `submit_plan` is none of them."""

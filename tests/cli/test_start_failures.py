@@ -32,11 +32,11 @@ GRAPHS = {
 }
 
 
-def finished(warm_parent: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
+def run_forked(warm_parent: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
     return ForkedCommand.of(warm_parent, folder, *words, **env).result()
 
 
-def failed(done: Finished, *words: str) -> None:
+def assert_failed(done: Finished, *words: str) -> None:
     """A sentence and a remedy for a person; `doctor` has them in its table."""
     assert "Traceback" not in done.err + done.out
     assert "should not have happened" not in done.err
@@ -84,8 +84,8 @@ def test_a_redis_url_of_another_kind_of_server_is_refused(
     warm_parent: WarmParent, tmp_path: Path, reply: bytes, command: tuple[str, ...]
 ) -> None:
     with answering(reply) as port:
-        done = finished(warm_parent, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
-    failed(
+        done = run_forked(warm_parent, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
+    assert_failed(
         done, f"redis://***@127.0.0.1:{port} is no Redis, or expects TLS", "Correct REDIS_URL", "rediss://"
     )
     assert "secret" not in done.err + done.out
@@ -96,8 +96,8 @@ def test_a_redis_that_closes_each_connection_is_unreachable(
     warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     with answering(b"") as port:
-        done = finished(warm_parent, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
-    failed(done, f"redis://127.0.0.1:{port} cannot be reached", "correct REDIS_URL", "rediss://")
+        done = run_forked(warm_parent, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
+    assert_failed(done, f"redis://127.0.0.1:{port} cannot be reached", "correct REDIS_URL", "rediss://")
 
 
 @pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda words: words[0])
@@ -117,7 +117,7 @@ def test_a_redis_that_closes_each_connection_is_unreachable(
 def test_a_wrong_setting_is_refused_by_servers_and_workers(
     warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...], setting: str, value: str, words: str
 ) -> None:
-    failed(finished(warm_parent, tmp_path, *command, **{setting: value}), words)
+    assert_failed(run_forked(warm_parent, tmp_path, *command, **{setting: value}), words)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_wrong_limit_is_refused_by_a_worker(
     valkey_url: str, warm_parent: WarmParent, tmp_path: Path, setting: str, value: str
 ) -> None:
     env = {setting: value, "CALLSHEET_WORKER_PORT": "0"}
-    failed(finished(warm_parent, tmp_path, "worker", REDIS_URL=valkey_url, **env))
+    assert_failed(run_forked(warm_parent, tmp_path, "worker", REDIS_URL=valkey_url, **env))
 
 
 BROKEN = [
@@ -170,16 +170,18 @@ def test_a_broken_langgraph_json_is_refused_with_the_graph_and_the_reason(
         (tmp_path / name).write_text(text)
     file = tmp_path / "graphs.json"
     file.write_text(content)
-    failed(finished(warm_parent, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words)
+    assert_failed(
+        run_forked(warm_parent, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words
+    )
 
 
 def test_a_graph_that_is_no_text_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
     file = tmp_path / "graphs.json"
     file.write_text(json.dumps({"graphs": {"agent": 5}}))
-    done = finished(
+    done = run_forked(
         warm_parent, tmp_path, "serve", "--port", "0", REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)
     )
-    failed(done, "has 5 for graph 'agent'")
+    assert_failed(done, "has 5 for graph 'agent'")
 
 
 def test_a_port_in_use_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
@@ -188,13 +190,13 @@ def test_a_port_in_use_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_
         for command, setting in (("serve", "CALLSHEET_PORT"), ("worker", "CALLSHEET_WORKER_PORT")):
             folder = tmp_path / command
             folder.mkdir()
-            done = finished(warm_parent, folder, command, REDIS_URL=valkey_url, **{setting: port})
-            failed(done, f"port {port} on 127.0.0.1 is in use")
+            done = run_forked(warm_parent, folder, command, REDIS_URL=valkey_url, **{setting: port})
+            assert_failed(done, f"port {port} on 127.0.0.1 is in use")
 
 
 def test_debug_shows_the_trace_of_a_failed_start(warm_parent: WarmParent, tmp_path: Path) -> None:
     with answering(HTTP) as port:
         url = f"redis://127.0.0.1:{port}"
-        done = finished(warm_parent, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
+        done = run_forked(warm_parent, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
     assert done.code == 1
     assert "Traceback" in done.err

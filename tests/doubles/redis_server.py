@@ -195,7 +195,7 @@ def _replicate(link: Redis, primary: str) -> bool:
 
 
 def _is_complete(nodes: Sequence[RedisServer]) -> bool:
-    """Whether every node knows a living primary for every slot."""
+    """Return True if every node knows a living primary for every slot."""
     return all(_info(node, "cluster", "info")["cluster_state"] == "ok" for node in nodes)
 
 

@@ -194,19 +194,19 @@ def test_the_cause_of_an_unhealthy_server_is_logged_once(server: Server, data: P
     def health() -> int:
         return server.http.get("/health").status_code
 
-    def logged() -> list[tuple[str, str]]:
+    def health_lines() -> list[tuple[str, str]]:
         lines = log_lines(server.log)
         return [(one["level"], one["event"]) for one in lines if one["logger"].endswith("redis.health")]
 
     try:
         with Redis.from_url(lease.url) as storage:
             for _ in range(2):
-                before = len(logged())
+                before = len(health_lines())
                 storage.replicaof("127.0.0.1", "1")
                 assert [health() for _ in range(4)] == [503] * 4
                 storage.replicaof("NO", "ONE")
                 assert [health() for _ in range(4)] == [200] * 4
-                outage, recovery = logged()[before:]
+                outage, recovery = health_lines()[before:]
                 assert outage[0] == "error"
                 assert "is a replica and takes no writes" in outage[1]
                 assert "Point REDIS_URL to the primary" in outage[1]

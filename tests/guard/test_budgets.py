@@ -140,9 +140,9 @@ async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_emp
 ) -> None:
     """X14: the question names the budget, what is spent, and when it begins again."""
     async with client(valkey_url, **{budget: 0.000001}) as http:
-        asked = await post(http, path, {**body, "provider": "openai"})
-        question = asked["interrupt"]["value"]["action_requests"] if "interrupt" in asked else None
-        [action] = question or asked["question"]["actions"]
+        reply = await post(http, path, {**body, "provider": "openai"})
+        question = reply["interrupt"]["value"]["action_requests"] if "interrupt" in reply else None
+        [action] = question or reply["question"]["actions"]
         assert (action["name"], action["args"]["budget"]) == ("raise_budget", budget)
         text = action["description"]
         assert f"The budget of this {budget} is $" in text
@@ -151,7 +151,7 @@ async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_emp
             assert datetime.fromisoformat(action["args"]["ends"]) > datetime.now(UTC)
             assert action["args"]["ends"] in text
         words = {"/api/chat": "response", "/api/projects/launch/executions": "message"}.get(path)
-        assert words is None or asked[words] == text
+        assert words is None or reply[words] == text
         assert not double.requests
 
 
@@ -165,20 +165,20 @@ async def test_a_message_answers_the_question_about_a_budget(
     valkey_url: str, double: ChatDouble, path: str, named: str, words: str, answer: str
 ) -> None:
     async with client(valkey_url, turn=0.000001) as http:
-        asked = await post(http, path, {"message": "Which offers are there?", "provider": "openai"})
+        reply = await post(http, path, {"message": "Which offers are there?", "provider": "openai"})
         double.script(*[Say("There is nothing to do.")] * 2)
-        thread = {named: asked[named]} if named else {}
-        told = await post(http, path, {"message": answer, "provider": "openai", **thread})
-        assert told["question"] is None
+        thread = {named: reply[named]} if named else {}
+        second_reply = await post(http, path, {"message": answer, "provider": "openai", **thread})
+        assert second_reply["question"] is None
         expected = "There is nothing to do." if answer == "yes" else "the budget was not raised"
-        assert expected in told[words]
+        assert expected in second_reply[words]
         assert bool(double.requests) == (answer == "yes")
 
 
 async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffices(
     valkey_url: str, double: ChatDouble
 ) -> None:
-    """A call costs a small part of what is reserved for it: all are answered, and none is asked about."""
+    """A call costs a small part of what is reserved for it: all are answered, and none is reply about."""
     double.script(*[Say("There is no such offer.", prompt_tokens=100, completion_tokens=10)] * 12)
     # The reservation of a call is 0.003, its cost 0.00002.
     async with client(valkey_url, day=0.008) as http:

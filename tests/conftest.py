@@ -42,9 +42,7 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run all of the tests that are otherwise sampled")
-    slow = (
-        "also run tests that take a second or need programs that are not on PyPI; the default where CI is set"
-    )
+    slow = "also run tests that take half a second or need programs beside PyPI; the default with CI set"
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
 
 

@@ -213,8 +213,8 @@ def test_a_language_is_known_by_name_code_tag_and_native_name(text, name):
 
 
 @pytest.mark.parametrize("text", ["klingon", "", "  ", "x-klingon", "xx-US", "-", "(thai)"])
-def test_an_unknown_language_is_refused_with_the_known_ones(text):
-    """A10."""
+def test_an_unknown_language_finds_nothing_and_is_refused_in_a_brief_with_the_known_ones(text):
+    """A10: the lookup raises nothing."""
     assert languages.find(text) is None
     with pytest.raises(Invalid, match="not known") as error:
         language_name(text)

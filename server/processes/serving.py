@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from callsheet.providers import with_key
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.app import create_app
 from callsheet.server.engine import process
 from callsheet.server.http import connections
@@ -47,7 +49,7 @@ def serve(settings: Settings, version: str) -> None:
     config = server_config(guarded, settings)
 
     async def ready() -> None:
-        app.state.loading.add_done_callback(lambda _: process.tune_garbage_collection())
+        process.tune_garbage_collection()
         # In a thread, so that requests are answered meanwhile.
         await asyncio.to_thread(lambda: where.print(greeting(version, url, place, app.state.warnings)))
 
@@ -133,10 +135,6 @@ class _Server(uvicorn.Server):
 
 def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
     """Return the greeting: URL, provider with its reason, location of the data, warnings."""
-    # Importing the model libraries takes longer than the rest of the start.
-    from callsheet.providers import with_key  # noqa: PLC0415
-    from callsheet.providers.routing import RoutingRequest, route  # noqa: PLC0415
-
     chosen = route(RoutingRequest(), with_key(os.environ))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

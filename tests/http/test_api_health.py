@@ -60,14 +60,6 @@ def test_what_watches_a_server_may_ask_without_the_body(valkey_url: str) -> None
     assert not [path for path, methods in described.items() if "head" in methods]
 
 
-async def test_it_answers_before_the_workflows_are_loaded_and_holds_what_needs_them(valkey_url: str) -> None:
-    """`/ok` never waits; a request that came too early is answered as one that did not."""
-    async with started_app(valkey_url) as app, app_client(app) as one:
-        assert (await one.get("/ok")).status_code == 200
-        assert not hasattr(app.state, "context")
-        assert (await one.get("/api/ads")).json() == {"ads": [], "next": None}
-
-
 async def test_health_says_where_the_data_is_and_who_would_answer(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,9 +29,9 @@ async def start():
 
 asyncio.run(start())
 """
-FRAMEWORKS = {"rich", "pydantic", "langgraph", "fastapi", "redis", "asyncio"}
-ON_FIRST_USE = {"openai", "langchain_openai", "numpy", "tantivy", "pypdf", "resiliparse", "nh3"}
-"""Clients of vendors, search engines, and readers of files."""
+FRAMEWORKS = {"langgraph", "langchain_core", "fastapi", "redis"}
+ON_FIRST_USE = {"openai", "langchain_openai", "numpy", "tantivy", "wordllama"}
+"""Clients of vendors, and search engines."""
 
 
 @pytest.mark.slow

@@ -19,11 +19,10 @@ from callsheet.server import bootstrap
 from callsheet.server.assembly import assemble
 from callsheet.server.engine import graphs_file
 from callsheet.server.features import load_apis
-from callsheet.server.http import docs, errors, origins
+from callsheet.server.http import errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
-from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
@@ -129,7 +128,7 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
-            self.openapi_schema = with_authentication(
+            self.openapi_schema = openapi.with_authentication(
                 _without_validation_errors(super().openapi()),
                 {route.path_format: policy_of(route) for route in self.routes if isinstance(route, APIRoute)},
                 required=self.requires_auth,
@@ -153,7 +152,7 @@ async def show_index() -> RedirectResponse:
 @with_policy(API_READ)
 async def show_documentation(request: Request) -> HTMLResponse:
     """Show the documentation."""
-    return HTMLResponse(docs.render_docs(request.app.openapi()))
+    return HTMLResponse(openapi.render_docs(request.app.openapi()))
 
 
 @with_policy(API_READ)

@@ -5,7 +5,7 @@ follow a policy too: nobody learns without credentials which paths there are. A 
 `%2F` and stays so in the path that routes are matched with.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -123,14 +123,9 @@ def policy_of(route: BaseRoute) -> RoutePolicy:
 
 
 def get_policy(scope: Mapping[str, Any]) -> RoutePolicy:
-    """Return the policy that a request follows; before `set_policy`, that of a route that writes."""
+    """Return the policy that a request follows; before `resolve_policy`, that of a route that writes."""
     policy = scope.get(_SCOPE_KEY)
     return policy if isinstance(policy, RoutePolicy) else _UNKNOWN
-
-
-def set_policy(scope: MutableMapping[str, Any], policy: RoutePolicy) -> None:
-    """Store the policy that a request follows in its scope."""
-    scope[_SCOPE_KEY] = policy
 
 
 def _route_name(route: BaseRoute) -> str:
@@ -161,7 +156,7 @@ def resolve_policy(scope: Scope, routes: Sequence[BaseRoute]) -> None:
     raw = scope.get("raw_path") or b""
     if b"%" in raw:
         scope["path"] = "/".join(_decode_segment(part) for part in raw.split(b"/"))
-    set_policy(scope, _matched_policy(scope, routes) or _unmatched_policy(scope, routes))
+    scope[_SCOPE_KEY] = _matched_policy(scope, routes) or _unmatched_policy(scope, routes)
 
 
 def _matched_policy(scope: Scope, routes: Sequence[BaseRoute]) -> RoutePolicy | None:

@@ -19,7 +19,6 @@ from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.app import create_app
 from callsheet.server.engine import process
 from callsheet.server.http import connections
-from callsheet.server.http.listening import bind_sockets, url_host
 from callsheet.server.processes import terminal
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
@@ -41,9 +40,9 @@ def serve(settings: Settings, version: str) -> None:
     place = describe_storage(settings)
     app = create_app(settings)
     guarded = _Guarded(app)
-    listeners = bind_sockets(settings.host, settings.port)
+    listeners = connections.bind_sockets(settings.host, settings.port)
     where = terminal.console()
-    url = f"http://{url_host(settings.host)}:{listeners[0].getsockname()[1]}"
+    url = f"http://{connections.url_host(settings.host)}:{listeners[0].getsockname()[1]}"
     _log.setLevel(logging.WARNING)
     logs.configure(settings.log_level, settings.log_format)
     config = server_config(guarded, settings)

@@ -21,8 +21,8 @@ from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.connections import bind_sockets, url_host
 from callsheet.server.http.context import AppContext
-from callsheet.server.http.listening import bind_sockets, url_host
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.policy import RoutePolicyMiddleware
 from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from callsheet.server.http import listening
+from callsheet.server.http import connections
 from callsheet.server.processes import serving
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import CallsheetError, Conflict, Invalid
@@ -86,7 +86,7 @@ def test_what_keeps_the_server_from_starting_is_told_without_a_trace(
 
 def test_a_taken_port_is_named(taken: int) -> None:
     with pytest.raises(Conflict, match=f"port {taken} on 127.0.0.1 is in use") as refusal:
-        listening.bind_sockets("127.0.0.1", taken)
+        connections.bind_sockets("127.0.0.1", taken)
     command, *options = refusal.value.remedy.partition("port: ")[2].split()
     assert shutil.which(command), "the remedy is a command of the present shell"
     assert options == ["serve", "--port", "0"]
@@ -97,16 +97,16 @@ def test_a_taken_port_is_named(taken: int) -> None:
 )
 def test_a_host_that_is_not_this_machine_is_named(host: str, rule: str) -> None:
     with pytest.raises(Invalid, match=f"host '{host}' {rule}"):
-        listening.bind_sockets(host, 0)
+        connections.bind_sockets(host, 0)
 
 
 def test_a_port_this_user_may_not_have_is_named() -> None:
-    refusal = listening.bind_error("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
+    refusal = connections.bind_error("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
     assert refusal.message == "port 80 may not be used by this user"
 
 
 def test_every_address_of_a_name_gets_the_same_port() -> None:
-    listeners = listening.bind_sockets("localhost", 0)
+    listeners = connections.bind_sockets("localhost", 0)
     try:
         ports = {listener.getsockname()[1] for listener in listeners}
         assert len(ports) == 1
@@ -150,7 +150,7 @@ def test_the_greeting_names_address_documentation_model_place_warnings_and_end(
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert [listening.url_host(host) for host in ("::1", "127.0.0.1", "localhost")] == [
+    assert [connections.url_host(host) for host in ("::1", "127.0.0.1", "localhost")] == [
         "[::1]",
         "127.0.0.1",
         "localhost",

@@ -15,8 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from callsheet import storage
-from callsheet.server import bootstrap
-from callsheet.server.assembly import assemble
+from callsheet.server import assembly
 from callsheet.server.engine import graphs_file
 from callsheet.server.features import load_apis
 from callsheet.server.http import errors, openapi, origins
@@ -202,12 +201,12 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     """Load the workflows and their routes, and create the routes' context."""
     observer = app.state.observer
     await stack.enter_async_context(collect_metrics(observer, installed_version()))
-    runtime = await assemble(
+    runtime = await assembly.assemble(
         opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
     )
     app.state.context = runtime.context(settings, opened)
     features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
-    for end in bootstrap.start_maintenance(app.state.context):
+    for end in assembly.start_maintenance(app.state.context):
         stack.push_async_callback(end)
-    app.router.routes.extend(bootstrap.routes(features))
+    app.router.routes.extend(assembly.routes(features))

@@ -13,8 +13,7 @@ from langgraph.pregel import Pregel
 
 from callsheet import storage
 from callsheet.server.app import check_liveness
-from callsheet.server.assembly import Runtime, assemble
-from callsheet.server.bootstrap import reply_builders
+from callsheet.server.assembly import Runtime, assemble, reply_builders
 from callsheet.server.engine import attempt_log, graphs_file, process
 from callsheet.server.engine.tool_policy import create_application
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker

@@ -1,10 +1,9 @@
 """Time until the server answers, and its idle memory, compared with `langgraph dev` on the same graph.
 
-Both are started in turn, one at a time, on existing data and bytecode (the start before
-the first round is not counted). *first answer* is `GET /ok`; *ready for work* is the first answer that needs
-the loaded workflows: our list of ads, their search of assistants. Our start includes that of our
-Valkey, and so does our memory; theirs runs with its standard reloader and our checkpointer, whose Valkey is
-not counted.
+Both are started in turn, one alone at a time, on data and bytecode that are there already (the start before
+the first round is not counted). *ready for work* is the first answer that needs the workflows: the list
+of ads here, the search of assistants there. Our start includes that of its Valkey, and so does our weight;
+theirs runs with its standard reloader and our checkpointer, whose Valkey is not counted as theirs.
 """
 
 import json
@@ -28,7 +27,6 @@ from bench._servers import (
 )
 
 ROUNDS: Final = size(5, short=1)
-_OK: Final = ReadinessProbe("/ok")
 _WORK: Final[Mapping[str, ReadinessProbe]] = {
     "callsheet": ReadinessProbe("/api/ads"),
     "langgraph": ReadinessProbe("/assistants/search", "POST"),
@@ -49,7 +47,7 @@ def main() -> int:
             _measure(name, start)
         rounds = [{name: _measure(name, start) for name, start in starts.items()} for _ in range(ROUNDS)]
     print(f"{'':<24}{'callsheet':>14}{'langgraph dev':>16}{'ratio':>8}   worst … best round")
-    for row, unit in (("first answer", "s"), ("ready for work", "s"), ("resident, idle", "MiB")):
+    for row, unit in (("ready for work", "s"), ("resident, idle", "MiB")):
         _print(
             row, unit, [one["callsheet"][row] for one in rounds], [one["langgraph"][row] for one in rounds]
         )
@@ -89,12 +87,10 @@ def _starter(name: str, folder: Path) -> Start:
 def _measure(name: str, start: Start) -> dict[str, float]:
     entering, store = start()
     with entering as server:
-        first_s = server.ready_s(_OK)
         work_s = server.ready_s(_WORK[name])
         valkey_mib = rss_of_folder_mib(store.resolve()) if name == "callsheet" else 0.0
         assert valkey_mib or name != "callsheet", "no process of our Valkey"
         return {
-            "first answer": first_s,
             "ready for work": work_s,
             "resident, idle": server.rss_mib() + valkey_mib,
         }

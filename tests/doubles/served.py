@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
-from callsheet.server.bootstrap import routes
+from callsheet.server.assembly import routes
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.features import load_apis
 from callsheet.server.http.auth import required_permission
-from callsheet.server.http.policy import RouteTable
+from callsheet.server.http.policy import resolve_policy
 from callsheet.server.settings.settings import Settings
 
 OURS = Workflows(
@@ -58,15 +58,10 @@ def openapi_document() -> Mapping[str, Any]:
     return loaded_app().openapi()
 
 
-@cache
-def _route_table() -> RouteTable:
-    return RouteTable(loaded_app().router.routes)
-
-
 def scope_with_policy(scope: dict[str, Any]) -> dict[str, Any]:
     """This scope, without a query unless it has one, with the policy of the route that it reaches."""
     scope = {"query_string": b"", "headers": [], **scope}
-    _route_table().resolve(scope)
+    resolve_policy(scope, loaded_app().router.routes)
     return scope
 
 

@@ -9,8 +9,7 @@ import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
-from callsheet.server.http.connections import HEADERS_S
-from callsheet.server.http.listening import bind_sockets
+from callsheet.server.http.connections import HEADERS_S, bind_sockets
 from callsheet.server.processes.serving import server_config
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage

@@ -60,14 +60,6 @@ def test_head_has_the_status_and_headers_of_get_without_a_body(valkey_url: str) 
     assert not [path for path, methods in documented.items() if "head" in methods]
 
 
-async def test_ok_answers_before_the_workflows_are_loaded_and_other_requests_wait(valkey_url: str) -> None:
-    """A request that arrives while the server loads gets the same reply as a later one."""
-    async with started_app(valkey_url) as app, app_client(app) as client:
-        assert (await client.get("/ok")).status_code == 200
-        assert not hasattr(app.state, "context")
-        assert (await client.get("/api/ads")).json() == {"ads": [], "next": None}
-
-
 async def test_health_reports_storage_and_the_provider_without_its_key(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

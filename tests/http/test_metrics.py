@@ -40,7 +40,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
     async with started_app(valkey_url) as app:
-        await app.state.loading
         yield app
 
 

@@ -10,27 +10,24 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.app import create_app
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.turn_view import reply_builder
-from callsheet.server.bootstrap import routes
+from callsheet.server.assembly import routes
 from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.errors import error_response
 from callsheet.server.http.limits import BodyLimitMiddleware, opens_stream
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
-    API_READ,
     API_WRITE,
     ErrorForm,
-    MatchedRoute,
     OnOutage,
     RoutePolicy,
     RoutePolicyMiddleware,
-    RouteTable,
     Streaming,
     get_policy,
     policy_of,
@@ -49,7 +46,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 def served_routes() -> list[BaseRoute]:
-    return [route for route in loaded_app().router.routes if not isinstance(route, MatchedRoute)]
+    return loaded_app().router.routes
 
 
 def requests() -> Iterator[tuple[str, str, RoutePolicy]]:
@@ -71,7 +68,7 @@ def client_behind(endpoint: ASGIApp, *middleware: Middleware) -> httpx.AsyncClie
     app = endpoint
     for cls, args, options in reversed(middleware):
         app = cls(app, *args, **options)
-    app = RoutePolicyMiddleware(app, RouteTable(loaded_app().router.routes))
+    app = RoutePolicyMiddleware(app, loaded_app().router.routes)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -235,19 +232,6 @@ async def test_a_request_to_a_route_without_a_policy_is_500() -> None:
 
 
 @pytest.mark.parametrize(
-    ("route", "rule"),
-    [
-        (Mount("/files", answer), "'/files' has no policy"),
-        (Route("/{first}", with_policy(API_READ)(answer)), "several depths or first segments"),
-        (Route("/files/{rest:path}", with_policy(API_READ)(answer)), "several depths or first segments"),
-    ],
-)
-def test_a_route_that_the_table_cannot_match_reliably_is_refused(route: BaseRoute, rule: str) -> None:
-    with pytest.raises(Broken, match=rule):
-        RouteTable([route]).refresh()
-
-
-@pytest.mark.parametrize(
     ("method", "path", "permission", "form"),
     [
         ("GET", "/nothing", "read", ErrorForm.API),
@@ -289,7 +273,7 @@ def test_an_encoded_slash_in_an_id_does_not_separate_path_segments(raw: str, pat
         {"type": "http", "method": "GET", "path": "/threads/a", "raw_path": raw.encode()}
     )
     assert scope["path"] == path
-    assert scope["callsheet.match"].route.path == "/threads/{thread_id}"
+    assert get_policy(scope).errors is ErrorForm.LANGGRAPH
 
 
 def test_an_application_mounted_under_a_prefix_has_the_same_policies() -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from callsheet.server.http import listening
+from callsheet.server.http import connections
 from callsheet.server.processes import serving
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import CallsheetError, Conflict, Invalid
@@ -86,7 +86,7 @@ def test_an_unreachable_redis_is_refused_without_its_password(
 
 def test_a_port_in_use_is_named(port_in_use: int) -> None:
     with pytest.raises(Conflict, match=f"port {port_in_use} on 127.0.0.1 is in use") as caught:
-        listening.bind_sockets("127.0.0.1", port_in_use)
+        connections.bind_sockets("127.0.0.1", port_in_use)
     command, *options = caught.value.remedy.partition("port: ")[2].split()
     assert shutil.which(command), "the remedy is a command of the present shell"
     assert options == ["serve", "--port", "0"]
@@ -97,16 +97,16 @@ def test_a_port_in_use_is_named(port_in_use: int) -> None:
 )
 def test_a_host_that_is_no_address_of_this_machine_is_refused_by_name(host: str, rule: str) -> None:
     with pytest.raises(Invalid, match=f"host '{host}' {rule}"):
-        listening.bind_sockets(host, 0)
+        connections.bind_sockets(host, 0)
 
 
 def test_a_privileged_port_is_refused_by_number() -> None:
-    error = listening.bind_error("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
+    error = connections.bind_error("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
     assert error.message == "port 80 may not be used by this user"
 
 
 def test_all_addresses_of_a_host_name_get_the_same_port() -> None:
-    listeners = listening.bind_sockets("localhost", 0)
+    listeners = connections.bind_sockets("localhost", 0)
     try:
         ports = {listener.getsockname()[1] for listener in listeners}
         assert len(ports) == 1
@@ -150,7 +150,7 @@ def test_the_start_message_has_address_docs_model_data_warnings_and_stop_key(
 
 
 def test_an_ipv6_address_in_a_url_has_brackets() -> None:
-    assert [listening.url_host(host) for host in ("::1", "127.0.0.1", "localhost")] == [
+    assert [connections.url_host(host) for host in ("::1", "127.0.0.1", "localhost")] == [
         "[::1]",
         "127.0.0.1",
         "localhost",

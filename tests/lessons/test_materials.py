@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from callsheet.graphs import fact_narration
-from callsheet.providers.errors import RequestRejected
-from callsheet.state.errors import Invalid, TooLarge
+from callsheet.state.errors import Invalid, RequestRejected, TooLarge
 from callsheet.state.lessons.materials import LONG_MESSAGE
 from callsheet.storage import Storage
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, joined_source, version_id

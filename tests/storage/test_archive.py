@@ -23,7 +23,6 @@ Change = Callable[[list[dict[str, Any]]], None]
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
     async with started_app(valkey_url) as one:
-        await one.state.loading
         yield one
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.engine.encoding import Event
-from callsheet.server.engine.event_bus import LocalEventBuffer
 from callsheet.server.engine.repeated_events import RepeatedEvents
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
@@ -35,13 +34,12 @@ class _StoreRequest:
 
 
 class EventPublisher:
-    """Publishes to the thread's stream in Redis and to the local buffer; a `StepStore`."""
+    """Publishes to the thread's stream in Redis; a `StepStore`."""
 
     def __init__(
         self,
         runs: Runs,
         attempt: RunAttempt,
-        buffer: LocalEventBuffer | None,
         has_local_follower: Callable[[], bool] = lambda: False,
         batch_delay_s: float = BATCH_DELAY_S,
     ) -> None:
@@ -53,7 +51,6 @@ class EventPublisher:
         """Newest checkpoint of this run by namespace."""
         self._runs = runs
         self._attempt = attempt
-        self._buffer = buffer
         self._has_local_follower = has_local_follower
         self._batch_delay_s = batch_delay_s
         self._batches = 0
@@ -223,7 +220,7 @@ class EventPublisher:
         self, batch: Sequence[tuple[str, bytes, str]], requests: Sequence[_StoreRequest]
     ) -> None:
         try:
-            ids, replies = await self._runs.emit(
+            replies = await self._runs.emit(
                 self._attempt,
                 self._batches,
                 batch,
@@ -236,8 +233,6 @@ class EventPublisher:
         for request, reply in zip(requests, replies, strict=True):
             if not request.reply.done():
                 request.reply.set_result(reply)
-        if self._buffer:
-            self._buffer.add(ids, [(name, data) for name, data, _ in batch])
 
 
 def _fail(requests: Sequence[_StoreRequest], error: BaseException) -> None:

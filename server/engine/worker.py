@@ -20,7 +20,7 @@ from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
 from callsheet.server.engine.encoding import ProtocolEncoder
 from callsheet.server.engine.errors import deserialize_error
-from callsheet.server.engine.event_bus import EventBus, LocalEventBuffer
+from callsheet.server.engine.event_bus import EventBus
 from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.execution import (
     BuildReply,
@@ -148,8 +148,6 @@ class Worker:
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
-        if (answer := self.events.buffers.answer(run)) is not None:
-            return dict(answer)
         try:
             ended = await self.runs.get(thread, run)
         except Missing:
@@ -178,8 +176,6 @@ class Worker:
                 record = request.to_run(created.attempt.started_ms)
                 task = self._start(thread, created.run, self._attempt(created.attempt, record))
                 task.add_done_callback(lambda _: self._slots.release())
-                # The caller follows the run next and must find its buffer.
-                await asyncio.sleep(0)
         if created.verdict in {"start", "later", "attached"} and not created.attempt:
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
         return created
@@ -289,9 +285,7 @@ class Worker:
         if self._stopping:
             await self.runs.release(attempt)
             raise Drained
-        # Events of earlier attempts are in Redis alone.
-        buffer = self.events.buffers.begin(attempt.started_event) if attempt.number == 1 else None
-        execution = self._execution(attempt, record, buffer)
+        execution = self._execution(attempt, record)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with (
@@ -299,7 +293,7 @@ class Worker:
                 self._observe(record) as tell,
                 log_attempt(record, attempt) as line,
             ):
-                outcome, error = await self._execute_to_end(execution, buffer)
+                outcome, error = await self._execute_to_end(execution)
                 tell(outcome.ending)
                 line.log_outcome(outcome, error)
         except (Drained, asyncio.CancelledError) as error:
@@ -307,12 +301,8 @@ class Worker:
             raise Drained from error
         finally:
             del self._executions[execution]
-            if buffer:
-                self.events.buffers.end(buffer)
 
-    async def _execute_to_end(
-        self, execution: RunExecution, buffer: LocalEventBuffer | None
-    ) -> tuple[RunOutcome, Exception | None]:
+    async def _execute_to_end(self, execution: RunExecution) -> tuple[RunOutcome, Exception | None]:
         """Execute and end the run; return its outcome, and the error that ended it.
 
         A run whose outcome cannot be stored fails, as it would in any attempt.
@@ -322,23 +312,18 @@ class Worker:
             outcome = await execution.run_to_outcome()
             if outcome.ending == "rolled-back":
                 await self._saver.adelete_for_runs([record.id])
-            await self._finish(record, attempt, outcome, buffer)
+            await self._finish(record, attempt, outcome)
         except (TypeError, ValueError, RecursionError) as error:
             outcome = unstorable_outcome(error)
-            await self._finish(record, attempt, outcome, buffer)
+            await self._finish(record, attempt, outcome)
             return outcome, error
         return outcome, execution.error
 
-    def _execution(self, attempt: RunAttempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
+    def _execution(self, attempt: RunAttempt, record: Run) -> RunExecution:
         return RunExecution(
             self.runs,
             self._announcements,
-            EventPublisher(
-                self.runs,
-                attempt,
-                buffer,
-                partial(self.events.has_local_follower, attempt.thread, buffer),
-            ),
+            EventPublisher(self.runs, attempt, partial(self._announcements.has_subscriber, attempt.thread)),
             attempt,
             record,
             self.graphs[record.graph],
@@ -382,13 +367,8 @@ class Worker:
             else:
                 return claimed
 
-    async def _finish(
-        self, record: Run, attempt: RunAttempt, outcome: RunOutcome, buffer: LocalEventBuffer | None
-    ) -> None:
-        following, ids = await self.runs.finish(attempt, outcome)
-        if buffer:
-            buffer.set_answer(json.dumps(outcome.answer))
-            buffer.add(ids, outcome.events)
+    async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
+        following = await self.runs.finish(attempt, outcome)
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following, self.execute(attempt.thread, following))

@@ -13,9 +13,6 @@ from callsheet.storage.redis.scripts import Script
 MAX_EVENTS: Final = 10_000
 """Approximate number of events kept per thread."""
 
-MAX_FOREIGN_EVENTS: Final = 1_000
-"""Approximate number of `end` events of other runs that may lie between two events of one run."""
-
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
 
@@ -49,15 +46,14 @@ local function delete_run(run)
 end
 
 -- Ends a run that is no longer active; the status rolled-back deletes its record. `reason` is the data of the
--- end event, by default the status. Returns the id of that event.
+-- end event, by default the status.
 local function end_run(run, status, reason)
   if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status) end
-  local last = add_event(run, 'end', reason or status)
+  add_event(run, 'end', reason or status)
   redis.call('PUBLISH', events, 'end')
-  return last
 end
 
--- Starts an attempt at the active run. Returns its epoch and number, and the id and data of its first event.
+-- Starts an attempt at the active run. Returns its epoch and number, and the id of its first event.
 local function start_attempt(run, lease_ms)
   local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
   local attempt = redis.call('HINCRBY', run_key(run), 'attempt', 1)
@@ -68,7 +64,7 @@ local function start_attempt(run, lease_ms)
   local data = string.format('{{"run_id":%s,"attempt":%d}}', cjson.encode(run), attempt)
   local id = add_event(run, 'metadata', data)
   announce()
-  return epoch, attempt, id, data
+  return epoch, attempt, id
 end
 
 -- Makes the next run in the queue the active one and returns its id; '' for an empty queue.
@@ -316,35 +312,28 @@ redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
 return redis.call('HGET', run_key(ARGV[1]), 'cancel') or ''
 """)
 
-EMIT: Final = _script(rf"""
+EMIT: Final = _script("""
 local run, epoch, batch = unpack(ARGV, 1, 3)
 local current, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
-if current ~= epoch then return {{}} end
-local ids, count = {{}}, (#ARGV - 3) / 3
-if last == batch then
-  -- The same call again, because its reply was lost: return the ids of the run's newest events.
-  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + {MAX_FOREIGN_EVENTS})) do
-    if entry[2][2] == run and #ids < count then table.insert(ids, 1, entry[1]) end
-  end
-  return ids
-end
-for i = 4, #ARGV, 3 do ids[#ids + 1] = add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+if current ~= epoch then return 0 end
+-- The same call again, because its reply was lost.
+if last == batch then return 1 end
+for i = 4, #ARGV, 3 do add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 redis.call('HSET', meta, 'batch', batch)
 announce()
-return ids
+return 1
 """)
 
 FINISH: Final = _once("""
 local id, epoch, status, reason, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
 if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {} end
-local ids = {}
 update_run(id, 'error', error, 'answer', answer)
-for i = 9, #ARGV, 2 do ids[#ids + 1] = add_event(id, ARGV[i], ARGV[i + 1]) end
-ids[#ids + 1] = end_run(id, status, reason)
+for i = 9, #ARGV, 2 do add_event(id, ARGV[i], ARGV[i + 1]) end
+end_run(id, status, reason)
 local next = activate_next()
 update_thread(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
 announce()
-return once({next, unpack(ids)})
+return once({next})
 """)
 
 # Counts the attempts that crashed at one checkpoint; one that released the thread or ended did not crash.

@@ -123,7 +123,7 @@ async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[
     task = asyncio.create_task(collect(source))
 
     async def listening() -> bool:
-        return here.worker.events.has_local_follower(thread, None)
+        return here.worker.events.announcements.has_subscriber(thread)
 
     await eventually(listening, "a reader of the thread")
     return task

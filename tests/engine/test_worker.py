@@ -250,11 +250,6 @@ async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(wo
     assert json.loads(told[1][1]) == DONE
 
 
-async def test_who_follows_a_run_as_soon_as_it_is_started_need_not_ask_redis(worker):
-    await worker.submit(RunRequest("t", "r", "stage", "local", request_fields(input={"words": ["hello"]})))
-    assert worker.events.buffers.find("r")
-
-
 async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):
     chosen = {"idempotency_key": "k 1"}
     assert await run_and_ack(worker, job(**chosen)) == await run_and_ack(worker, job(**chosen)) == DONE

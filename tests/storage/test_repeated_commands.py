@@ -152,12 +152,11 @@ async def test_an_attempt_keeps_its_thread_and_hands_it_on(runs: Runs) -> None:
     waiting = await runs.create(wanted())
     assert waiting.verdict == "queued"
     assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
-    following, [_] = await runs.finish(first, RunOutcome("success"))
-    assert following == waiting.run
+    assert await runs.finish(first, RunOutcome("success")) == waiting.run
     second = await runs.claim("t", waiting.run)
     assert isinstance(second, RunAttempt)
     assert (second.number, second.epoch) == (1, first.epoch + 1)
-    assert (await runs.finish(second, RunOutcome("success")))[0] == ""
+    assert await runs.finish(second, RunOutcome("success")) == ""
 
 
 async def test_a_run_that_failed_is_gone_on_with_by_who_asks_again(runs: Runs) -> None:

@@ -255,7 +255,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         await here.worker.submit(RunRequest("t", "r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, RunAttempt)
-        started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
+        started = StartedRun("t", "r", attempt.started_id, resumable=False)
         async with aclosing(follow_run(here, started)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}", "")])

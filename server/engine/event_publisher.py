@@ -18,8 +18,8 @@ from callsheet.storage.runs.runs import Runs
 
 _MAX_WAITING: Final = 256
 """Events that may wait; further ones make the caller wait."""
-_SETTLE_TURNS: Final = 12
-"""Turns of the event loop in which what LangGraph streamed reaches `publish`; four to eight are needed."""
+SETTLE_TURNS: Final = 12
+"""Turns of the event loop in which what LangGraph streamed reaches `publish`; about six are needed."""
 BATCH_DELAY_S: Final = 0.01
 """Delay that remote followers do not notice."""
 
@@ -149,7 +149,7 @@ class EventPublisher:
         self._settling += 1
         try:
             turns = 0
-            while turns < _SETTLE_TURNS:
+            while turns < SETTLE_TURNS:
                 await asyncio.sleep(0)
                 turns += 1
                 if self._blocked and self._is_sending and self._sending:

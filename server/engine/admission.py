@@ -1,14 +1,9 @@
-"""Admission of runs to a process: slots, load and crash-loop isolation.
-
-Runs that mostly wait start at once. Runs that compute go to a process with processor time left, because a
-thread that computes delays all others of its process, its event loop too.
-"""
+"""Admission of runs to a process: slots and crash-loop isolation."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -55,58 +50,6 @@ class RunSlots:
             yield
         finally:
             self.release()
-
-
-CHECK_INTERVAL_S: Final = 0.01
-"""Seconds between two checks of the load."""
-UNCONDITIONAL_RUNS: Final = 2
-"""Runs accepted without a load check: one works while another ends."""
-_LATE_S: Final = 0.004
-"""Delay of a busy event loop, in seconds; Python switches threads every 5 ms."""
-_BUSY_SHARE: Final = 0.4
-"""Share of a processor used by the other threads of a busy process."""
-
-
-class LoadSample(NamedTuple):
-    """Time and processor use at one moment."""
-
-    at_s: float
-    other_threads_s: float
-    """Processor time of all threads of this process but the calling one, in seconds."""
-
-
-def sample_load() -> LoadSample:
-    """Return a sample; call it in the event loop's thread."""
-    return LoadSample(time.monotonic(), time.process_time() - time.thread_time())
-
-
-class LoadAdmission:
-    """Decides by load whether a process takes further runs. Call it every `CHECK_INTERVAL_S`."""
-
-    def __init__(self, most: int, clock: Callable[[], LoadSample] = sample_load) -> None:
-        """`most` runs are executed here at once."""
-        self.most = most
-        self._clock = clock
-        self._since: LoadSample | None = None
-        """Sample at the start of the interval that is being measured."""
-
-    def has_capacity(self, running: int) -> bool:
-        """Return True if further runs may be taken now; `running` is the number of present ones."""
-        since, now = self._since, self._clock()
-        if since and running < self.most and (running < UNCONDITIONAL_RUNS or _was_idle(since, now)):
-            self._since = None
-            return True
-        self._since = now
-        return False
-
-
-def _was_idle(start: LoadSample, end: LoadSample) -> bool:
-    """Return True if the process had processor time left between the samples."""
-    took_s = end.at_s - start.at_s
-    return (
-        took_s < CHECK_INTERVAL_S + _LATE_S
-        and end.other_threads_s - start.other_threads_s < took_s * _BUSY_SHARE
-    )
 
 
 _CHECK_S: Final = 0.5

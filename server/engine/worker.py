@@ -78,8 +78,6 @@ class WorkerOptions:
     """Longest duration of an attempt."""
     grace_s: float = 5.0
     """Seconds for a step to end once the process stops."""
-    start_delay_s: float = 0
-    """Seconds after the start in which the process takes no deliveries: its first requests come first."""
     replies: Mapping[str, BuildReply] = field(default_factory=dict)
     """Reply builders by graph."""
     protocol: ProtocolEncoder | None = None
@@ -421,11 +419,8 @@ async def running_worker(
         if saver is None:
             saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
             stack.push_async_callback(saver.aclose)
-        delivery = TaskQueue(
-            storage, options.lease_s, at_once=options.max_runs, start_delay_s=options.start_delay_s
-        )
-        engine = await stack.enter_async_context(delivery)
-        worker = Worker(storage, saver, graphs, engine, options, observer)
+        queue = await stack.enter_async_context(TaskQueue(storage, options.lease_s, at_once=options.max_runs))
+        worker = Worker(storage, saver, graphs, queue, options, observer)
         stack.enter_context(watch_leases(worker.runs, worker.executions))
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]

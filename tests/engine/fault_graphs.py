@@ -107,6 +107,29 @@ async def kill(state: Pages) -> dict[str, Any]:
     return {}
 
 
+class Computation(TypedDict):
+    """Work for a processor, which ends with a line in a file."""
+
+    file: str
+    busy_s: float
+
+
+def compute(state: Computation) -> dict[str, Any]:
+    ends_s = time.thread_time() + state["busy_s"]
+    while time.thread_time() < ends_s:
+        pass
+    append(state["file"], f"computed {os.getpid()}\n")
+    return {}
+
+
+def computing() -> Any:
+    builder: StateGraph[Computation, None, Computation, Computation] = StateGraph(Computation)
+    builder.add_node("compute", compute)
+    builder.add_edge(START, "compute")
+    builder.add_edge("compute", END)
+    return builder.compile(name="computer")
+
+
 def stamping() -> Graph:
     builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
     builder.add_node("page", page)
@@ -181,3 +204,4 @@ clerk = stamping()
 relay = relaying()
 writer = writing()
 poison = poisonous()
+computer = computing()

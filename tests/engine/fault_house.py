@@ -139,7 +139,9 @@ class StreamFollower:
     async def begin(self, pace_s: float) -> None:
         """Have the run made."""
         http, url = self.house.http, self.house.any()
-        self.thread = (await http.post(f"{url}/threads", json={})).json()["thread_id"]
+        created = await http.post(f"{url}/threads", json={})
+        created.raise_for_status()
+        self.thread = created.json()["thread_id"]
         body = {
             "assistant_id": "clerk",
             "input": {"pages": self.pages, "pace_s": pace_s, "stamped": []},

@@ -86,8 +86,8 @@ def is_gone(url: str) -> bool:
 
 
 @contextmanager
-def serving(warm: WarmParent, folder: Path, **env: str) -> Iterator[Server]:
-    running = start_server(folder, folder / "data", warm, CALLSHEET_CONFIG=config(folder), **env)
+def serving(warm_parent: WarmParent, folder: Path, **env: str) -> Iterator[Server]:
+    running = start_server(folder, folder / "data", warm_parent, CALLSHEET_CONFIG=config(folder), **env)
     server = Server(running.url, folder / "err")
     try:
         yield server
@@ -108,14 +108,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(warm: WarmParent, model: ChatDouble, data: Path) -> Iterator[Server]:
+def server(warm_parent: WarmParent, model: ChatDouble, data: Path) -> Iterator[Server]:
     settings = {
         "OPENAI_MODEL": "gpt-4o-mini",
         "OPENAI_TIMEOUT_S": "1",
         "CALLSHEET_BUDGETS": '{"thread": 0.5}',
         "CALLSHEET_RUN_TIMEOUT_S": "6",
     }
-    with serving(warm, data.parent, **model.environ, **settings) as one:
+    with serving(warm_parent, data.parent, **model.environ, **settings) as one:
         yield one
 
 
@@ -220,10 +220,10 @@ def test_the_cause_of_an_unhealthy_server_is_logged_once(server: Server, data: P
         lease.close()
 
 
-def test_a_run_names_the_key_that_requested_it(warm: WarmParent, tmp_path: Path) -> None:
+def test_a_run_names_the_key_that_requested_it(warm_parent: WarmParent, tmp_path: Path) -> None:
     created = run("keys", "create", "ana", "--data-dir", str(tmp_path / "data"), folder=tmp_path)
     key = created.out.strip()
-    with serving(warm, tmp_path, CALLSHEET_AUTH="keys") as server:
+    with serving(warm_parent, tmp_path, CALLSHEET_AUTH="keys") as server:
         server.http.headers["X-Api-Key"] = key
         server.run("raising")
         line = server.line(graph="raising")
@@ -232,7 +232,7 @@ def test_a_run_names_the_key_that_requested_it(warm: WarmParent, tmp_path: Path)
 
 
 def test_a_run_that_kills_its_process_is_logged_by_those_that_take_it_over(
-    warm: WarmParent, tmp_path: Path
+    warm_parent: WarmParent, tmp_path: Path
 ) -> None:
     """X8: two processes log the crash of the one before, and the last one also that it gives the run up."""
     env = {"CALLSHEET_CONFIG": config(tmp_path), "CALLSHEET_LEASE_S": "1"}
@@ -241,7 +241,7 @@ def test_a_run_that_kills_its_process_is_logged_by_those_that_take_it_over(
     for number in range(4):
         folder = tmp_path / str(number)
         folder.mkdir()
-        running = start_server(folder, tmp_path / "data", warm, **env)
+        running = start_server(folder, tmp_path / "data", warm_parent, **env)
         if not thread:
             thread = httpx.post(f"{running.url}/threads", json={}).json()["thread_id"]
             # The process may die before it replies.

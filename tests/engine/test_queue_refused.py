@@ -62,10 +62,10 @@ def test_health_is_503_with_the_reason(server: RedisServer, rules: tuple[str, ..
         until(lambda: status() == 200, "the queue works", patience_s=30)
 
 
-def test_a_worker_ends_with_a_sentence(warm: WarmParent, server: RedisServer, tmp_path: Path) -> None:
+def test_a_worker_ends_with_a_sentence(warm_parent: WarmParent, server: RedisServer, tmp_path: Path) -> None:
     url = url_of_user(server, "+@all", "-xreadgroup", "allchannels")
     environ = {"REDIS_URL": url, "CALLSHEET_LOG_LEVEL": "error"}
-    done = ForkedCommand.of(warm, tmp_path, "worker", **environ).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, "worker", **environ).finished()
     assert done.code == 1
     said = done.err.splitlines()[-2:]
     assert [line.partition(":")[0] for line in said] == ["error", "remedy"], done.err

@@ -36,9 +36,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def house(warm: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
+async def house(warm_parent: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
     """A server and a worker."""
-    async with house_of(warm, cluster.url, LEASE_S, carry=True, servers=1, workers=1) as processes:
+    async with house_of(warm_parent, cluster.url, LEASE_S, carry=True, servers=1, workers=1) as processes:
         yield processes
 
 
@@ -52,7 +52,7 @@ async def has_stamped(readers: list[StreamFollower]) -> bool:
 
 
 async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agree(
-    warm: WarmParent, house: ServerProcesses, cluster: Cluster, tmp_path: Path
+    warm_parent: WarmParent, house: ServerProcesses, cluster: Cluster, tmp_path: Path
 ) -> None:
     url = house.any()
     async with get_client(url=url) as client:
@@ -69,7 +69,7 @@ async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agr
     health = await house.http.get(f"{url}/health")
     assert (health.status_code, health.json()["status"]) == (200, "ok"), health.text
     words = ("doctor", "--json", "--port", str(free_port()))
-    done = ForkedCommand.of(warm, tmp_path, *words, REDIS_URL=cluster.url).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).finished()
     found = {one["part"]: one for one in json.loads(done.out)}
     assert (done.code, found["Task queue"]["status"]) == (0, "ok"), found
 

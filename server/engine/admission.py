@@ -1,4 +1,4 @@
-"""Admission of runs to a process: slots and crash-loop isolation."""
+"""Crash-loop isolation: a run that kills its process dies alone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,48 +9,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine.execution import Redeliver
 from callsheet.state.errors import Unavailable
-
-_PATIENCE_S: Final = 2.0
-"""Seconds a delivered run waits for a slot before it goes to another process."""
-
-
-class RunSlots:
-    """Slots of one process: the runs that it may execute at once."""
-
-    def __init__(self, slots: int, patience_s: float = _PATIENCE_S) -> None:
-        self._patience_s = patience_s
-        self._free = asyncio.Semaphore(slots)
-        self._used = 0
-        self._own_share = max(1, slots // 2)
-        """Slots for runs created by this process; further runs go to the queue."""
-
-    async def try_acquire(self) -> bool:
-        """Take a slot for a run that this process is about to create; False if none is free. Never waits."""
-        if self._used >= self._own_share or self._free.locked():
-            return False
-        await self._free.acquire()
-        self._used += 1
-        return True
-
-    def release(self) -> None:
-        """Free a slot."""
-        self._used -= 1
-        self._free.release()
-
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
-        """Hold a slot; raise `Redeliver` if none becomes free in time."""
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._free.acquire()
-        except TimeoutError:
-            raise Redeliver("no slot is free in this process") from None
-        self._used += 1
-        try:
-            yield
-        finally:
-            self.release()
-
 
 _CHECK_S: Final = 0.5
 """Seconds between two checks whether a suspect has a new checkpoint."""

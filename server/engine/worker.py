@@ -3,8 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, KeysView, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, KeysView, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -15,7 +15,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.engine.admission import CrashLoopIsolation, RunSlots
+from callsheet.server.engine.admission import CrashLoopIsolation
 from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
 from callsheet.server.engine.encoding import ProtocolEncoder
@@ -61,6 +61,8 @@ OnProgress = Callable[[dict[str, Any]], None]
 _POLL_S: Final = 0.2
 _CHECK_S: Final = 2.0
 """Seconds between two checks for runs that no process executes."""
+_SLOT_PATIENCE_S: Final = 2.0
+"""Seconds that a run waits for a slot before it goes to another process."""
 _RELEASE_S: Final = 1.5
 """Seconds for a cancelled run to release its thread, and for the queue to stop."""
 _RESTART_S: Final = 1.0
@@ -114,7 +116,8 @@ class Worker:
         self._own_tasks: set[asyncio.Task[None]] = set()
         """Tasks of runs that this process started without a delivery."""
         self._isolation = CrashLoopIsolation(saver)
-        self._slots = RunSlots(options.max_runs)
+        self._slots = asyncio.Semaphore(options.max_runs)
+        """The bound on the runs that this process executes at once, wherever they come from."""
         self._open = False
         """True while this process takes runs."""
         self._stopping = False
@@ -165,29 +168,32 @@ class Worker:
         origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
-        with ExitStack() as held:
-            if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
-                held.callback(self._slots.release)
-            created = await self.runs.create(request, claim=claim)
-            if created.attempt:
-                held.pop_all()
-                record = request.to_run(created.attempt.started_ms)
-                task = self._start(thread, created.run, self._attempt(created.attempt, record))
-                task.add_done_callback(lambda _: self._slots.release())
-        if created.verdict in {"start", "later", "attached"} and not created.attempt:
+        created = await self.runs.create(request)
+        if created.verdict == "start" and self._has_room(request.graph):
+            self._start(thread, created.run)
+        elif created.verdict in {"start", "later", "attached"}:
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
         return created
 
-    def _start(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Execute a run in a task of its own."""
-        task = asyncio.create_task(self._execute_or_requeue(thread, run, attempt))
+    def _has_room(self, graph: str) -> bool:
+        """Return True if a run created here starts here; half of the slots are left to deliveries."""
+        own_share = max(1, self._options.max_runs // 2)
+        return (
+            self._open
+            and graph in self.graphs
+            and len(self._own_tasks) < own_share
+            and not self._slots.locked()
+        )
+
+    def _start(self, thread: str, run: str) -> None:
+        """Execute a run in a task of its own, without a delivery."""
+        task = asyncio.create_task(self._execute_or_requeue(thread, run))
         self._own_tasks.add(task)
         task.add_done_callback(self._own_tasks.discard)
-        return task
 
-    async def _execute_or_requeue(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+    async def _execute_or_requeue(self, thread: str, run: str) -> None:
         try:
-            await attempt
+            await self.execute(thread, run)
         except (Drained, Redeliver):
             await self._queue.submit(thread, run)
         except CallsheetError as error:
@@ -268,21 +274,32 @@ class Worker:
     async def execute(self, thread: str, run: str) -> None:
         """Make an attempt at a run, unless it has ended or another run of the thread comes first.
 
-        Raises `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` for a graph
-        that is not served here, or a crash suspect while another one runs here.
+        Every run is claimed here, whether it was delivered, created here, or follows on its thread. Raises
+        `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` without a free slot,
+        for a graph that is not served here, or for a crash suspect while another one runs here.
         """
         record = await self._admit(thread, run)
         if record and record.graph not in self.graphs:
             raise Redeliver(f"this process does not serve graph {record.graph!r}")
-        async with AsyncExitStack() as held, self._slots.hold():
+        async with AsyncExitStack() as held, self._slot():
             if record and (attempt := await self._claim(thread, run, held)):
                 await self._attempt(attempt, record)
 
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Hold a slot; raise `Redeliver` if none becomes free in time."""
+        try:
+            async with asyncio.timeout(_SLOT_PATIENCE_S):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Redeliver("no slot is free in this process") from None
+        try:
+            yield
+        finally:
+            self._slots.release()
+
     async def _attempt(self, attempt: RunAttempt, record: Run) -> None:
         """Execute a claimed attempt; raises as `execute`."""
-        if self._stopping:
-            await self.runs.release(attempt)
-            raise Drained
         execution = self._execution(attempt, record)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
@@ -369,7 +386,7 @@ class Worker:
         following = await self.runs.finish(attempt, outcome)
         self.finalizer.start_task(self._finalize(record))
         if following:
-            self._start(attempt.thread, following, self.execute(attempt.thread, following))
+            self._start(attempt.thread, following)
 
     async def _finalize(self, record: Run) -> None:
         """Finalise an ended run; other processes do it if this one dies."""

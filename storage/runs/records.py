@@ -69,9 +69,9 @@ class RunRequest:
         """True if the thread was created for this run and is deleted with it."""
         return self.thread == self.id
 
-    def to_run(self, started_ms: int | None = None) -> "Run":
-        """Return the record of the run after its first attempt has started, by default now."""
-        now_ms = started_ms or int(time.time() * 1000)
+    def to_run(self) -> "Run":
+        """Return the record of the run as if its first attempt had started now."""
+        now_ms = int(time.time() * 1000)
         # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
         names = (self.thread, self.id, self.graph, self.owner)
@@ -158,8 +158,6 @@ class Created:
     """Id of the recorded run, or of the earlier run of the same request."""
     since: str
     """Id of the thread's newest event before the run."""
-    attempt: RunAttempt | None = None
-    """Attempt held by this process, if it asked for one and the thread was free."""
 
 
 @dataclass(frozen=True)

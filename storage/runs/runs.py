@@ -46,8 +46,8 @@ class Runs:
         self.redis: Final = storage.redis
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
-    async def create(self, request: RunRequest, *, claim: bool = False) -> Created:
-        """Record a run, or find the one of the same request; `claim` starts an attempt if the thread is free.
+    async def create(self, request: RunRequest) -> Created:
+        """Record a run, or find the one of the same request.
 
         The verdict `changed` means that nothing was recorded: read the thread again. Raises `Busy` for the
         strategy "reject" on a busy thread, and `Conflict` for an idempotency key that was used for another
@@ -59,7 +59,7 @@ class Runs:
             _new_token(),
             *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
             *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
-            *(int(self.lease_s * 1000) if claim else 0, *(request.precondition or _NO_PRECONDITION)),
+            *(request.precondition or _NO_PRECONDITION),
             *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
             *("answering", " ".join(request.questions)),
             *("request", _json(request.request), "metadata", _json(request.metadata)),
@@ -67,17 +67,15 @@ class Runs:
         # The entry comes first: after a crash, nothing would find a run without one.
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
-        began_s = now_s()
         _, answer = await self.redis.execute_batch([entry, record])
-        verdict, run, since = _texts(answer[:3])
+        verdict, run, since = _texts(answer)
         _require_recorded(verdict, run, request)
         if run != request.id:
             await self.unschedule_check(thread, request.id)
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
-        attempt = _attempt((thread, run), began_s + self.lease_s, *answer[3:]) if answer[3:] else None
-        return Created(verdict, run, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
+        return Created(verdict, run, since)  # type: ignore[arg-type]  # the script's verdicts
 
     async def is_recorded(self, thread: str, key: str) -> bool:
         """Return whether a request with this idempotency key was recorded on the thread in the last day."""

@@ -53,20 +53,6 @@ local function end_run(run, status, reason)
   redis.call('PUBLISH', events, 'end')
 end
 
--- Starts an attempt at the active run. Returns its epoch and number, and the id of its first event.
-local function start_attempt(run, lease_ms)
-  local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
-  local attempt = redis.call('HINCRBY', run_key(run), 'attempt', 1)
-  redis.call('HDEL', meta, 'batch')
-  update_run(run, 'status', 'running')
-  update_thread('busy')
-  redis.call('SET', lease, epoch, 'PX', lease_ms)
-  local data = string.format('{{"run_id":%s,"attempt":%d}}', cjson.encode(run), attempt)
-  local id = add_event(run, 'metadata', data)
-  announce()
-  return epoch, attempt, id
-end
-
 -- Makes the next run in the queue the active one and returns its id; '' for an empty queue.
 local function activate_next()
   redis.call('DEL', lease)
@@ -103,7 +89,7 @@ def _once(body: str) -> Script:
 CREATE: Final = _once("""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
-local due_ms, verdict, questions, lease_ms = tonumber(ARGV[5]), 'start', ARGV[7], ARGV[8]
+local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
 local active = redis.call('HGET', meta, 'active') or ''
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
@@ -146,7 +132,7 @@ if print ~= '' then
 end
 
 -- Check the precondition; a thread without a graph takes this run's, unless its metadata changed.
-local owner, before, metadata, graph = unpack(ARGV, 9, 12)
+local owner, before, metadata, graph = unpack(ARGV, 8, 11)
 if owner ~= '' then
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
   if its_metadata == '' then its_metadata = '{}' end
@@ -178,7 +164,7 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 12, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
@@ -186,10 +172,6 @@ if due_ms > 0 then verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else
   redis.call('HSET', meta, 'active', id)
-  -- A lease on a thread without an active run belongs to a manual update.
-  if lease_ms ~= '0' and redis.call('EXISTS', lease) == 0 then
-    return once({verdict, id, since, start_attempt(id, lease_ms)})
-  end
   update_thread('busy')
 end
 announce()
@@ -302,7 +284,16 @@ if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
 local died, spared, at = unpack(redis.call('HMGET', run_key(id), 'died', 'spared', 'diedAt'))
 if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect', at} end
-return once({'yours', start_attempt(id, lease_ms)})
+local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
+local attempt = redis.call('HINCRBY', run_key(id), 'attempt', 1)
+redis.call('HDEL', meta, 'batch')
+update_run(id, 'status', 'running')
+update_thread('busy')
+redis.call('SET', lease, epoch, 'PX', lease_ms)
+local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(id), attempt)
+local started = add_event(id, 'metadata', data)
+announce()
+return once({'yours', epoch, attempt, started})
 """)
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.

@@ -19,7 +19,7 @@ from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import END, Announcements, Event
-from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
+from callsheet.storage.runs.records import LeaseHeld, RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.waiting import eventually
 
@@ -29,9 +29,10 @@ def run_request(run: str = "r") -> RunRequest:
 
 
 async def claimed_attempt(runs: Runs) -> RunAttempt:
-    created = await runs.create(run_request(), claim=True)
-    assert created.attempt
-    return created.attempt
+    await runs.create(run_request())
+    attempt = await runs.claim("t", "r")
+    assert isinstance(attempt, RunAttempt)
+    return attempt
 
 
 async def published_names(storage: Storage) -> list[str]:
@@ -120,27 +121,27 @@ async def test_events_without_a_frame_for_the_reader_count_as_silence(
     assert [frame async for frame in bus.translate(source(), steps)] == expected
 
 
-async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> None:
+async def test_a_run_is_claimed_by_one_attempt_and_the_next_waits_in_the_queue(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed_attempt(runs)
     assert (attempt.run, attempt.number) == ("r", 1)
     assert (await runs.get("t", "r")).status == "running"
     assert await runs.execution_state("t", "r") == "held"
-    second = await runs.create(run_request("q"), claim=True)
-    assert (second.verdict, second.attempt) == ("queued", None)
+    assert isinstance(await runs.claim("t", "r"), LeaseHeld)
+    assert (await runs.create(run_request("q"))).verdict == "queued"
+    assert await runs.claim("t", "q") is None
 
 
-async def test_a_run_claimed_at_its_creation_is_executed_by_the_values_that_are_recorded(
-    storage: Storage,
-) -> None:
+async def test_the_record_of_a_request_is_what_another_process_reads(storage: Storage) -> None:
     runs = Runs(storage)
     fields = request_fields(input={"x": (1, 2)})
     request = RunRequest("t", "r", "counter", "ana", fields, metadata={"a": 1})
-    await runs.create(request, claim=True)
-    recorded, executed = await runs.get("t", "r"), request.to_run()
-    assert abs(executed.created_ms - recorded.created_ms) < 5_000
+    await runs.create(request)
+    await runs.claim("t", "r")
+    stored, record = await runs.get("t", "r"), request.to_run()
+    assert abs(record.created_ms - stored.created_ms) < 5_000
     times = {"created_ms": 0, "updated_ms": 0}
-    assert {**vars(executed), **times} == {**vars(recorded), **times}
+    assert {**vars(record), **times} == {**vars(stored), **times}
 
 
 async def test_events_sent_twice_because_the_reply_was_lost_are_stored_once(storage: Storage) -> None:

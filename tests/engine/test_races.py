@@ -248,15 +248,16 @@ def asked(fingerprint: str = "") -> RunRequest:
 
 
 async def ended(runs: Runs, made: Created, how: Any) -> None:
-    assert made.attempt
-    await runs.finish(made.attempt, RunOutcome(how))
+    attempt = await runs.claim("t", made.run)
+    assert isinstance(attempt, RunAttempt)
+    await runs.finish(attempt, RunOutcome(how))
     await runs.unschedule_check("t", made.run)
 
 
 async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
     """The call is sent again where its answer was lost."""
     runs, wanted = Runs(storage), asked()
-    await ended(runs, await runs.create(wanted, claim=True), "success")
+    await ended(runs, await runs.create(wanted), "success")
     again = await runs.create(wanted)
     told = await events.read_after(storage, "t", again.since)
     assert [event.name for event in told] == [events.ATTEMPT_STARTED, events.END]
@@ -268,7 +269,7 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
 ) -> None:
     """X8: where its process dies, too, another goes on; `late` is whoever saw it fail, and lets it go."""
     runs, same = Runs(storage), "f" * 64
-    made = await runs.create(asked(same), claim=True)
+    made = await runs.create(asked(same))
     await ended(runs, made, "error")
     again = await runs.create(asked(same))
     assert (again.verdict, again.run) == ("start", made.run)

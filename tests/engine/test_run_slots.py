@@ -11,7 +11,6 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from callsheet.server.assembly import Runtime, assemble
-from callsheet.server.engine.admission import RunSlots
 from callsheet.server.engine.execution import Redeliver
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -140,24 +139,40 @@ async def test_runs_that_wait_all_go_at_once_in_one_worker(opened: Storage, stac
     await eventually(lambda: _done(crowd, MANY), "all have met")
 
 
-async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
-    room = RunSlots(1, patience_s=0.01)
-    async with room.hold():
-        assert not await room.try_acquire()
-        with pytest.raises(Redeliver):
-            async with room.hold():
-                raise AssertionError
-    assert await room.try_acquire()
-    room.release()
-    async with room.hold():
-        pass
+class Waiting(Crowd):
+    """A graph that nobody leaves before it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+
+    async def step(self, state: Word) -> Word:
+        self.inside += 1
+        await self.opened.wait()
+        self.done += 1
+        return state
 
 
-async def test_half_of_the_places_are_left_to_what_is_brought_here() -> None:
-    room = RunSlots(5)
-    assert [await room.try_acquire() for _ in range(3)] == [True, True, False]
-    async with room.hold(), room.hold(), room.hold():
-        assert not await room.try_acquire()
+async def test_a_run_without_a_free_slot_goes_to_another_process(
+    opened: Storage, stack: AsyncExitStack
+) -> None:
+    crowd = Waiting()
+    here = await process(opened, stack, crowd, runs_at_once=1)
+    await recorded(here, opened, 1)
+
+    async def has_begun() -> bool:
+        return crowd.inside == 1
+
+    await eventually(has_begun, "the first run")
+    await here.worker.runs.create(
+        RunRequest("t9", "r9", "crowd", "local", request_fields(input={"word": ""}))
+    )
+    with pytest.raises(Redeliver, match="no slot is free"):
+        await here.worker.execute("t9", "r9")
+    assert await here.worker.runs.execution_state("t9", "r9") == "free", "it was not claimed"
+    crowd.opened.set()
+    await here.worker.execute("t9", "r9")
+    assert crowd.done == 2
 
 
 async def _done(crowd: Crowd, count: int = RUNS) -> bool:

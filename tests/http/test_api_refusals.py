@@ -184,9 +184,9 @@ async def test_a_chat_while_the_brief_has_come_to_nothing_yet_is_told_to_come_ag
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """A57: there will be a conversation once the first run, which another process has, has begun."""
-    await Runs(storage).create(
-        RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
-    )
+    runs = Runs(storage)
+    await runs.create(RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})))
+    await runs.claim("ad-1", "r-1")
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
     refused(reply, 409, "busy with run 'r-1'")
     assert int(reply.headers["Retry-After"]) > 0

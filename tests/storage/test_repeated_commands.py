@@ -92,8 +92,8 @@ def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
 
 
 async def begun(runs: Runs, fingerprint: str = "") -> RunAttempt:
-    attempt = (await runs.create(wanted(fingerprint), claim=True)).attempt
-    assert attempt
+    attempt = await runs.claim("t", (await runs.create(wanted(fingerprint))).run)
+    assert isinstance(attempt, RunAttempt)
     return attempt
 
 

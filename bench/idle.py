@@ -37,7 +37,7 @@ SAMPLES: Final = size(100, short=3)
 _AT_ONCE: Final = 16
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
-    "graphs": {"agent": f"{ROOT / 'tests' / 'wire_graphs.py'}:agent"},
+    "graphs": {"agent": f"{ROOT / 'tests' / 'doubles' / 'wire_graphs.py'}:agent"},
 }
 _INPUT: Final = {"messages": [{"role": "user", "content": "hello"}]}
 _ANSWER: Final = {"resume": {"decisions": [{"type": "approve"}]}}

@@ -26,7 +26,7 @@ _CONFIG: Final = {
     "dependencies": [str(ROOT)],
     "graphs": {
         "large": f"{ROOT / 'bench' / '_large.py'}:large",
-        "small": f"{ROOT / 'tests' / 'wire_graphs.py'}:bench",
+        "small": f"{ROOT / 'tests' / 'doubles' / 'wire_graphs.py'}:bench",
     },
 }
 

@@ -28,7 +28,7 @@ UNDER_WAY: Final = 16
 _GRAPH: Final = "bench"
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
-    "graphs": {_GRAPH: f"{ROOT / 'tests' / 'wire_graphs.py'}:bench"},
+    "graphs": {_GRAPH: f"{ROOT / 'tests' / 'doubles' / 'wire_graphs.py'}:bench"},
 }
 _READY: Final = ReadinessCheck("/assistants/search", "POST")
 _QUIET: Final = {

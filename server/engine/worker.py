@@ -15,9 +15,9 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.engine.admission import CrashLoopIsolation
 from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
+from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.encoding import ProtocolEncoder
 from callsheet.server.engine.errors import deserialize_error
 from callsheet.server.engine.event_bus import EventBus
@@ -28,11 +28,11 @@ from callsheet.server.engine.execution import (
     Redeliver,
     RunExecution,
     unstorable_outcome,
+    watch_leases,
 )
 from callsheet.server.engine.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
-from callsheet.server.engine.lease_watch import watch_leases
 from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry

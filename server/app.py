@@ -45,8 +45,6 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
-_START_DELAY_S: Final = 1.5
-"""Seconds before queued runs are executed, so that the first requests are not slowed."""
 _EXPOSED: Final = (
     "Retry-After",
     "Location",
@@ -201,9 +199,7 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     """Load the workflows and their routes, and create the routes' context."""
     observer = app.state.observer
     await stack.enter_async_context(collect_metrics(observer, installed_version()))
-    runtime = await assembly.assemble(
-        opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
-    )
+    runtime = await assembly.assemble(opened, settings, app.state.graphs, stack, observer)
     app.state.context = runtime.context(settings, opened)
     features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}

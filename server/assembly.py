@@ -124,13 +124,8 @@ async def assemble(
     source: GraphsFile | Graphs | None,
     stack: AsyncExitStack,
     observer: Telemetry,
-    *,
-    start_delay_s: float = 0,
 ) -> Runtime:
-    """Return the parts, which are closed with `stack`; `observer` measures runs.
-
-    For the first `start_delay_s` seconds the process takes no deliveries.
-    """
+    """Return the parts, which are closed with `stack`; `observer` measures runs."""
     # A blocking node takes a thread; asyncio's default is six on two processors.
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
@@ -144,7 +139,6 @@ async def assemble(
         replies=reply_builders(storage, workflows),
         protocol=AgentProtocolEncoder(),
         call_webhook=webhook_caller(settings),
-        start_delay_s=start_delay_s,
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,

@@ -17,7 +17,7 @@ for name in (
     "callsheet.server.cli.main",
     "callsheet.server.features",
     "callsheet.server.assembly",
-    "callsheet.server.engine.docket_queue",
+    "callsheet.server.engine.task_queue",
     "callsheet.providers.offline.model",
     "callsheet.providers.offline.ads",
     "callsheet.providers.offline.pages",

@@ -113,6 +113,29 @@ async def kill(state: PagesState) -> dict[str, Any]:
     return {}
 
 
+class Computation(TypedDict):
+    """Work for a processor, which ends with a line in a file."""
+
+    file: str
+    busy_s: float
+
+
+def compute(state: Computation) -> dict[str, Any]:
+    ends_s = time.thread_time() + state["busy_s"]
+    while time.thread_time() < ends_s:
+        pass
+    append_line(state["file"], f"computed {os.getpid()}\n")
+    return {}
+
+
+def build_computer() -> Any:
+    builder: StateGraph[Computation, None, Computation, Computation] = StateGraph(Computation)
+    builder.add_node("compute", compute)
+    builder.add_edge(START, "compute")
+    builder.add_edge("compute", END)
+    return builder.compile(name="computer")
+
+
 def build_clerk() -> Graph:
     builder: StateGraph[PagesState, None, PagesState, PagesState] = StateGraph(PagesState)
     builder.add_node("page", page)
@@ -187,3 +210,4 @@ clerk = build_clerk()
 relay = build_relay()
 writer = build_writer()
 poison = build_poison()
+computer = build_computer()

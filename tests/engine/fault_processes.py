@@ -139,7 +139,9 @@ class StreamFollower:
     async def start_run(self, pace_s: float) -> None:
         """Create the run."""
         http, url = self.processes.http, self.processes.any_url()
-        self.thread = (await http.post(f"{url}/threads", json={})).json()["thread_id"]
+        created = await http.post(f"{url}/threads", json={})
+        created.raise_for_status()
+        self.thread = created.json()["thread_id"]
         body = {
             "assistant_id": "clerk",
             "input": {"pages": self.pages, "pace_s": pace_s, "stamped": []},

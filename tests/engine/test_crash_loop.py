@@ -3,7 +3,7 @@
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from callsheet.server.engine.admission import CrashLoopIsolation
+from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.execution import Redeliver
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver

@@ -123,7 +123,7 @@ async def follow(context: AppContext, thread: str, source: Any) -> "asyncio.Task
     task = asyncio.create_task(collect(source))
 
     async def is_following() -> bool:
-        return context.worker.events.has_local_follower(thread, None)
+        return context.worker.events.announcements.has_subscriber(thread)
 
     await eventually(is_following, "a reader of the thread")
     return task
@@ -257,8 +257,9 @@ def run_request(fingerprint: str = "") -> RunRequest:
 
 
 async def finish(runs: Runs, created: Created, status: Any) -> None:
-    assert created.attempt
-    await runs.finish(created.attempt, RunOutcome(status))
+    attempt = await runs.claim("t", created.run)
+    assert isinstance(attempt, RunAttempt)
+    await runs.finish(attempt, RunOutcome(status))
     await runs.unschedule_check("t", created.run)
 
 
@@ -267,7 +268,7 @@ async def test_a_repeated_create_after_a_lost_reply_gives_all_events_of_the_ende
 ) -> None:
     """The Redis call is repeated when its reply was lost."""
     runs, request = Runs(storage), run_request()
-    await finish(runs, await runs.create(request, claim=True), "success")
+    await finish(runs, await runs.create(request), "success")
     repeated = await runs.create(request)
     stored = await events.read_after(storage, "t", repeated.since)
     assert [event.name for event in stored] == [events.ATTEMPT_STARTED, events.END]
@@ -279,7 +280,7 @@ async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
 ) -> None:
     """X8: if its process dies, another goes on, also if the failed attempt unschedules the check late."""
     runs, fingerprint = Runs(storage), "f" * 64
-    created = await runs.create(run_request(fingerprint), claim=True)
+    created = await runs.create(run_request(fingerprint))
     await finish(runs, created, "error")
     continued = await runs.create(run_request(fingerprint))
     assert (continued.verdict, continued.run) == ("start", created.run)

@@ -11,7 +11,6 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from callsheet.server.assembly import Runtime, assemble
-from callsheet.server.engine.admission import RunSlots
 from callsheet.server.engine.execution import Redeliver
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -146,24 +145,40 @@ async def test_one_worker_executes_all_queued_blocking_runs_in_parallel(
     await eventually(lambda: all_done(graph, MANY), "all have met")
 
 
-async def test_a_run_that_gets_no_slot_in_time_is_redelivered() -> None:
-    slots = RunSlots(1, patience_s=0.01)
-    async with slots.hold():
-        assert not await slots.try_acquire()
-        with pytest.raises(Redeliver):
-            async with slots.hold():
-                raise AssertionError
-    assert await slots.try_acquire()
-    slots.release()
-    async with slots.hold():
-        pass
+class GatedGraph(CountingGraph):
+    """A graph whose runs wait at their step until the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def step(self, state: WordState) -> WordState:
+        self.active += 1
+        await self.gate.wait()
+        self.done += 1
+        return state
 
 
-async def test_half_of_the_slots_are_reserved_for_delivered_runs() -> None:
-    slots = RunSlots(5)
-    assert [await slots.try_acquire() for _ in range(3)] == [True, True, False]
-    async with slots.hold(), slots.hold(), slots.hold():
-        assert not await slots.try_acquire()
+async def test_a_run_without_a_free_slot_is_redelivered_unclaimed(
+    opened: Storage, stack: AsyncExitStack
+) -> None:
+    graph = GatedGraph()
+    runtime = await start_runtime(opened, stack, graph, runs_at_once=1)
+    await submit_runs(runtime, opened, 1)
+
+    async def first_run_has_started() -> bool:
+        return graph.active == 1
+
+    await eventually(first_run_has_started, "the first run")
+    await runtime.worker.runs.create(
+        RunRequest("t9", "r9", "crowd", "local", request_fields(input={"word": ""}))
+    )
+    with pytest.raises(Redeliver, match="no slot is free"):
+        await runtime.worker.execute("t9", "r9")
+    assert await runtime.worker.runs.execution_state("t9", "r9") == "free", "it was not claimed"
+    graph.gate.set()
+    await runtime.worker.execute("t9", "r9")
+    assert graph.done == 2
 
 
 async def all_done(graph: CountingGraph, count: int = RUNS) -> bool:

@@ -275,9 +275,10 @@ async def test_a_call_whose_thread_was_taken_over_has_no_effect(opened):
 
     runs = Runs(opened, lease_s=0.05)
     request = request_fields(input={})
-    created = await runs.create(RunRequest("t", "r", "g", LOCAL, request), claim=True)
-    assert created.attempt
-    lease = Lease(runs, created.attempt)
+    await runs.create(RunRequest("t", "r", "g", LOCAL, request))
+    attempt = await runs.claim("t", "r")
+    assert isinstance(attempt, RunAttempt)
+    lease = Lease(runs, attempt)
     token = LEASE.set(lease)
     tools = registry_with_tool(reach_out, outside=True)
     try:

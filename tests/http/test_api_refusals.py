@@ -186,9 +186,9 @@ async def test_a_chat_while_the_first_run_is_pending_is_409_with_retry_after(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """A57: the conversation begins with the first run, which another process has claimed."""
-    await Runs(storage).create(
-        RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
-    )
+    runs = Runs(storage)
+    await runs.create(RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})))
+    await runs.claim("ad-1", "r-1")
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
     assert_refused(reply, 409, "busy with run 'r-1'")
     assert int(reply.headers["Retry-After"]) > 0

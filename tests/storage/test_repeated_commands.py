@@ -92,8 +92,8 @@ def run_request(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
 
 
 async def start_attempt(runs: Runs, fingerprint: str = "") -> RunAttempt:
-    attempt = (await runs.create(run_request(fingerprint), claim=True)).attempt
-    assert attempt
+    attempt = await runs.claim("t", (await runs.create(run_request(fingerprint))).run)
+    assert isinstance(attempt, RunAttempt)
     return attempt
 
 
@@ -152,12 +152,11 @@ async def test_a_finished_attempt_hands_its_thread_to_the_next_run(runs: Runs) -
     waiting = await runs.create(run_request())
     assert waiting.verdict == "queued"
     assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
-    following, [_] = await runs.finish(first, RunOutcome("success"))
-    assert following == waiting.run
+    assert await runs.finish(first, RunOutcome("success")) == waiting.run
     second = await runs.claim("t", waiting.run)
     assert isinstance(second, RunAttempt)
     assert (second.number, second.epoch) == (1, first.epoch + 1)
-    assert (await runs.finish(second, RunOutcome("success")))[0] == ""
+    assert await runs.finish(second, RunOutcome("success")) == ""
 
 
 async def test_a_failed_run_is_continued_by_an_equal_request(runs: Runs) -> None:

@@ -259,7 +259,7 @@ async def test_events_sent_between_a_heartbeat_and_the_end_of_the_run_are_not_lo
         await context.worker.submit(RunRequest("t", "r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, RunAttempt)
-        started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
+        started = StartedRun("t", "r", attempt.started_id, resumable=False)
         async with aclosing(follow_run(context, started)) as stream:
             assert await anext(stream) is None
             await runs.emit(attempt, 1, [("values", b"{}", "")])

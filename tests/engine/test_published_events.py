@@ -167,7 +167,7 @@ async def test_an_attempt_that_lost_its_thread_gets_fenced_at_the_next_event(sto
     assert await published_names(storage) == []
 
 
-async def test_events_that_nobody_here_follows_leave_together_or_with_the_end(storage: Storage) -> None:
+async def test_events_without_a_local_reader_leave_together_or_with_the_end(storage: Storage) -> None:
     publisher = EventPublisher(runs := Runs(storage), await claimed_attempt(runs), batch_delay_s=60)
     for name in "abc":
         await publisher.publish([(name, b"1")])
@@ -176,7 +176,7 @@ async def test_events_that_nobody_here_follows_leave_together_or_with_the_end(st
     assert await published_names(storage) == []
 
 
-async def test_events_that_nobody_here_follows_leave_after_the_delay(storage: Storage) -> None:
+async def test_events_without_a_local_reader_leave_after_the_delay(storage: Storage) -> None:
     runs = Runs(storage)
     publisher = EventPublisher(runs, await claimed_attempt(runs), batch_delay_s=0.001)
     for number, name in enumerate("abc", 1):
@@ -184,7 +184,7 @@ async def test_events_that_nobody_here_follows_leave_after_the_delay(storage: St
         await until_published(storage, number)
 
 
-async def test_events_that_somebody_here_follows_leave_at_once(storage: Storage) -> None:
+async def test_events_with_a_local_reader_leave_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
     attempt = await claimed_attempt(runs)
     publisher = EventPublisher(runs, attempt, lambda: announcements.has_subscriber("t"), batch_delay_s=60)

@@ -116,12 +116,12 @@ async def test_tls_connects_only_to_a_server_with_a_trusted_certificate(
 
 
 @pytest.mark.slow
-async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, certified: list[str]) -> None:
-    options = [*cluster_options(), *certified, "--tls-cluster", "yes"]
+async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, tls_options: list[str]) -> None:
+    options = [*cluster_options(), *tls_options, "--tls-cluster", "yes"]
     with running_redis(need("redis-server"), tmp_path, *options) as server, Redis(port=server.port) as node:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
-        url = f"rediss+cluster://127.0.0.1:{certified[-1]}?ssl_ca_certs={tmp_path / 'cert'}"
+        url = f"rediss+cluster://127.0.0.1:{tls_options[-1]}?ssl_ca_certs={tmp_path / 'cert'}"
         async with connect(url) as storage:
             announcements = Announcements(storage)
             await announcements.open()

@@ -40,6 +40,10 @@ def _succeeds(name: str) -> bool:
     """Run a bench; print its failure in the place of its figures."""
     try:
         return not importlib.import_module(f"bench.{name}").main()
+    except ModuleNotFoundError as error:
+        remedy = "run `make bench` or `make .venv/dev` first"
+        print(f"{name}: the module {error.name} is missing; {remedy}", file=sys.stderr, flush=True)
+        return False
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the other benches still run
         print(f"{name} failed:", *traceback.format_exception(error), sep="\n", flush=True)
         return False

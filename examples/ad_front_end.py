@@ -60,4 +60,7 @@ def main(url: str, brief: str) -> None:
 
 
 if __name__ == "__main__":
-    main(os.environ.get("CALLSHEET_URL", "http://127.0.0.1:2024"), sys.argv[1] if sys.argv[1:] else BRIEF)
+    try:
+        main(os.environ.get("SERVER_URL", "http://127.0.0.1:2024"), sys.argv[1] if sys.argv[1:] else BRIEF)
+    except httpx.ConnectError:
+        sys.exit("start the server first: make run")

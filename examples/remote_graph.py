@@ -6,8 +6,10 @@ make run                                       # in another terminal
 
 import asyncio
 import os
+import sys
 from typing import Annotated, Any
 
+import httpx
 from langchain_core.messages import AnyMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -58,4 +60,7 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(os.environ.get("CALLSHEET_URL", "http://127.0.0.1:2024")))
+    try:
+        asyncio.run(main(os.environ.get("SERVER_URL", "http://127.0.0.1:2024")))
+    except httpx.ConnectError:
+        sys.exit("start the server first: make run")

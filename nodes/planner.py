@@ -16,6 +16,7 @@ from callsheet.nodes.asking import ask_model, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.refused_calls import log_refused_calls
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
@@ -110,7 +111,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             gated = await within_budget(account, gate, state.get("stopped"))
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
-        answer = _without_calls(gated.message) if choice == "none" else gated.message
+        answer = _last_answer(gated.message, scope, turn) if choice == "none" else gated.message
         planned = await own.plan(workflow, state, scope, answer)
         answer, planned = _without_rejected(answer, planned, rejected)
         return {
@@ -282,6 +283,12 @@ def _step(
         writes=sorted(tool.writes) if tool else [],
     )
     return step if raw is None else {**step, "raw": raw}
+
+
+def _last_answer(answer: AIMessage, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
+    """Return the answer at the limit of rounds, without calls; log which ones the turn was refused."""
+    log_refused_calls(scope.thread, turn.get("results", []))
+    return _without_calls(answer)
 
 
 def _without_calls(answer: AIMessage) -> AIMessage:

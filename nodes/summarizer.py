@@ -39,7 +39,8 @@ def summarizer_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
             workflow.turn.nudge(state, state["messages"], created)
         )
         closing = _closing_message(state, streams, created, lacks_drafts=lacks_drafts)
-        if closing := _with_note(workflow, state, closing):
+        closing = _with_note(workflow, state, closing)
+        if closing := closing or _without_end_space(state["messages"][-1]):
             changed["messages"] = [closing]
         return changed | await compaction_update(workflow, state, runtime, scope)
 
@@ -54,8 +55,8 @@ def _closing_message(
     A version that does not exist, and a turn that made none, are claims that receipts can check for certain.
     """
     last = state["messages"][-1]
-    text = last.text if isinstance(last, AIMessage) else ""
-    if not text.strip():
+    text = last.text.rstrip() if isinstance(last, AIMessage) else ""
+    if not text:
         return AIMessage(
             _tool_messages(state) or _created_text(created), id=last.id if _has_no_calls(last) else None
         )
@@ -82,7 +83,21 @@ def _with_note(workflow: WorkflowSpec[Any], state: Workflow, closing: AIMessage 
     note = workflow.turn.closing_note(state) if _has_no_calls(last) else ""
     if not note or note in last.text:
         return closing
-    return AIMessage(f"{last.text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+    return AIMessage(f"{last.text.rstrip()}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+
+
+def _without_end_space(last: Any) -> AIMessage | None:
+    """Return a model's last message without the whitespace at its end; None if there is none to trim."""
+    if not _has_no_calls(last):
+        return None
+    content = last.content
+    if isinstance(content, str):
+        trimmed: Any = content.rstrip()
+    elif content and isinstance(content[-1], dict) and isinstance(text := content[-1].get("text"), str):
+        trimmed = [*content[:-1], {**content[-1], "text": text.rstrip()}]
+    else:
+        return None
+    return None if trimmed == content else last.model_copy(update={"content": trimmed})
 
 
 def _last_error(state: Workflow) -> str:

@@ -9,6 +9,7 @@ from callsheet.state.errors import CallsheetError, Invalid
 
 RAISE_BUDGET: Final = "raise_budget"
 """Type of the question, and name of its action."""
+_PLACES = 4
 BudgetName = Literal["turn", "thread", "day"]
 """`day` is an owner's day in UTC."""
 
@@ -81,8 +82,8 @@ class OverBudget:
 
     def _text(self) -> str:
         text = (
-            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
-            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. "
+            f"The next model call may cost {_dollars(self.estimate)}. The budget of this {self.budget} is "
+            f"{_dollars(self.cap)}, of which {_dollars(self.spent)} is spent. "
         )
         if self.ends:
             text += f"It begins again at {self.ends}; only the operator can raise it. "
@@ -106,10 +107,25 @@ class OverBudget:
         cap = (decision.get("edited_action") or {}).get("args", {}).get("cap")
         if not _is_amount(cap) or cap < self.spent + self.estimate:
             raise Invalid(
-                f"the cap {cap!r} is too low for a call that may cost ${self.estimate:.4f}",
-                remedy=f"send at least {self.spent + self.estimate:.4f}, or decline",
+                f"the cap {cap!r} is too low for a call that may cost {_dollars(self.estimate)}",
+                remedy=f"send at least {_enough(self.spent + self.estimate)}, or decline",
             )
         return float(cap)
+
+
+def _places(amount: float) -> int:
+    """Return the decimal places that show an amount: four, or two digits of one that is smaller."""
+    return max(_PLACES, 1 - math.floor(math.log10(amount))) if amount > 0 else _PLACES
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:.{_places(amount)}f}"
+
+
+def _enough(amount: float) -> str:
+    """Return the amount, rounded up."""
+    scale = 10 ** _places(amount)
+    return f"{math.ceil(amount * scale) / scale:.{_places(amount)}f}"
 
 
 class BudgetExceeded(CallsheetError):
@@ -117,8 +133,8 @@ class BudgetExceeded(CallsheetError):
 
     def __init__(self, over: OverBudget) -> None:
         super().__init__(
-            f"the model call may cost ${over.estimate:.4f}; of the {over.budget}'s ${over.cap:.4f}, "
-            f"${over.spent:.4f} is spent",
+            f"the model call may cost {_dollars(over.estimate)}; "
+            f"of the {over.budget}'s {_dollars(over.cap)}, {_dollars(over.spent)} is spent",
             remedy="raise the budget, or stop here",
         )
         self.over = over

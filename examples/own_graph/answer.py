@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any
 
+import httpx
 from langgraph_sdk import get_client
 
 
@@ -28,4 +29,7 @@ async def main(url: str, answer: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(os.environ.get("CALLSHEET_URL", "http://127.0.0.1:2024"), (*sys.argv[1:], "yes")[0]))
+    try:
+        asyncio.run(main(os.environ.get("SERVER_URL", "http://127.0.0.1:2024"), (*sys.argv[1:], "yes")[0]))
+    except httpx.ConnectError:
+        sys.exit("start the server first: cd examples/own_graph && ../../.venv/bin/callsheet serve")

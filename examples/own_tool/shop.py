@@ -6,6 +6,7 @@ cd examples/own_tool && ../../.venv/bin/callsheet serve         # in another ter
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 import httpx
@@ -41,4 +42,7 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(os.environ.get("CALLSHEET_URL", "http://127.0.0.1:2024")))
+    try:
+        asyncio.run(main(os.environ.get("SERVER_URL", "http://127.0.0.1:2024")))
+    except httpx.ConnectError:
+        sys.exit("start the server first: cd examples/own_tool && ../../.venv/bin/callsheet serve")

@@ -44,7 +44,10 @@ def ask(options: AskOptions) -> None:
     if options.text is None and options.file is None:
         raise commands.UsageError("give a question in quotes, or a file with --import", "ask")
     with commands.report_errors(debug=options.debug):
-        _show(_execute(options), options)
+        reply = _execute(options)
+        _show(reply, options)
+        if "import" in reply and not reply["import"]["imported"]:
+            raise typer.Exit(1)
 
 
 def _execute(options: AskOptions) -> Mapping[str, Any]:

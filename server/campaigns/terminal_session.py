@@ -58,5 +58,5 @@ async def _import(storage: Storage, request: CampaignCliRequest, report: OnProgr
     report({**step, "status": "in-progress"})
     index = await own_library(storage, LOCAL)
     result = await import_campaigns(index, content, kind_of(path), all_or_nothing=request.strict, report=tell)
-    report({**step, "status": "completed", "preview": {"count": result["imported"]}})
+    report({**step, "status": "completed", "preview": {"imported": result["imported"]}})
     return result

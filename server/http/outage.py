@@ -9,10 +9,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
+from callsheet.storage.redis.client import connection_error
 from callsheet.storage.redis.connection import Storage
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
+_CONNECT_S: Final = 0.1
+"""Seconds for a connection that shows whether storage refuses it."""
+
+
+async def outage_reason(storage: Storage, patience_s: float, remedy: str) -> CallsheetError:
+    """Return why storage gave no answer in time: it refuses connections, or it is silent."""
+    if refusal := await connection_error(storage.redis, _CONNECT_S):
+        return refusal
+    seconds = max(_CONNECT_S, round(patience_s, 1))
+    return StorageSilent(f"{storage.origin} did not answer within {seconds:g} s", remedy=remedy)
 
 
 class StorageProbe:
@@ -41,8 +52,7 @@ class StorageProbe:
                 return answer.result()
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
-        rule = f"{self._storage.origin} did not answer within {self._patience_s:g} s"
-        return StorageSilent(rule, remedy="try again; GET /health says more")
+        return await outage_reason(self._storage, self._patience_s, "try again; GET /health says more")
 
     async def _check_role(self) -> CallsheetError | None:
         """Return the error of a storage that does not answer, or that is a replica."""

@@ -13,6 +13,7 @@ from callsheet.providers.outages import outages
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
+from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.operations import tool_views
 from callsheet.server.operations.replies import Health
@@ -148,10 +149,8 @@ async def _read_problems(ctx: AppContext) -> tuple[ServerHealth | None, Sequence
     except CallsheetError as error:
         return None, [HealthProblem("storage", fatal=True, message=error.message, remedy=error.remedy)]
     except TimeoutError:
-        message = f"{ctx.storage.origin} did not answer within {patience_s:g} s"
-        return None, [
-            HealthProblem("storage", fatal=True, message=message, remedy="Check that it is running.")
-        ]
+        reason = await outage_reason(ctx.storage, patience_s, "Check that it is running.")
+        return None, [HealthProblem("storage", fatal=True, message=reason.message, remedy=reason.remedy)]
 
 
 def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:

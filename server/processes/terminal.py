@@ -159,4 +159,6 @@ def _outcome(preview: Mapping[str, Any]) -> str:
         return without_control_chars(str(preview["error"]))
     if preview.get("versionId"):
         return str(preview["versionId"])
+    if "imported" in preview:
+        return f"{preview['imported']} imported"
     return f"{preview['count']} found" if "count" in preview else ""

@@ -10,7 +10,7 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster, UnixDomainSocketC
 from redis.asyncio.client import Pipeline
 from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
 from callsheet.state.errors import Broken, CallsheetError
 from callsheet.state.unicode import utf8_safe_value
@@ -183,6 +183,26 @@ def connect_embedded(lease: ServerLease, policy: CommandPolicy) -> Client:
     """Return a client of the embedded server, not connected yet."""
     options = _options() | {"retry": _RestartingRetry(lease), "path": str(lease.socket)}
     return _client(ConnectionPool(connection_class=UnixDomainSocketConnection, **options), policy)
+
+
+async def connection_error(client: Client | ClusterClient, timeout_s: float) -> CallsheetError | None:
+    """Return why a new connection fails at once; None if it opens, or waits longer, or for a cluster."""
+    if isinstance(client, ClusterClient):
+        return None
+    connection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]  # redis-py's
+    connection.retry = Retry(NoBackoff(), 0)
+    try:
+        async with asyncio.timeout(timeout_s):
+            # Not with the slots of other commands, which wait for the server.
+            await client.command_policy.copy().run(connection.connect)
+    except CallsheetError as error:
+        return error
+    except (TimeoutError, exceptions.RedisError):
+        # Silent, or an answer that is no refusal.
+        return None
+    finally:
+        await connection.disconnect()
+    return None
 
 
 def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:

@@ -411,3 +411,17 @@ async def test_tools_are_denied_an_ad_whose_record_names_another_owner(graph, mo
     state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai"})
     assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
     assert not (await stream(opened, "music")).versions
+
+
+async def test_a_turn_at_its_limit_of_rounds_logs_each_reason_for_refused_calls_once(graph, model, caplog):
+    bad = '{"adId": "kopi", "promt": "hunter2"}'
+    model.script(
+        *(Say(calls=[(f"c{i}", "create_music_draft", bad), (f"d{i}", "sing", bad)]) for i in range(4))
+    )
+    state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 3})
+    assert state["messages"][-1].text.startswith("I have done as much as one turn allows.")
+    lines = [record.getMessage() for record in caplog.records if "limit of rounds" in record.getMessage()]
+    assert len(lines) == 2
+    assert lines[0].endswith("create_music_draft was called with wrong arguments: prompt: Field required")
+    assert lines[1].endswith("a call of sing was refused: unknown tool")
+    assert "hunter2" not in caplog.text

@@ -361,7 +361,12 @@ def test_the_command_imports_a_file_and_answers_a_question(
     assert import_result.code == 0, import_result.err
     assert "Imported 1 campaigns, 1 of them new." in import_result.out
     assert "Line 3 refused: channel is 'radio'" in import_result.out
+    assert "Importing x.csv: 1 imported" in import_result.err
     assert callsheet("ask", "--import", "x.csv", "--all-or-nothing").code == 1
+    (tmp_path / "bad.csv").write_text("\n".join([rows[0], rows[2]]))
+    nothing = callsheet("ask", "--import", "bad.csv")
+    assert (nothing.code, "Importing bad.csv: 0 imported" in nothing.err) == (1, True)
+    assert "Line 2 refused: channel is 'radio'" in nothing.out
     assert callsheet("ask").code == 2
     json_result = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
     assert json.loads(json_result.out)["total"] == 1

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.state.budgets import Budgets, OverBudget, parse_budgets
+from callsheet.state.budgets import BudgetExceeded, Budgets, OverBudget, parse_budgets
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage, spending
 from callsheet.storage.spending import Account, ModelUsage
@@ -297,3 +297,17 @@ def test_the_answer_to_a_budget_question_gives_the_raised_cap_or_is_refused() ->
     for args in ({}, {"args": {"cap": "2"}}, {"args": {"cap": 1.1}}):
         with pytest.raises(Invalid, match="too low"):
             over.raised_cap({"decisions": [{"type": "edit", "edited_action": args}]})
+
+
+def test_small_amounts_of_a_budget_are_shown_with_enough_digits() -> None:
+    over = OverBudget("turn", spent=0.0, estimate=0.0000314, cap=0.000001)
+    assert str(BudgetExceeded(over)).startswith(
+        "the model call may cost $0.000031; of the turn's $0.0000010, $0.0000 is spent"
+    )
+    with pytest.raises(Invalid, match=r"cost \$0\.000031") as low:
+        over.raised_cap({"decisions": [{"type": "edit", "edited_action": {"args": {"cap": 0.00001}}}]})
+    enough = float(low.value.remedy.split()[3].rstrip(","))
+    assert (
+        over.raised_cap({"decisions": [{"type": "edit", "edited_action": {"args": {"cap": enough}}}]})
+        == enough
+    )

@@ -87,3 +87,19 @@ def test_arguments_that_are_incomplete_or_ambiguous_are_refused(text):
     with pytest.raises(Invalid) as refused:
         repair_arguments(text)
     assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (f'{{"a": "{"x" * MAX_CHARS}"}}', "the arguments have 100009 characters, over the limit of 100000"),
+        (
+            '{"a": ' + "[" * 40 + "]" * 40 + "}",
+            "the arguments are nested 41 levels deep, over the limit of 32",
+        ),
+    ],
+)
+def test_a_limit_of_arguments_is_named_with_the_real_figure(text, rule):
+    with pytest.raises(Invalid) as refused:
+        repair_arguments(text)
+    assert refused.value.message == rule

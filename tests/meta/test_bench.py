@@ -66,3 +66,21 @@ def test_an_unknown_bench_is_refused_with_the_known_ones() -> None:
     done = run("nothing")
     assert done.returncode == 2
     assert "no bench 'nothing'; there are: campaign_quality" in done.stdout
+
+
+def test_a_missing_module_is_one_line_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    """The module is hidden by one that raises what its absence would."""
+    hidden = "raise ModuleNotFoundError(\"No module named 'psutil'\", name='psutil')"
+    (tmp_path / "psutil.py").write_text(hidden)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "runs", "--short"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    line = "runs: the module psutil is missing; run `make bench` or `make .venv/dev` first\n"
+    assert (done.returncode, done.stderr) == (1, line)
+    assert "Traceback" not in done.stdout

@@ -54,7 +54,7 @@ def url(start_example_server):
 
 @pytest.mark.slow
 def test_the_front_end_writes_an_ad_shows_its_progress_refines_it_and_lists_versions(url):
-    lines = run_example("ad_front_end.py", CALLSHEET_URL=url)
+    lines = run_example("ad_front_end.py", SERVER_URL=url)
     assert "  Writing and casting the voices: completed" in lines
     assert "Ready to review: voices v1, music v1, sound effects v1." in lines
     assert "Ready to review: music v2." in lines
@@ -65,7 +65,7 @@ def test_the_front_end_writes_an_ad_shows_its_progress_refines_it_and_lists_vers
 def test_the_front_end_shows_the_error_and_its_remedy(url):
     process = subprocess.run(
         [sys.executable, str(EXAMPLES / "ad_front_end.py"), ""],
-        env=environment(CALLSHEET_URL=url),
+        env=environment(SERVER_URL=url),
         capture_output=True,
         text=True,
         check=False,
@@ -78,7 +78,7 @@ def test_the_front_end_shows_the_error_and_its_remedy(url):
 
 @pytest.mark.slow
 def test_a_remote_graph_runs_alone_and_as_a_node(url):
-    lines = run_example("remote_graph.py", CALLSHEET_URL=url)
+    lines = run_example("remote_graph.py", SERVER_URL=url)
     assert lines[0] == "node: planner"
     assert "refined: {'music': 'v2'}" in lines
     assert lines[-1] == "The ad is written: music, sfx, voices"
@@ -87,19 +87,19 @@ def test_a_remote_graph_runs_alone_and_as_a_node(url):
 @pytest.mark.slow
 def test_a_graph_of_an_own_project_interrupts_and_resumes_with_the_answer(start_example_server):
     url = start_example_server(EXAMPLES / "own_graph")
-    lines = run_example("own_graph/answer.py", "yes", CALLSHEET_URL=url)
+    lines = run_example("own_graph/answer.py", "yes", SERVER_URL=url)
     assert lines == [
         "Two nights in Porto, 240 EUR",
         "Book this? yes",
         "The thread waits at: approve",
         "Booked: Two nights in Porto, 240 EUR",
     ]
-    assert run_example("own_graph/answer.py", "no", CALLSHEET_URL=url)[-1] == "Nothing was booked."
+    assert run_example("own_graph/answer.py", "no", SERVER_URL=url)[-1] == "Nothing was booked."
 
 
 @pytest.mark.slow
 def test_the_guard_validates_asks_approval_for_and_records_calls_of_own_tools(start_example_server):
-    lines = run_example("own_tool/shop.py", CALLSHEET_URL=start_example_server(EXAMPLES / "own_tool"))
+    lines = run_example("own_tool/shop.py", SERVER_URL=start_example_server(EXAMPLES / "own_tool"))
     assert lines[:2] == ["add_item: completed, v1", "add_item: completed, v2"]
     assert re.fullmatch(r"add_item: error, .*count: Input should be less than or equal to 99", lines[2])
     assert lines[3:] == [
@@ -108,6 +108,24 @@ def test_the_guard_validates_asks_approval_for_and_records_calls_of_own_tools(st
         "Versions: v1, v2, v3",
         "Recorded calls: 4",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", ["ad_front_end.py", "remote_graph.py", "own_graph/answer.py", "own_tool/shop.py"]
+)
+def test_an_example_without_its_server_says_how_to_start_it(program):
+    process = subprocess.run(
+        [sys.executable, str(EXAMPLES / program)],
+        env=environment(SERVER_URL="http://127.0.0.1:1"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (process.returncode, process.stdout.count("Traceback")) == (1, 0)
+    assert len(process.stderr.splitlines()) == 1
+    assert process.stderr.startswith("start the server first: ")
 
 
 @pytest.mark.slow

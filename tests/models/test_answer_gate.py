@@ -318,3 +318,14 @@ def test_calls_written_as_text_are_parsed_as_calls(
 def test_a_text_that_is_no_call_stays_text(text: str) -> None:
     kept = kept_answer(AIMessage(text), [], {"look"})
     assert (kept.text, kept.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"), [("```json" + "\n" * 3000, "```json"), (" Done. \n\n", " Done.")]
+)
+async def test_whitespace_at_the_end_of_an_answer_is_trimmed_and_nothing_else(
+    http: httpx.AsyncClient, double: ChatDouble, answer: str, shown: str
+) -> None:
+    double.script(Say(calls=[VOICES, MUSIC]), Say(answer))
+    assert (await generate(http))["message"] == shown
+    await assert_next_message_is_answered(http, double)

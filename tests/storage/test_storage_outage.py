@@ -143,6 +143,24 @@ async def test_requests_after_a_kill_of_redis_are_503_in_time_and_succeed_after_
     await assert_recovered(client, ad)
 
 
+async def test_a_refused_connection_is_named_and_a_silent_server_with_rounded_seconds(
+    client: httpx.AsyncClient, server: RedisServer
+) -> None:
+    server.hang()
+    silent = await client.post("/threads", json={})
+    server.go_on()
+    server.kill()
+    refused = await client.post("/threads", json={})
+    assert (silent.status_code, refused.status_code) == (503, 503)
+    assert "did not answer within 0.7 s" in silent.text
+    assert "Start the server, or correct REDIS_URL." in refused.text
+    assert "cannot be used: Error 111" in refused.text
+    assert "did not answer" not in refused.text
+    health = (await client.get("/health")).text
+    assert "cannot be used: Error 111" in health
+    assert "did not answer" not in health
+
+
 async def test_a_request_under_way_when_redis_hangs_is_503(
     client: httpx.AsyncClient, server: RedisServer
 ) -> None:

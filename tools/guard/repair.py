@@ -29,10 +29,15 @@ def repair_arguments(text: str) -> dict[str, Any]:
     """
     if not text.strip():
         return {}
-    if len(text) > MAX_CHARS or _depth(text) > MAX_DEPTH:
+    if len(text) > MAX_CHARS:
         raise Invalid(
-            f"{len(text)} characters of arguments are over {MAX_CHARS}, or nested over {MAX_DEPTH} levels",
+            f"the arguments have {len(text)} characters, over the limit of {MAX_CHARS}",
             remedy="send less at once",
+        )
+    if (depth := _depth(text)) > MAX_DEPTH:
+        raise Invalid(
+            f"the arguments are nested {depth} levels deep, over the limit of {MAX_DEPTH}",
+            remedy="nest them less deeply",
         )
     value = _parse(_without_fence(text))
     if isinstance(value, str) and value.lstrip().startswith("{"):

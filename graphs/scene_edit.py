@@ -15,15 +15,17 @@ from langgraph.graph import END, START, StateGraph
 from callsheet.graphs.loop import after_approval, after_tools
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
+from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
+from callsheet.nodes.video.closing import SceneClosing
 from callsheet.nodes.video.planning import SUBMIT, ScenePlanning
-from callsheet.nodes.video.tool_executor import scene_executor_node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
 from callsheet.state.versions import Version
 from callsheet.state.video import project
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, SCENES, Order
 from callsheet.state.video.scene import Scene
 from callsheet.state.video.workflow import VideoState
@@ -41,6 +43,7 @@ class SceneEdit(WorkflowSpec):
     kind = "video"
     streams = (ORDER, SCENES)
     state = VideoState
+    plan_rules = RULES
 
     def artefact_id(self, state: VideoState, thread_id: str) -> str:
         """Return the project's id; the thread's where the state has none."""
@@ -92,7 +95,7 @@ class SceneEdit(WorkflowSpec):
         builder = StateGraph(VideoState, context_schema=Context)
         builder.add_node("planner", planner_node(self, ScenePlanning()), input_schema=VideoState)
         builder.add_node("approval", scene_approval_node(self), input_schema=VideoState)
-        builder.add_node("tool_executor", scene_executor_node(self), input_schema=VideoState)
+        builder.add_node("tool_executor", tool_executor_node(self, SceneClosing()), input_schema=VideoState)
         builder.add_node("summarizer", summarizer_node(self), input_schema=VideoState)
         builder.add_conditional_edges(START, after_start)
         builder.add_conditional_edges("planner", after_planner)

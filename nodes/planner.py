@@ -65,7 +65,8 @@ class Planning:
         """Return the planner's update where a person has decided or code can; None asks the model."""
         del runtime
         plan = state.get("plan")
-        decided = plan and state.get("decided") and state["messages"][-1].id == plan["id"]
+        own = (plan["id"], state.get("decision")) if plan else ()
+        decided = plan and state.get("decided") and state["messages"][-1].id in own
         return {} if decided else None
 
     async def prepare(
@@ -121,6 +122,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "rejected": rejected,
             **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
             **(_NEW_TURN if fresh else {}),
+            **({"again": None} if state.get("again") else {}),
             **prepared,
             **planned.state,
         }

@@ -6,7 +6,7 @@ independent steps run concurrently and dependent ones in the model's order.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -75,27 +75,6 @@ def with_dependencies(steps: Sequence[Step]) -> list[Step]:
         waits = [before["id"] for before in result if touches & set(before["writes"])]
         result.append({**step, "dependencies": waits})
     return result
-
-
-def ready_steps(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) -> list[Step]:
-    """Return the steps that may start now, in plan order."""
-    return [
-        step
-        for step in plan["steps"]
-        if step["id"] not in done
-        and step["id"] not in running
-        and all(done.get(needed) == "completed" for needed in step["dependencies"])
-    ]
-
-
-def blocked_steps(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
-    """Return the steps that can never start because a dependency did not complete."""
-    return [
-        step
-        for step in plan["steps"]
-        if step["id"] not in done
-        and any(done.get(needed, "completed") != "completed" for needed in step["dependencies"])
-    ]
 
 
 def fingerprint(step: Step) -> str:

@@ -21,8 +21,9 @@ from callsheet.server.video.bodies import ExecutionCreate, PlanDecision, StepCre
 from callsheet.server.video.executions import ExecutionRef, Started
 from callsheet.server.video.progress import progress_events
 from callsheet.server.video.replies import ExecutionStarted, ExecutionView
+from callsheet.state import live_plan
 from callsheet.state.errors import Missing
-from callsheet.state.video import live
+from callsheet.state.video.plan_rules import RULES
 from callsheet.storage.video import settings
 
 project_router = APIRouter(
@@ -115,7 +116,7 @@ async def redo_execution(
 @with_policy(API_READ)
 async def get_execution(ref: _Execution) -> dict[str, Any]:
     """Show an execution: its plan, the status of each step, and what people changed."""
-    return views.execution_view(await ref.executions.get(ref.id))
+    return views.execution_view(await ref.executions.settle(ref.id))
 
 
 @progress_router.get("", responses=_STREAM, response_class=Response)
@@ -131,7 +132,7 @@ async def follow_execution(
     ended again.
     """
     after = checked_event_id(last_event_id) if last_event_id not in {None, BEGINNING} else None
-    await ref.executions.get(ref.id)
+    await ref.executions.settle(ref.id)
     heartbeat_s = ref.ctx.settings.heartbeat_s
     return event_stream_reply(progress_events(ref.executions, ref.id, after, heartbeat_s))
 
@@ -154,7 +155,7 @@ async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started."""
-    record = await executions.change(ref, lambda held, now: live.skip_step(held, step_id, now))
+    record = await executions.change(ref, lambda held, now: live_plan.skip_step(held, step_id, now, RULES))
     return views.execution_view(record)
 
 
@@ -178,7 +179,7 @@ async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[st
 @with_policy(API_WRITE)
 async def pause_execution(ref: _Execution) -> dict[str, Any]:
     """Pause an execution: no further step starts until it is resumed."""
-    return views.execution_view(await executions.change(ref, live.pause))
+    return views.execution_view(await executions.change(ref, live_plan.pause))
 
 
 @router.post("/resume", responses=_CHANGED)

@@ -24,19 +24,21 @@ from callsheet.server.http.context import AppContext
 from callsheet.server.video import service
 from callsheet.server.video.bodies import StepDecision
 from callsheet.server.video.service import VIDEOS
+from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.live_plan import Execution, Update
 from callsheet.state.plan import Plan
-from callsheet.state.video import live, plan
-from callsheet.state.video.live import Execution, Update
+from callsheet.state.video import plan
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
-from callsheet.state.video.workflow import Repetition
+from callsheet.state.video.plan_rules import RULES
+from callsheet.state.workflow import Repetition
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.plans import Executions, find_place, missing_execution
 from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
-from callsheet.storage.video.executions import Executions, find_place, missing_execution
 
 _HEARTBEAT_S: Final = 2.0
 MAX_LISTED: Final = 50
@@ -77,7 +79,9 @@ async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
     thread = await threads.get(ctx.storage, thread_id, owner)
     if thread.graph != service.GRAPH:
         raise missing_execution(execution_id)
-    return ExecutionRef(ctx, owner, thread, Executions(ctx.storage, name, owner), execution_id)
+    return ExecutionRef(
+        ctx, owner, thread, Executions(ctx.storage, "video", name, owner, RULES), execution_id
+    )
 
 
 async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = False) -> Started:
@@ -88,7 +92,7 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
     """
     thread = thread_of(request)
     created = await (queue_run(ctx, request) if queued else submit(ctx.worker, request))
-    executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
+    executions = Executions(ctx.storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
     since = created.since
     if created.verdict in {"attached", "replay"}:
         since = await start_of_turn(ctx, thread.id, created.run)
@@ -117,7 +121,7 @@ async def _planned_execution(
     async with aclosing(source) as events:
         async for event in events:
             if name := _planned_id(event):
-                planned = await executions.get(name)
+                planned = await executions.settle(name)
             asks = planned is None or (planned["status"] == "planned" and planned.get("asks"))
             if not asks or (event and event.name == END):
                 break
@@ -142,15 +146,15 @@ async def require_no_question(worker: Worker, thread: Thread) -> None:
 async def change(ref: ExecutionRef, update: Update) -> Execution:
     """Apply a change to an execution that runs or is paused."""
     # Reading it ends one that nobody carries out any more.
-    await ref.executions.get(ref.id)
+    await ref.executions.settle(ref.id)
     return await ref.executions.update(ref.id, update)
 
 
 async def edit_step(ref: ExecutionRef, step_id: str, params: Mapping[str, Any]) -> Execution:
     """Change parameters of a pending step, and remember it as a preference."""
-    before = live.find(await ref.executions.get(ref.id), step_id)["step"]["params"].get("prompt")
-    record = await change(ref, lambda held, now: live.edit_step(held, step_id, params, now))
-    after = live.find(record, step_id)["step"]["params"].get("prompt")
+    before = live_plan.find(await ref.executions.settle(ref.id), step_id)["step"]["params"].get("prompt")
+    record = await change(ref, lambda held, now: live_plan.edit_step(held, step_id, params, now, RULES))
+    after = live_plan.find(record, step_id)["step"]["params"].get("prompt")
     if before and after and before != after:
         text = f"for {record['request']!r} the person changed the step {before!r} to {after!r}"
         await settings.add_preference(ref.ctx.storage, ref.owner, text, record["changes"][-1]["at_ms"])
@@ -177,7 +181,7 @@ async def insert_step(ref: ExecutionRef, step: PlannedStep) -> Execution:
             raise Conflict(f"step {taken[0]!r} exists already", remedy="choose another id, or none")
         for one in new:
             one["dependencies"] = [*dict.fromkeys([*one["dependencies"], *step.after])]
-        return live.insert_steps(record, new, now_ms)
+        return live_plan.insert_steps(record, new, now_ms)
 
     return await change(ref, insert)
 
@@ -194,12 +198,14 @@ async def do_again(
     Two people who ask for the same get it once.
     """
     repeated = partial(_again, retry, repeat)
-    record = await change(ref, lambda held, now_ms: held if live.is_over(held) else repeated(held, now_ms))
-    if not live.is_over(record):
+    record = await change(
+        ref, lambda held, now_ms: held if live_plan.is_over(held) else repeated(held, now_ms)
+    )
+    if not live_plan.is_over(record):
         return record
     await require_no_question(ref.ctx.worker, ref.thread)
     wanted = repeated(record, record["ended_ms"])
-    one = live.find(record, retry or repeat)
+    one = live_plan.find(record, retry or repeat)
     again = Repetition(step=retry or repeat, completed=bool(repeat), generation=one["generation"])
     resumed = Plan(id=record["id"], steps=[each["step"] for each in wanted["steps"]])
     text = f"{'Retry' if retry else 'Repeat'}: {one['step']['display']}"
@@ -213,12 +219,16 @@ async def queue_run(ctx: AppContext, request: RunRequest) -> Created:
 
 
 def _again(retry: str, repeat: str, record: Execution, now_ms: int) -> Execution:
-    return live.retry_step(record, retry, now_ms) if retry else live.repeat_step(record, repeat, now_ms)
+    return (
+        live_plan.retry_step(record, retry, now_ms)
+        if retry
+        else live_plan.repeat_step(record, repeat, now_ms, RULES)
+    )
 
 
 async def resume(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Let a paused execution go on; its run waits for that once its running steps have ended."""
-    record = await change(ref, live.resume)
+    record = await change(ref, live_plan.resume)
     pending = await pending_questions(ref.ctx.worker, ref.thread)
     if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
         run = answer_interrupt([question], caller, ref.thread, {"resume": True})
@@ -228,7 +238,7 @@ async def resume(ref: ExecutionRef, caller: RequestContext) -> Execution:
 
 async def cancel(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Start nothing more; steps that run end, and what is done stays."""
-    record = await change(ref, live.cancel)
+    record = await change(ref, live_plan.cancel)
     if pending := await _open_questions(ref):
         paused = _is_about(pending[0].value, ref.id)
         answer: Any = {"resume": False} if paused else _rejection()
@@ -265,7 +275,7 @@ async def answer_plan(
         raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
     answer = {"decisions": [one.model_dump(exclude_none=True) for one in decisions]}
     await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, answer))
-    return await ref.executions.get(ref.id)
+    return await ref.executions.settle(ref.id)
 
 
 async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:

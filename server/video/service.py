@@ -25,7 +25,7 @@ from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import project
-from callsheet.state.video.workflow import Repetition
+from callsheet.state.workflow import Repetition
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads

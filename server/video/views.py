@@ -8,17 +8,18 @@ from typing import Any, Final
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Missing
+from callsheet.state.live_plan import Execution, LiveStep, counts, is_over
+from callsheet.state.plan_progress import step_view, total_seconds
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
-from callsheet.state.video.live import Execution, LiveStep, counts, is_over
 from callsheet.state.video.outline import FPS, about
 from callsheet.state.video.plan import plan_type
-from callsheet.state.video.progress import step_view, total_seconds
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, Order
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
-from callsheet.storage.video.executions import Executions
+from callsheet.storage.plans import Executions
 
 KIND: Final = "video"
 
@@ -159,7 +160,9 @@ def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
 
 async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict[str, Any]:
     """Return a page of a project's executions, newest first, and where the next one begins."""
-    records = await Executions(ref.ctx.storage, ref.artefact.id, ref.owner).newest(limit + 1, after)
+    records = await Executions(ref.ctx.storage, "video", ref.artefact.id, ref.owner, RULES).newest(
+        limit + 1, after
+    )
     shown = [execution_summary(record) for record in records[:limit]]
     return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 

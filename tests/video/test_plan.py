@@ -1,14 +1,10 @@
 """Plans: what waits for what."""
 
-import pytest
-
 from callsheet.state.plan import (
     Plan,
     Step,
-    blocked_steps,
     canonical_json,
     fingerprint,
-    ready_steps,
     with_dependencies,
 )
 
@@ -35,21 +31,6 @@ def test_a_step_waits_for_earlier_ones_that_write_what_it_touches():
     assert waits(plan(VOICES, MUSIC, EFFECTS, LOOK)) == {"v": [], "m": [], "x": ["v"], "look": ["v", "x"]}
     assert waits(plan(LOOK, VOICES)) == {"look": [], "v": []}
     assert waits(plan(VOICES, step("v2", writes=["voices"]))) == {"v": [], "v2": ["v"]}
-
-
-def test_independent_steps_are_ready_together_and_dependent_ones_once_those_are_done():
-    made = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in ready_steps(made, {}, ())] == ["v", "m"]
-    assert [one["id"] for one in ready_steps(made, {}, {"v"})] == ["m"]
-    assert [one["id"] for one in ready_steps(made, {"v": "completed", "m": "error"}, ())] == ["x"]
-
-
-@pytest.mark.parametrize("status", ["error", "blocked", "cancelled"])
-def test_a_step_behind_one_that_did_not_complete_is_blocked(status):
-    made = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in blocked_steps(made, {"v": status})] == ["x"]
-    assert blocked_steps(made, {"m": status}) == []
-    assert blocked_steps(made, {"v": status, "x": "blocked"}) == []
 
 
 def test_two_steps_that_would_do_the_same_have_one_fingerprint():

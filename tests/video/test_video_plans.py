@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
+from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
-from callsheet.state.video import live, plan, project, undo
-from callsheet.state.video.live import Execution
+from callsheet.state.plan_progress import events_between
+from callsheet.state.video import plan, project, undo
 from callsheet.state.video.outline import about, scene_line, state_block
 from callsheet.state.video.plan import PlannedStep, Project, SubmittedPlan
-from callsheet.state.video.progress import events_between
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import DeletedScene, Order
 
 ORDER = Order(
@@ -206,7 +208,7 @@ def record(*planned: dict[str, object]) -> Execution:
         created_ms=1,
         started_ms=2,
         ended_ms=0,
-        steps=live.live_steps(steps(*planned)),
+        steps=live_plan.live_steps(steps(*planned)),
         changes=[],
     )
 
@@ -214,126 +216,128 @@ def record(*planned: dict[str, object]) -> Execution:
 def test_a_step_that_must_run_alone_does():
     """D-R2."""
     held = record(edit("scene-1"), edit("scene-2", alone=True), edit("scene-4"))
-    assert [one["step"]["id"] for one in live.startable(held)] == ["s1", "s3"]
-    held = live.claim_step(held, "s1", 5)
-    assert [one["step"]["id"] for one in live.startable(held)] == ["s1", "s3"]
-    held = live.finish_step(live.finish_step(held, "s1", "completed", {}, 6), "s3", "completed", {}, 6)
-    assert [one["step"]["id"] for one in live.startable(held)] == ["s2"]
-    held = live.claim_step(held, "s2", 7)
-    assert [one["step"]["id"] for one in live.startable(held)] == ["s2"]
+    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s1", "s3"]
+    held = live_plan.claim_step(held, "s1", 5)
+    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s1", "s3"]
+    held = live_plan.finish_step(
+        live_plan.finish_step(held, "s1", "completed", {}, 6), "s3", "completed", {}, 6
+    )
+    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s2"]
+    held = live_plan.claim_step(held, "s2", 7)
+    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s2"]
     first = record(edit("scene-1", alone=True), edit("scene-2"))
-    assert [one["step"]["id"] for one in live.startable(first)] == ["s1"]
-    assert live.startable({**first, "status": "paused"}) == []
+    assert [one["step"]["id"] for one in live_plan.startable(first)] == ["s1"]
+    assert live_plan.startable({**first, "status": "paused"}) == []
 
 
 def test_a_later_attempt_takes_an_execution_over():
-    held = live.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
+    held = live_plan.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
     with pytest.raises(Fenced):
-        live.begin(held, "task", 1, 9)
-    again = live.begin(held, "task", 3, 9)
+        live_plan.begin(held, "task", 1, 9)
+    again = live_plan.begin(held, "task", 3, 9)
     assert (again["epoch"], again["steps"][0]["status"]) == (3, "in-progress"), "its receipt is looked up"
-    other = live.begin(held, "other", 3, 9)
+    other = live_plan.begin(held, "other", 3, 9)
     assert other["steps"][0]["status"] == "pending"
     with pytest.raises(Fenced):
-        live.require_newest(other, "task", 3)
-    over = live.end(
-        live.finish_step(live.finish_step(held, "s1", "completed", {}, 6), "s2", "error", {}, 6), 8
+        live_plan.require_newest(other, "task", 3)
+    over = live_plan.end(
+        live_plan.finish_step(live_plan.finish_step(held, "s1", "completed", {}, 6), "s2", "error", {}, 6), 8
     )
     assert over["status"] == "failed"
-    fork = live.begin(over, "third", 4, 9)
+    fork = live_plan.begin(over, "third", 4, 9)
     assert [one["status"] for one in fork["steps"]] == ["pending", "pending"], (
         "a fork starts from the beginning"
     )
-    assert live.begin({**held, "status": "paused"}, "other", 3, 9)["status"] == "paused"
-    cancelled = live.cancel(held, 8)
-    taken = live.begin(cancelled, "other", 3, 9)
+    assert live_plan.begin({**held, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    cancelled = live_plan.cancel(held, 8)
+    taken = live_plan.begin(cancelled, "other", 3, 9)
     assert (taken["status"], taken["steps"]) == ("cancelled", cancelled["steps"]), "a no is no fork"
-    assert live.startable(live.begin(live.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
-    assert live.end(held, 9) == held
+    assert live_plan.startable(live_plan.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
+    assert live_plan.end(held, 9) == held
 
 
 def test_an_abandoned_execution_goes_on_unless_a_person_has_cancelled_it():
     """D-R15."""
-    held = live.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
-    held = live.begin({**held, "started_ms": 5}, "task", 4, 6)
-    abandoned = live.abandon(held, 7)
-    assert live.counts(abandoned) == {"cancelled": 3}
-    assert live.counts(live.begin(abandoned, "task", 5, 9)) == {"pending": 3}
-    assert live.begin(live.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
-    some = live.retry_step(live.cancel(held, 7), "s2", 8)
-    again = live.begin(live.abandon(some, 9), "other", 5, 10)
+    held = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
+    held = live_plan.begin({**held, "started_ms": 5}, "task", 4, 6)
+    abandoned = live_plan.abandon(held, 7)
+    assert live_plan.counts(abandoned) == {"cancelled": 3}
+    assert live_plan.counts(live_plan.begin(abandoned, "task", 5, 9)) == {"pending": 3}
+    assert live_plan.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
+    some = live_plan.retry_step(live_plan.cancel(held, 7), "s2", 8)
+    again = live_plan.begin(live_plan.abandon(some, 9), "other", 5, 10)
     assert [one["status"] for one in again["steps"]] == ["pending", "pending", "cancelled"], (
         "s3 was cancelled"
     )
-    planned = live.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
-    assert live.reopen(planned)["status"] == "planned"
+    planned = live_plan.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
+    assert live_plan.reopen(planned)["status"] == "planned"
 
 
 def test_changes_that_come_too_late_are_refused():
     """D43: 409."""
     held = record(edit("scene-1"))
-    done = live.end(live.finish_step(held, "s1", "completed", {}, 6), 7)
+    done = live_plan.end(live_plan.finish_step(held, "s1", "completed", {}, 6), 7)
     for change in (
-        lambda: live.pause(done, 8),
-        lambda: live.pause({**held, "status": "planned"}, 8),
-        lambda: live.resume(done, 8),
-        lambda: live.cancel(done, 8),
-        lambda: live.insert_steps(done, [], 8),
-        lambda: live.retry_step(done, "s1", 8),
-        lambda: live.repeat_step(held, "s1", 8),
-        lambda: live.skip_step(done, "s1", 8),
-        lambda: live.edit_step({**held, "status": "planned"}, "s1", {"prompt": "y"}, 8),
+        lambda: live_plan.pause(done, 8),
+        lambda: live_plan.pause({**held, "status": "planned"}, 8),
+        lambda: live_plan.resume(done, 8),
+        lambda: live_plan.cancel(done, 8),
+        lambda: live_plan.insert_steps(done, [], 8),
+        lambda: live_plan.retry_step(done, "s1", 8),
+        lambda: live_plan.repeat_step(held, "s1", 8),
+        lambda: live_plan.skip_step(done, "s1", 8),
+        lambda: live_plan.edit_step({**held, "status": "planned"}, "s1", {"prompt": "y"}, 8),
     ):
         with pytest.raises(Conflict):
             change()
-    assert live.edit_step(held, "s1", {"prompt": "x"}, 8) == held
-    paused = live.pause(held, 8)
-    assert live.pause(paused, 9) == paused
-    assert live.resume(held, 9) == held
-    stopped = live.cancel(held, 8)
-    assert live.cancel(stopped, 9) == stopped
-    assert live.end(stopped, 9) == stopped
+    assert live_plan.edit_step(held, "s1", {"prompt": "x"}, 8) == held
+    paused = live_plan.pause(held, 8)
+    assert live_plan.pause(paused, 9) == paused
+    assert live_plan.resume(held, 9) == held
+    stopped = live_plan.cancel(held, 8)
+    assert live_plan.cancel(stopped, 9) == stopped
+    assert live_plan.end(stopped, 9) == stopped
 
 
 def test_a_started_step_can_be_given_back():
-    held = live.claim_step(record(edit("scene-1")), "s1", 5)
-    assert live.release_step(held, "s1")["steps"][0]["status"] == "pending"
+    held = live_plan.claim_step(record(edit("scene-1")), "s1", 5)
+    assert live_plan.release_step(held, "s1")["steps"][0]["status"] == "pending"
 
 
 def test_what_a_repeated_step_never_reached_is_not_stale():
-    held = live.finish_step(
+    held = live_plan.finish_step(
         record(edit("scene-1"), edit("scene-2", like=["scene-1"])), "s1", "completed", {}, 5
     )
-    again = live.repeat_step(live.skip_step(held, "s2", 6), "s1", 7)
+    again = live_plan.repeat_step(live_plan.skip_step(held, "s2", 6), "s1", 7)
     assert [bool(one.get("stale")) for one in again["steps"]] == [False, False]
 
 
 def test_what_a_skipped_step_would_have_made_blocks_its_dependants():
     held = record({"tool": "addScene", "scenes": ["new"], "prompt": "p"}, edit("new"), edit("scene-1"))
-    held = live.skip_step(held, "s1", 8)
+    held = live_plan.skip_step(held, "s1", 8, RULES)
     assert [one["status"] for one in held["steps"]] == ["skipped", "blocked", "pending"]
-    again = live.repeat_step(live.finish_step(held, "s3", "completed", {}, 9), "s3", 10)
+    again = live_plan.repeat_step(live_plan.finish_step(held, "s3", "completed", {}, 9), "s3", 10)
     assert again["steps"][2]["generation"] == 1
     before = record(edit("scene-1"), edit("scene-2", like=["scene-1"]))
-    assert [one["step"]["id"] for one in live.startable(live.skip_step(before, "s1", 8))] == ["s2"]
+    assert [one["step"]["id"] for one in live_plan.startable(live_plan.skip_step(before, "s1", 8))] == ["s2"]
 
 
 def test_events_tell_every_change_of_a_status_once():
     """D-R6, D-R7."""
     held = record(edit("scene-1"))
-    started = live.claim_step(held, "s1", 3)
-    done = live.finish_step(started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4)
-    over = live.end(done, 5)
+    started = live_plan.claim_step(held, "s1", 3)
+    done = live_plan.finish_step(started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4)
+    over = live_plan.end(done, 5)
     names = [
         name
         for before, after in ((None, held), (held, started), (started, done), (done, over))
-        for name, _ in events_between(before, after)
+        for name, _ in events_between(before, after, RULES)
     ]
     assert names == ["execution-plan", "step-update", "step-update", "scene-update", "execution-complete"]
     assert [*events_between(over, over)] == []
-    stopped = live.cancel(started, 5)
+    stopped = live_plan.cancel(started, 5)
     assert [name for name, _ in events_between(started, stopped)] == [], "its step still runs"
-    ended = live.finish_step(stopped, "s1", "completed", {}, 6)
+    ended = live_plan.finish_step(stopped, "s1", "completed", {}, 6)
     assert [name for name, _ in events_between(stopped, ended)] == ["step-update", "execution-complete"]
 
 
@@ -379,8 +383,10 @@ def done(*planned: dict[str, object], kind: str = "plan") -> Execution:
     for one in held["steps"]:
         stream = one["step"]["writes"][0]
         made[stream] = made.get(stream, 1) + 1
-        held = live.finish_step(held, one["step"]["id"], "completed", {"versionId": f"v{made[stream]}"}, 9)
-    return live.end(held, 10)
+        held = live_plan.finish_step(
+            held, one["step"]["id"], "completed", {"versionId": f"v{made[stream]}"}, 9
+        )
+    return live_plan.end(held, 10)
 
 
 def undo_of(held: Execution, about: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
@@ -427,8 +433,8 @@ def test_only_what_a_step_made_is_undone():
 
 def test_a_repetition_is_undone_with_the_step():
     """D50: to what was there before the step was done first."""
-    held = live.repeat_step(done(edit("scene-1"), edit("scene-1")), "s1", 11)
-    held = live.end(live.finish_step(held, "s1", "completed", {"versionId": "v4"}, 12), 13)
+    held = live_plan.repeat_step(done(edit("scene-1"), edit("scene-1")), "s1", 11)
+    held = live_plan.end(live_plan.finish_step(held, "s1", "completed", {"versionId": "v4"}, 12), 13)
     about_ = history(newest={"scene-1": "v4"})._replace(
         content=lambda _, version: version,
         earlier=lambda _, version: {"v2": "v1", "v3": "v2", "v4": "v3"}.get(version),

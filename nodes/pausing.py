@@ -1,0 +1,69 @@
+"""Ends and holds executions: a paused one until a person lets it go on, one left open for good."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.types import interrupt
+
+from callsheet.state import live_plan
+from callsheet.state.consent import consent
+from callsheet.state.errors import Missing
+from callsheet.state.live_plan import Execution
+from callsheet.storage.plans import Executions
+
+
+async def hold(executions: Executions, record: Execution, run: str) -> None:
+    """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
+    change = live_plan.resume if _wants_to_go_on(record) else live_plan.cancel
+
+    def with_answer(held: Execution, now_ms: int) -> Execution:
+        return held if live_plan.is_over(held) else live_plan.assign(change(held, now_ms), run)
+
+    await executions.update(record["id"], with_answer)
+
+
+def _wants_to_go_on(record: Execution) -> bool:
+    """Return the person's answer; one that is no plain yes or no is refused, and the question asked again."""
+    problem = ""
+    while True:
+        answer = interrupt(_pause_question(record, problem))
+        if (agreed := _agreement(answer)) is not None:
+            return agreed
+        problem = f'the answer {str(answer)[:200]!r} is no yes and no no: send {{"resume": true}}, or false'
+
+
+def _pause_question(record: Execution, problem: str) -> dict[str, Any]:
+    open_steps = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
+    text = f"The execution is paused; {len(open_steps)} steps are pending. Go on?"
+    return {
+        "type": "paused",
+        "executionId": record["id"],
+        "message": f"{problem}\n\n{text}" if problem else text,
+        "steps": open_steps,
+        "problem": problem,
+        "response_schema": {"type": "object", "properties": {"resume": {"type": "boolean"}}},
+        "examples": [{"resume": True}, {"resume": False}],
+    }
+
+
+def _agreement(answer: Any) -> bool | None:
+    """Return True for a yes, False for a no, and None for anything else."""
+    if isinstance(answer, Mapping):
+        decisions = answer.get("decisions", [])
+        if isinstance(decisions, list) and len(decisions) == 1 and isinstance(decisions[0], Mapping):
+            return {"approve": True, "reject": False}.get(str(decisions[0].get("type")))
+        answer = answer.get("resume")
+    return answer if isinstance(answer, bool) else consent(str(answer))
+
+
+async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
+    """Cancel an execution that an earlier run left open, and return it; None if there is none."""
+
+    def cancel(held: Execution, now_ms: int) -> Execution:
+        has_ended = live_plan.is_over(held) and not held.get("abandoned")
+        return held if has_ended else live_plan.cancel(held, now_ms)
+
+    try:
+        return await executions.update(name, cancel)
+    except Missing:
+        return None

@@ -184,7 +184,7 @@ async def _step_cost(opened: Storage) -> None:
 
 async def _events(opened: Storage) -> int:
     """Print how a plan of sixty scenes is told; 1 if a status is missing."""
-    from callsheet.server.video.progress import progress_events
+    from callsheet.server.artefacts.execution_progress import progress_events
 
     steps = _steps(60, "write")
     executing = asyncio.create_task(_executed(opened, "sixty", steps))

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 
-from callsheet.graphs.loop import after_approval, after_tools
+from callsheet.graphs.loop import after_approval
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
@@ -120,8 +120,9 @@ def after_planner(state: VideoState) -> Literal["approval", "planner", "summariz
 
 def after_execution(state: VideoState) -> Literal["approval", "planner", "summarizer"]:
     """Return the next node: the end of a turn without a model for a plan that a person decided."""
-    following = after_tools(state)
-    return "summarizer" if following == "planner" and state.get("decided") else following
+    if state.get("plan"):
+        return "approval"
+    return "summarizer" if state.get("decided") else "planner"
 
 
 WORKFLOW: Final = SceneEdit(REGISTRY.of("video"), REGISTRY.of("video", internal=True))

@@ -5,11 +5,35 @@ from typing import Any
 
 from langgraph.types import interrupt
 
+from callsheet import storage
+from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import live_plan
 from callsheet.state.consent import consent
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
+from callsheet.state.plan import Plan
+from callsheet.state.workflow import Workflow, is_repetition
 from callsheet.storage.plans import Executions
+from callsheet.tools.call import Scope
+
+
+async def is_under_way(workflow: WorkflowSpec, state: Workflow, plan: Plan, scope: Scope) -> bool:
+    """Return True for a plan whose execution has begun, or was cancelled: nobody is asked about it again.
+
+    A paused one waits for a person first.
+    """
+    has_record = len(plan["steps"]) > 1 or is_repetition(state)
+    if workflow.plan_rules.kept or not has_record:
+        return False
+    executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    try:
+        record = (await executions.read(plan["id"])).record
+    except Missing:
+        return False
+    if record["status"] == "paused":
+        await hold(executions, record, scope.run)
+    # A plan that has ended is executed again by a fork.
+    return record["status"] in {"running", "paused", "cancelled"}
 
 
 async def hold(executions: Executions, record: Execution, run: str) -> None:

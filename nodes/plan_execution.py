@@ -168,11 +168,7 @@ class PlanExecution:
         return {one["step"]["id"] for one in self._running.values()}
 
     def _start(self, one: LiveStep) -> None:
-        step = one["step"]
-        # A repetition is another call, with a receipt of its own.
-        generation = one["generation"]
-        call: Step = {**step, "id": f"{step['id']}#{generation}" if generation else step["id"]}
-        self._running[asyncio.create_task(self._carry_out(call))] = one
+        self._running[asyncio.create_task(self._carry_out(live_plan.call_of(one)))] = one
 
     async def _carry_out(self, call: Step) -> Outcome:
         return await self._execute_call(call)

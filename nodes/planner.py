@@ -16,6 +16,7 @@ from callsheet.nodes.asking import ask_model, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
@@ -27,6 +28,7 @@ from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome
@@ -82,8 +84,11 @@ class Planning:
         return Planned(plan_of_calls(workflow, answer))
 
     async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
-        """Return the outcome of a call that an earlier run left open; None looks for its receipt."""
-        del state, scope, call_id
+        """Cancel the execution that an earlier run left open; None looks for the receipt of its call."""
+        del call_id
+        if plan := state.get("plan"):
+            executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
+            await cancel_if_open(executions, plan["id"])
         return None
 
 
@@ -122,7 +127,6 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "rejected": rejected,
             **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
             **(_NEW_TURN if fresh else {}),
-            **({"again": None} if state.get("again") else {}),
             **prepared,
             **planned.state,
         }

@@ -28,7 +28,7 @@ from callsheet.state import conversation, live_plan
 from callsheet.state.context import Context
 from callsheet.state.live_plan import Execution, LiveStep, plan_digest
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
-from callsheet.state.workflow import DraftMade, Repetition, Workflow
+from callsheet.state.workflow import DraftMade, Repetition, Workflow, is_repetition
 from callsheet.storage import consents
 from callsheet.storage.plans import Executions
 from callsheet.storage.spending import Account
@@ -137,13 +137,13 @@ async def _open_record(
     workflow: WorkflowSpec, plan: Plan, state: Workflow, scope: Scope, parallel: int
 ) -> Record:
     """Return the record that this task has taken over."""
-    rules, again = workflow.plan_rules, state.get("again")
+    rules, again = workflow.plan_rules, state.get("again") if is_repetition(state) else None
     done = [result for result in state.get("results", []) if result["plan"] == plan["id"]]
 
     def begin(now_ms: int) -> Execution:
         new = live_plan.with_results(new_execution(plan, scope, state, now_ms), done)
-        begun = live_plan.begin(new, scope.task, scope.epoch, now_ms)
-        return live_plan.claim_steps(begun, (), parallel, now_ms)
+        record = live_plan.begin(new, scope.task, scope.epoch, now_ms)
+        return live_plan.claim_steps(record, (), parallel, now_ms)
 
     def take_over(record: Execution, now_ms: int) -> Execution:
         is_other = not (rules.kept or state.get("decided")) and record["approved"] != plan_digest(plan)
@@ -197,11 +197,6 @@ async def call_tool(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outc
                 retryable=True,
             )
     return await guard.call(tools, step, scope)
-
-
-def is_repetition(state: Workflow) -> bool:
-    """Return True if a person wanted a step of an ended plan again: the model's calls are answered."""
-    return bool(state.get("decided")) and state["messages"][-1].id == state.get("decision")
 
 
 def _since_ms(state: Workflow, record: Execution) -> int:

@@ -9,7 +9,7 @@ from langgraph.store.base import TTLConfig
 from starlette.routing import BaseRoute
 
 from callsheet.nodes.node import OWNER_KEY
-from callsheet.server.artefacts import archive_routes, conversation_routes
+from callsheet.server.artefacts import archive_routes, conversation_routes, execution_routes
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.turn_view import reply_builder
@@ -48,6 +48,8 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     archive_routes.router,
     artefact_routes.router,
     conversation_routes.router,
+    execution_routes.router,
+    execution_routes.progress_router,
     tool_routes.router,
     usage_routes.router,
 )

@@ -157,6 +157,12 @@ def find(record: Execution, step_id: str) -> LiveStep:
     raise Missing(f"execution {record['id']!r} has no step {step_id!r}", remedy=f"its steps are: {known}")
 
 
+def call_of(one: LiveStep) -> Step:
+    """Return the call that a step is now: a repetition is another call, with a receipt of its own."""
+    step, generation = one["step"], one["generation"]
+    return {**step, "id": f"{step['id']}#{generation}"} if generation else step
+
+
 # What the executor does.
 
 

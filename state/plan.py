@@ -7,6 +7,7 @@ independent steps run concurrently and dependent ones in the model's order.
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -75,6 +76,16 @@ def with_dependencies(steps: Sequence[Step]) -> list[Step]:
         waits = [before["id"] for before in result if touches & set(before["writes"])]
         result.append({**step, "dependencies": waits})
     return result
+
+
+def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequential", "mixed"]:
+    """Return the label of a plan, as its dependencies make it."""
+    if len(steps) == 1:
+        return "single"
+    if not any(step["dependencies"] or step.get("alone") for step in steps):
+        return "parallel"
+    waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
+    return "sequential" if waits else "mixed"
 
 
 def fingerprint(step: Step) -> str:

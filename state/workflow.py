@@ -93,3 +93,8 @@ class Workflow(TypedDict):
     """Provider that answered this turn."""
     provider_reason: NotRequired[str]
     """Reason for the provider."""
+
+
+def is_repetition(state: Workflow) -> bool:
+    """Return True if a person wanted a step of an ended plan again: the model's calls are answered."""
+    return bool(state.get("decided")) and state["messages"][-1].id == state.get("decision")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.service import RequestContext, is_recorded, run_request, with_fingerprint
 from callsheet.server.engine.worker import Worker
 from callsheet.server.video import service
-from callsheet.server.video.executions import MAX_LISTED, require_no_question
+from callsheet.server.video.executions import MAX_LISTED
 from callsheet.server.video.service import VIDEOS
 from callsheet.state import live_plan
 from callsheet.state.errors import Conflict

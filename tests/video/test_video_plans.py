@@ -9,7 +9,7 @@ import pytest
 from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
-from callsheet.state.plan import Step
+from callsheet.state.plan import Step, plan_type
 from callsheet.state.plan_progress import events_between
 from callsheet.state.video import plan, project, undo
 from callsheet.state.video.outline import about, scene_line, state_block
@@ -119,7 +119,7 @@ def test_positions_and_new_names_become_ids():
     assert made[4]["alone"]
     assert made[5]["dependencies"] == ["s2", "s5"]
     assert made[6]["after"] == ["s1"], "a scene that an earlier step reads is written after it"
-    assert plan.plan_type(made) == "mixed"
+    assert plan_type(made) == "mixed"
 
 
 def test_scenes_are_moved_by_a_whole_order_or_behind_another():
@@ -141,11 +141,11 @@ def test_scenes_are_moved_by_a_whole_order_or_behind_another():
 
 def test_the_label_and_the_estimate_follow_the_dependencies():
     """D2, D-R1, D11 to D13."""
-    assert plan.plan_type(steps(edit("scene-1"))) == "single"
-    assert plan.plan_type(steps(edit("scene-1", "scene-2"))) == "parallel"
+    assert plan_type(steps(edit("scene-1"))) == "single"
+    assert plan_type(steps(edit("scene-1", "scene-2"))) == "parallel"
     tree = steps(edit("scene-1"), edit("scene-2", like=["scene-1"]), edit("scene-4", like=["scene-1"]))
-    assert plan.plan_type(tree) == "mixed"
-    assert plan.plan_type(steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
+    assert plan_type(tree) == "mixed"
+    assert plan_type(steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
     four = steps(
         edit("scene-1", "scene-2", "scene-4"), {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "x"}
     )

@@ -67,12 +67,17 @@ class Plans:
         assert reply.status_code == status, reply.text
         return reply.json() if reply.content else None
 
-    async def start(self, *calls: tuple[str, str, dict[str, Any]], parallel: int = 1) -> str:
-        """Have the model plan these calls (id, tool, arguments); return the plan's id once it is executed."""
+    async def start(
+        self, *calls: tuple[str, str, dict[str, Any]], parallel: int = 1, closes: bool = True
+    ) -> str:
+        """Have the model plan these calls (id, tool, arguments); return the plan's id once it is executed.
+
+        The model says a last word after it, unless the plan never ends.
+        """
         earlier = await self.plan()
         self.model.script(
             Say(calls=[(name, tool, json.dumps(given)) for name, tool, given in calls]),
-            Say("Done."),
+            *([Say("Done.")] if closes else []),
         )
         body = {
             "assistant_id": self.graph,

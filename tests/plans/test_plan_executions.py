@@ -149,7 +149,7 @@ async def test_a_failed_step_of_an_ad_is_retried_and_a_completed_one_repeated(ad
 
 async def test_a_new_message_ends_a_paused_plan(ad: Plans, gates: Gates):
     gates.close("create_voice_draft")
-    first = await ad.start(VOICES, MUSIC)
+    first = await ad.start(VOICES, MUSIC, closes=False)
     await ad.call("POST", f"/api/executions/{first}/pause")
     gates.open()
     await ad.idle("interrupted")

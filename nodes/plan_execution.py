@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from callsheet.state import live_plan
 from callsheet.state.budgets import BudgetExceeded
+from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution, LiveStep, PlanRules, Update
 from callsheet.state.plan import Plan, Step, StepStatus
 from callsheet.state.plan_progress import events_between, total_seconds
@@ -54,13 +55,24 @@ class SharedRecord:
 
     async def look(self) -> None:
         """Read what people have changed."""
-        self._held = await self._executions.read(self.newest["id"])
+        try:
+            self._held = await self._executions.read(self.newest["id"])
+        except Missing:
+            await self._restore()
         self.newest = self._held.record
 
     async def update(self, change: Update) -> None:
         """Apply a change to the newest state."""
-        self._held = await self._executions.change(self._held, change)
+        try:
+            self._held = await self._executions.change(self._held, change)
+        except Missing:
+            await self._restore()
+            self._held = await self._executions.change(self._held, change)
         self.newest = self._held.record
+
+    async def _restore(self) -> None:
+        """Store the record again, which Redis has lost."""
+        self._held = await self._executions.open(lambda _: self.newest)
 
 
 class OwnRecord:

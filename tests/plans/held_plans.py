@@ -75,18 +75,31 @@ class Plans:
         The model says a last word after it, unless the plan never ends.
         """
         earlier = await self.plan()
+        await self.ask(*calls, parallel=parallel, closes=closes)
+        return await self.executed(earlier)
+
+    async def ask(
+        self, *calls: tuple[str, str, dict[str, Any]], parallel: int = 1, closes: bool = True
+    ) -> None:
+        """Send a message that the model answers with a plan of these calls."""
         self.model.script(
             Say(calls=[(name, tool, json.dumps(given)) for name, tool, given in calls]),
             *([Say("Done.")] if closes else []),
         )
-        body = {
-            "assistant_id": self.graph,
-            "input": {"messages": [{"role": "user", "content": "Do it"}]},
-            "context": {"provider": "openai", "parallel": parallel},
-            "if_not_exists": "create",
-            "stream_mode": ["custom"],
-        }
+        message = {"messages": [{"role": "user", "content": "Do it"}]}
+        await self._run(input=message, context={"provider": "openai", "parallel": parallel})
+
+    async def answer(self, decision: Any, parallel: int = 1) -> None:
+        """Answer the question that waits."""
+        context = {"provider": "openai", "parallel": parallel}
+        await self._run(command={"resume": decision}, context=context)
+
+    async def _run(self, **fields: Any) -> None:
+        body = {"assistant_id": self.graph, "if_not_exists": "create", "stream_mode": ["custom"], **fields}
         await self.call("POST", f"/threads/{self.thread}/runs", json=body)
+
+    async def executed(self, earlier: str = "") -> str:
+        """Return the id of the plan after an earlier one, once it is executed."""
         names: list[str] = []
 
         async def begun() -> bool:
@@ -113,8 +126,9 @@ class Plans:
         newest: dict[str, Any] = {}
 
         async def reached() -> bool:
-            newest.update(await self.execution(name))
-            return bool(wanted(newest))
+            reply = await self.http.get(f"/api/executions/{name}")
+            newest.update(reply.json())
+            return reply.status_code == 200 and bool(wanted(newest))
 
         await eventually(reached, f"execution {name} is as wanted: {newest}")
         return newest

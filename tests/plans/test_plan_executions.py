@@ -218,6 +218,38 @@ async def test_a_plan_of_a_page_and_of_a_lesson_is_watched_and_cancelled(
     assert 0 < await storage.redis.ttl(stored.record) <= keys.EXECUTION_TTL_S
 
 
+async def test_a_person_who_edits_an_approved_deletion_consents_to_the_edited_one(
+    http: httpx.AsyncClient, model: ChatDouble, gates: Gates
+):
+    """C-R9, D42: the approval was of another call, and the edit is a person's word, too."""
+    plans = Plans(http, model, "page_builder", "page-1")
+    for text in ("Add a button", "Add a button"):
+        await plans.call("POST", "/api/pages/page-1/chat", json={"message": text, "provider": "offline"})
+    page = await plans.call("GET", "/api/pages/page-1")
+    first, second = [one["id"] for one in page["page"]["root"]["children"]][-2:]
+    gates.close("apply_theme")
+    calls = [("p1", "apply_theme", {"theme": "dark"}), ("p2", "delete_element", {"elementId": first})]
+    await plans.ask(*calls, parallel=1)
+    await plans.idle("interrupted")
+    await plans.answer({"decisions": [{"type": "approve"}]})
+    name = await plans.executed()
+    await plans.call("PATCH", f"/api/executions/{name}/steps/p2", json={"params": {"elementId": second}})
+    gates.open()
+    done = await plans.ended(name)
+    assert done["counts"] == {"completed": 2}, done["plan"]["steps"][1]["error"]
+    assert gates.calls[-1][1]["elementId"] == second
+
+
+async def test_a_record_that_redis_has_lost_is_stored_again(ad: Plans, gates: Gates, storage: Storage):
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    await storage.redis.delete(keys.execution_keys("ad", "ad-1", name).record)
+    await ad.until_step(name, "c1", "in-progress")
+    await storage.redis.delete(keys.execution_keys("ad", "ad-1", name).record)
+    gates.open()
+    assert (await ad.ended(name))["counts"] == {"completed": 2}
+
+
 async def test_a_plan_is_found_by_its_owner_alone_and_gone_with_its_thread(ad: Plans, gates: Gates):
     gates.close("create_voice_draft")
     name = await ad.start(VOICES, MUSIC)

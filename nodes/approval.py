@@ -37,7 +37,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
         scope = workflow.scope(state, runtime)
-        if plan is None or await is_under_way(workflow, state, plan, scope) or state.get("decided"):
+        if plan is None or await is_under_way(workflow, state, plan, scope):
             return {}
         every = bool(run_context(runtime).get("approve_plan"))
         steps = await _steps_in_question(workflow, state, runtime, every=every)

@@ -200,7 +200,7 @@ async def test_a_question_about_nothing_is_not_asked(chat: LessonChat) -> None:
 
 def test_a_decided_plan_that_was_cut_short_goes_on() -> None:
     pending: Any = {"messages": [], "plan": {"id": "p", "steps": []}, "decided": True}
-    assert fact_narration.after_tools(pending) == "approval"
+    assert fact_narration.after_tools(pending) == "tool_executor"
     undecided: Any = {**pending, "decided": False}
     assert fact_narration.after_tools(undecided) == "approval"
 

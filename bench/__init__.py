@@ -1,4 +1,4 @@
-"""Figures, each as a ratio beside a peer or a floor in the same run."""
+"""Benches: each figure is a ratio to a peer or a floor in the same run."""
 
 import os
 from typing import Final

@@ -1,7 +1,7 @@
-"""`python -m bench`: every figure, each beside its peer or floor in the same run.
+"""`python -m bench`: every figure, each compared with a peer or floor in the same run.
 
-`python -m bench start drafts` prints only those named, and `--short` runs each in its smallest size, whose
-figures mean nothing. A bench that fails does not keep the others from running.
+`python -m bench start drafts` runs only these two benches; `--short` runs each in its smallest size,
+whose figures mean nothing. A bench that fails does not keep the others from running.
 """
 
 import importlib
@@ -15,22 +15,22 @@ import bench
 
 
 def main() -> int:
-    """Run the named benches, or all of them; 1 if any could not be run."""
-    known = sorted(one.name for one in pkgutil.iter_modules(bench.__path__) if not one.name.startswith("_"))
+    """Run the named benches, or all of them; return 1 if one failed."""
+    names = sorted(one.name for one in pkgutil.iter_modules(bench.__path__) if not one.name.startswith("_"))
     if "--short" in sys.argv:
         os.environ[bench.SHORT_VARIABLE] = "1"
-    chosen = [word for word in sys.argv[1:] if word != "--short"] or known
-    for name in chosen:
-        if name not in known:
-            print(f"no bench {name!r}; there are: {', '.join(known)}")
+    selected = [word for word in sys.argv[1:] if word != "--short"] or names
+    for name in selected:
+        if name not in names:
+            print(f"no bench {name!r}; there are: {', '.join(names)}")
             return 2
     failed = []
-    for name in chosen:
-        began = time.monotonic()
+    for name in selected:
+        start_s = time.monotonic()
         print(f"\n== {name} ==", flush=True)
         if not _succeeds(name):
             failed.append(name)
-        print(f"({time.monotonic() - began:.0f} s)", flush=True)
+        print(f"({time.monotonic() - start_s:.0f} s)", flush=True)
     if failed:
         print(f"\nfailed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""A graph whose one node is work for a processor, and the same work without any graph."""
+"""A graph whose one node only uses processor time, and the same work without a graph."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ class Load(TypedDict):
 
 
 def compute(turns: int) -> int:
-    """Return the result of so many turns of plain Python."""
+    """Return the result of this many iterations of plain Python."""
     value = 1
     for _ in range(turns):
         value = (value * 1_103_515_245 + 12_345) & 0x7FFFFFFF
@@ -27,10 +27,10 @@ def compute(turns: int) -> int:
 
 
 def turns_for(seconds: float) -> int:
-    """Return the number of turns that take so much processor time on this machine."""
-    began = time.process_time()
+    """Return the number of iterations that use this much processor time on this machine."""
+    start_s = time.process_time()
     compute(1_000_000)
-    return int(1_000_000 * seconds / (time.process_time() - began))
+    return int(1_000_000 * seconds / (time.process_time() - start_s))
 
 
 def work(state: Load) -> dict[str, Any]:
@@ -45,14 +45,14 @@ busy = _builder.compile(name="busy")
 
 
 def main() -> None:
-    """Compute as often as the command line says, once a line comes in; print the processor seconds."""
-    turns, often = int(sys.argv[1]), int(sys.argv[2])
+    """Wait for a line, compute as often as the command line says, and print the processor seconds."""
+    turns, repeats = int(sys.argv[1]), int(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
-    began = time.process_time()
-    for _ in range(often):
+    start_s = time.process_time()
+    for _ in range(repeats):
         compute(turns)
-    print(time.process_time() - began)
+    print(time.process_time() - start_s)
 
 
 if __name__ == "__main__":

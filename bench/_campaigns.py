@@ -26,8 +26,8 @@ def words() -> tuple[str, ...]:
 
 def word(random_: random.Random) -> str:
     """Return a word; a few are frequent and most are rare, as in a language."""
-    known = words()
-    return known[min(int(random_.paretovariate(0.5)), len(known)) - 1]
+    vocabulary = words()
+    return vocabulary[min(int(random_.paretovariate(0.5)), len(vocabulary)) - 1]
 
 
 def campaigns(count: int, seed: int = 1) -> Iterator[Campaign]:
@@ -54,7 +54,7 @@ def campaigns(count: int, seed: int = 1) -> Iterator[Campaign]:
 
 
 class SyntheticEmbeddings:
-    """Random vectors of 256 numbers, made as fast as they are stored."""
+    """Random vectors of 256 numbers, generated as fast as they are stored."""
 
     is_costly = False
 
@@ -65,7 +65,7 @@ class SyntheticEmbeddings:
         self._random = np.random.default_rng(1)
 
     def suited_to(self, campaigns: int) -> "SyntheticEmbeddings":
-        """Return these."""
+        """Return these embeddings for any number of campaigns."""
         del campaigns
         return self
 

@@ -1,4 +1,4 @@
-"""A server that knows the answers: what the client, HTTP and the machine take of a run by themselves."""
+"""A server with fixed replies: the time of a run that client, HTTP and machine need by themselves."""
 
 import json
 import sys
@@ -22,11 +22,11 @@ _REPLIES: Final = {
     "/wait": (_JSON, json.dumps(_FINAL).encode()),
     "/stream": (b"text/event-stream", _EVENTS),
 }
-"""By how the path ends."""
+"""Content type and body, by the end of the path."""
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request, once it has come whole, with what a run of the measured graph would come to."""
+    """Read a complete request; answer with the result of a run of the measured graph."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body"):

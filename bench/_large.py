@@ -7,15 +7,15 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 
-class Wanted(TypedDict):
-    """Events to stream."""
+class RequestedEvents(TypedDict):
+    """Number and size of the events to stream."""
 
     events: int
     characters: int
     """Characters of each event."""
 
 
-async def stream(state: Wanted) -> dict[str, Any]:
+async def stream(state: RequestedEvents) -> dict[str, Any]:
     """Stream the events."""
     write = get_stream_writer()
     for number in range(state["events"]):
@@ -23,7 +23,7 @@ async def stream(state: Wanted) -> dict[str, Any]:
     return {}
 
 
-_builder = StateGraph(Wanted)
+_builder = StateGraph(RequestedEvents)
 _builder.add_node("stream", stream)
 _builder.add_edge(START, "stream")
 large = _builder.compile(name="large")

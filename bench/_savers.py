@@ -1,4 +1,4 @@
-"""The savers under measurement, each as its own documentation recommends to run it."""
+"""The measured savers, each set up as its own documentation recommends."""
 
 import asyncio
 import importlib.util
@@ -30,15 +30,15 @@ _ENOUGH_CONNECTIONS: Final = 32
 
 @dataclass(frozen=True)
 class SaverPeer:
-    """A saver and how to open it."""
+    """A saver, how to open it, and how to measure its storage."""
 
     name: str
     package: str
     """Package that must be installed; empty for none."""
     open: Callable[[str, Path], AbstractAsyncContextManager[Saver]]
-    """From the URL of a Valkey and a folder of its own."""
+    """Called with the URL of a Valkey and the saver's own folder."""
     stored_bytes: Callable[[str, Path, Saver], Awaitable[int]]
-    """Bytes kept, all threads together."""
+    """Stored bytes of all threads."""
 
     @property
     def missing(self) -> bool:
@@ -48,7 +48,7 @@ class SaverPeer:
 
 @contextmanager
 def valkey() -> Iterator[str]:
-    """A Valkey on a loopback port with an append-only file, as all three Redis savers are meant to have."""
+    """Start a Valkey on a loopback port with an append-only file, as all Redis savers recommend."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -89,7 +89,7 @@ async def _sqlite(_url: str, folder: Path) -> AsyncIterator[Saver]:
 async def _plainredis(url: str, _folder: Path) -> AsyncIterator[Saver]:
     from langgraph_checkpoint_plainredis import AsyncRedisSaver
 
-    # Its own default ends in "Too many connections" when many threads run at once.
+    # Its default pool fails with "Too many connections" when many threads run at once.
     pool = BlockingConnectionPool.from_url(url, max_connections=_ENOUGH_CONNECTIONS, timeout=60, protocol=2)
     async with AsyncRedis(connection_pool=pool) as client:
         yield AsyncRedisSaver(client=client)
@@ -105,7 +105,7 @@ async def _hotkv(url: str, _folder: Path) -> AsyncIterator[Saver]:
 
 
 async def _in_memory(_url: str, _folder: Path, saver: Saver) -> int:
-    """The serialised data alone, without the dicts around it."""
+    """Return the bytes of the serialised data, without the dicts around it."""
     assert isinstance(saver, InMemorySaver)
     rows = [row for thread in saver.storage.values() for space in thread.values() for row in space.values()]
     checkpoints = sum(len(row[0][1]) + len(row[1][1]) for row in rows)
@@ -120,7 +120,7 @@ async def _in_files(_url: str, folder: Path, _saver: Saver) -> int:
 def _sizes(folder: Path) -> int:
     for file in folder.glob("*.sqlite"):
         with closing(sqlite3.connect(file)) as database:
-            # Else the log beside the database counts what is already in it a second time.
+            # Otherwise the write-ahead log counts a second time what is already in the database.
             database.execute("pragma wal_checkpoint(truncate)")
     return sum(file.stat().st_size for file in folder.iterdir())
 
@@ -141,4 +141,4 @@ PEERS: Final = (
     SaverPeer("plainredis", "langgraph_checkpoint_plainredis", _plainredis, _under("lg")),
     SaverPeer("hotkv", "langgraph.checkpoint.hotkv", _hotkv, _under("*langgraph")),
 )
-"""The first is the one the others are compared with."""
+"""The others are compared with the first one."""

@@ -1,4 +1,4 @@
-"""Servers under measurement: started as people start them, asked until they answer, and ended."""
+"""Measured servers: started as people start them, probed until they are ready, and stopped."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ _PAUSE_S: Final = 0.005
 
 
 @dataclass(frozen=True)
-class ReadinessCheck:
-    """A request that a server answers 200 once it can do what is asked."""
+class ReadinessProbe:
+    """A request that a server answers with 200 once it is ready."""
 
     path: str
     method: str = "GET"
 
-    def is_answered(self, client: httpx.Client) -> bool:
-        """Ask once."""
+    def succeeds(self, client: httpx.Client) -> bool:
+        """Send the request once; return whether the reply is 200."""
         body: dict[str, str] | None = {} if self.method == "POST" else None
         try:
             return client.request(self.method, self.path, json=body).status_code == httpx.codes.OK
@@ -37,22 +37,22 @@ class ReadinessCheck:
 
 
 @dataclass(frozen=True)
-class Server:
+class MeasuredServer:
     """A started server."""
 
     process: subprocess.Popen[bytes]
     url: str
-    began: float
-    """`time.monotonic()` just before the process was started."""
+    start_s: float
+    """`time.monotonic()` just before the start of the process."""
 
-    def answers_s(self, question: ReadinessCheck) -> float:
-        """Return the seconds from the start until `question` is answered."""
+    def ready_s(self, probe: ReadinessProbe) -> float:
+        """Return the seconds from the start until the probe succeeds."""
         with httpx.Client(base_url=self.url, timeout=PATIENCE_S) as client:
-            while not question.is_answered(client):
-                if self.process.poll() is not None or time.monotonic() - self.began > PATIENCE_S:
-                    raise RuntimeError(f"{self.process.args!r} does not answer {question.path}")
+            while not probe.succeeds(client):
+                if self.process.poll() is not None or time.monotonic() - self.start_s > PATIENCE_S:
+                    raise RuntimeError(f"{self.process.args!r} does not answer {probe.path}")
                 time.sleep(_PAUSE_S)
-        return time.monotonic() - self.began
+        return time.monotonic() - self.start_s
 
     def rss_mib(self) -> float:
         """Return the resident memory of the process and its children."""
@@ -68,9 +68,9 @@ def serve_command(port: int) -> list[str]:
 @contextmanager
 def running(
     command: Sequence[str], port: int, folder: Path, environment: Mapping[str, str]
-) -> Iterator[Server]:
-    """A server started with `command` in `folder`; at the end it has ended, and its children too."""
-    began = time.monotonic()
+) -> Iterator[MeasuredServer]:
+    """Start a server with `command` in `folder`; stop it and its children at the end."""
+    start_s = time.monotonic()
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -80,13 +80,13 @@ def running(
         start_new_session=True,
     )
     try:
-        yield Server(process, f"http://127.0.0.1:{port}", began)
+        yield MeasuredServer(process, f"http://127.0.0.1:{port}", start_s)
     finally:
         _end(process)
 
 
 def free_port() -> int:
-    """Return a port nobody listens on now."""
+    """Return a port on which nobody listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -95,10 +95,10 @@ def free_port() -> int:
 def rss_of_folder_mib(folder: Path) -> float:
     """Return the resident memory of the processes that work in `folder`, as the embedded Valkey does."""
     total = 0
-    for one in psutil.process_iter():
+    for process in psutil.process_iter():
         try:
-            if Path(one.cwd()).is_relative_to(folder):
-                total += one.memory_info().rss
+            if Path(process.cwd()).is_relative_to(folder):
+                total += process.memory_info().rss
         except (psutil.Error, OSError):
             continue
     return total / 2**20
@@ -107,11 +107,11 @@ def rss_of_folder_mib(folder: Path) -> float:
 def cpu_of_folder_s(folder: Path) -> float:
     """Return the processor time that the processes which work in `folder` have used so far."""
     total = 0.0
-    for one in psutil.process_iter():
+    for process in psutil.process_iter():
         try:
-            if Path(one.cwd()).is_relative_to(folder):
-                used = one.cpu_times()
-                total += used.user + used.system
+            if Path(process.cwd()).is_relative_to(folder):
+                times = process.cpu_times()
+                total += times.user + times.system
         except (psutil.Error, OSError):
             continue
     return total
@@ -122,6 +122,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(PATIENCE_S / 4)
     except subprocess.TimeoutExpired:
-        # The session is the server's own, so nothing of ours is in it.
+        # The session contains only the server's processes.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -2,8 +2,8 @@
 
 A line has the `question`, the `tool`, its `filters`, the `words` to look for, and the `ids` of the campaigns
 that answer it; a question about meaning is its own query. For each tool the table has recall@10 (of ten
-places, or fewer where fewer campaigns answer) and the mean reciprocal rank, beside plain BM25 and plain
-embeddings of everything a campaign says, both on the question as it was asked. The spread is that of the
+places, or fewer where fewer campaigns answer) and the mean reciprocal rank, compared with plain BM25 and
+plain embeddings of a campaign's complete text, both for the question's own words. The spread is that of the
 mean over samples of the questions (p5 to p95).
 """
 
@@ -44,7 +44,7 @@ class LabelledQuestion(NamedTuple):
     tool: str
     filters: Filters
     words: Sequence[str]
-    """Words and phrases to look for; of an offer or of the copy."""
+    """Words and phrases to search for, in an offer or in the copy."""
     ids: frozenset[str]
 
 
@@ -116,7 +116,7 @@ def score(ids: Sequence[str], expected: frozenset[str]) -> tuple[float, float]:
 
 
 async def search(index: EmbeddedIndex, question: LabelledQuestion) -> list[str]:
-    """Return what the question's tool returns for its arguments."""
+    """Return the ids that the question's tool returns for its arguments."""
     if question.tool == "filter_campaigns":
         result = await index.filter(question.filters, limit=PLACES)
     elif question.tool == "semantic_search":
@@ -130,7 +130,7 @@ async def search(index: EmbeddedIndex, question: LabelledQuestion) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-def everything(campaign: Campaign) -> str:
+def full_text(campaign: Campaign) -> str:
     """Return all text of a campaign."""
     return " ".join((campaign.company, campaign.channel, *embedding_texts(campaign).values()))
 
@@ -140,7 +140,7 @@ class PlainWords:
 
     def __init__(self, campaigns: Sequence[Campaign]) -> None:
         self._ids = [campaign.id for campaign in campaigns]
-        self._counts = [Counter(_stems(everything(campaign))) for campaign in campaigns]
+        self._counts = [Counter(_stems(full_text(campaign))) for campaign in campaigns]
         self._lengths = [sum(counts.values()) for counts in self._counts]
         self._frequencies = Counter(word for counts in self._counts for word in counts)
 
@@ -176,7 +176,7 @@ class PlainVectors:
     async def search(self, question: LabelledQuestion) -> list[str]:
         """Return the best ids."""
         if self._matrix is None:
-            texts = [everything(campaign) for campaign in self._campaigns]
+            texts = [full_text(campaign) for campaign in self._campaigns]
             self._matrix = await unit_vectors(self._embeddings, texts)
         query = (await unit_vectors(self._embeddings, [question.text]))[0]
         order = np.argsort(-(self._matrix @ query))[:PLACES]

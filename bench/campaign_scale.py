@@ -1,8 +1,8 @@
 """Campaign search at 1,000 and 100,000 campaigns: import, size, and the time of each kind of search.
 
 `python -m bench.campaign_scale --million` adds 1,000,000, with synthetic vectors, in about ten minutes. Full
-text stands beside SQLite's FTS5 on the same copy, meaning beside the bare product of matrix and vector, and
-filters beside SQLite's own. Each row's ratio is to the one beside it, of medians over questions in turn.
+text is compared with SQLite's FTS5 on the same copy, meaning with the bare product of matrix and vector, and
+filters with SQLite's own. Each row's ratio is that of the medians over questions in turn.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _ALL: Final = Filters()
 
 
 class SearchKind(NamedTuple):
-    """One kind of search, and what stands beside it."""
+    """One kind of search, and the peer that it is compared with."""
 
     name: str
     ours: Callable[[str], Awaitable[Any]]
@@ -71,16 +71,16 @@ async def _measure(size: int, folder: Path) -> None:
 
 
 async def _fill(index: CampaignIndex, peer: "SqlitePeer", size: int) -> float:
-    """Import, and return the seconds it took without what the peers took."""
+    """Import the campaigns; return the seconds without those of the peer."""
     took_s, batch = 0.0, list[Campaign]()
     # The first import loads libraries and weights.
     await index.put(list(campaigns(1)))
     for number, campaign in enumerate(campaigns(size), 1):
         batch.append(campaign)
         if len(batch) == _BATCH or number == size:
-            began = time.perf_counter()
+            start_s = time.perf_counter()
             await index.put(batch)
-            took_s += time.perf_counter() - began
+            took_s += time.perf_counter() - start_s
             peer.add(batch)
             batch = []
     peer.commit()
@@ -109,20 +109,20 @@ async def _print_row(kind: SearchKind) -> None:
     ours, peers = [], []
     for number in range(QUESTIONS + 5):
         text = f"{word(random_)} {word(random_)}"
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         await kind.ours(text)
-        between = time.perf_counter()
+        end_s = time.perf_counter()
         if kind.peer and number < 50:
             kind.peer(text)
-            peers.append((time.perf_counter() - between) * 1000)
+            peers.append((time.perf_counter() - end_s) * 1000)
         # The first ones read files.
         if number >= 5:
-            ours.append((between - began) * 1000)
+            ours.append((end_s - start_s) * 1000)
     p50, p99 = statistics.median(ours), statistics.quantiles(ours, n=100)[98]
     row = f"{kind.name:<34}{p50:>6.1f} ms{p99:>6.1f} ms"
     if peers:
-        beside = statistics.median(peers)
-        row += f"{beside:>8.1f} ms{beside / p50:>7.1f}x"
+        peer_ms = statistics.median(peers)
+        row += f"{peer_ms:>8.1f} ms{peer_ms / p50:>7.1f}x"
     print(row, flush=True)
 
 
@@ -156,22 +156,22 @@ class SqlitePeer:
         insert("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def commit(self) -> None:
-        """Make the vectors and commit."""
+        """Generate the vectors and commit."""
         import numpy as np
 
         self._connection.commit()
         self._matrix = np.random.default_rng(1).standard_normal((self._size, 256), "float32")
 
     def words(self, text: str) -> object:
-        """Campaigns that have all words."""
+        """Return the campaigns that have all words."""
         return self._match(" AND ".join(f'"{each}"' for each in text.split()))
 
     def phrase(self, text: str) -> object:
-        """Campaigns that have the phrase."""
+        """Return the campaigns that have the phrase."""
         return self._match(f'"{text}"')
 
     def frequent(self, text: str) -> object:
-        """Campaigns that have a frequent word."""
+        """Return the campaigns that have a frequent word."""
         del text
         return self._match(words()[0])
 

@@ -1,7 +1,7 @@
-"""One message about an ad over REST, beside the same turn of the bare graph on the same Valkey and saver.
+"""One message about an ad over REST, compared with the same turn of the bare graph on the same Valkey.
 
-Each round makes an ad for every row and measures one message about it; the offline model answers at once.
-What the message takes longer than the bare graph in the same round is what the server adds: HTTP, the run,
+Each round creates an ad for every row and measures one message about it; the offline model answers at once.
+The difference between the message and the bare graph of the same round is the server's share: HTTP, the run,
 its events, the reply. `CALLSHEET_BENCH_OTHER=<checkout>` measures the server of another checkout, with its
 own `.venv`, in the same rounds; its turns must be the same.
 """
@@ -21,7 +21,7 @@ import httpx
 from langchain_core.messages import HumanMessage
 
 from bench import size
-from bench._servers import ReadinessCheck, free_port, running, serve_command
+from bench._servers import ReadinessProbe, free_port, running, serve_command
 from callsheet import storage
 from callsheet.graphs import ad_creation
 from callsheet.server.engine import process
@@ -35,38 +35,41 @@ _OTHER: Final = "other checkout"
 _FLOOR: Final = "bare graph"
 _BRIEF: Final = "30 seconds for Miel, a bakery in Lyon that bakes sourdough bread at four every morning"
 _MESSAGE: Final = "make the music calmer"
-_READY: Final = ReadinessCheck("/assistants/search", "POST")
+_READY: Final = ReadinessProbe("/assistants/search", "POST")
 _QUIET: Final = {"CALLSHEET_LOG_LEVEL": "error", "REDIS_URL": ""}
 
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder, ExitStack() as stack:
-        place = Path(folder)
-        urls = {_OURS: _serve(place / "ours", None, stack)}
+    with (
+        tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
+        folder_path = Path(folder)
+        urls = {_OURS: _serve(folder_path / "ours", None, stack)}
         if other := os.environ.get("CALLSHEET_BENCH_OTHER"):
-            urls[_OTHER] = _serve(place / "other", Path(other), stack)
-        took = process.run_event_loop(_measure(urls, place / "ours" / "data"))
+            urls[_OTHER] = _serve(folder_path / "other", Path(other), stack)
+        seconds_by_row = process.run_event_loop(_measure(urls, folder_path / "ours" / "data"))
     print(f"{'':<16}{'p50':>10}{'p90':>10}{'added p50':>12}")
-    for name, seconds in took.items():
+    for name, seconds in seconds_by_row.items():
         cuts = [cut * 1000 for cut in statistics.quantiles(seconds, n=10)]
-        pairs = zip(seconds, took[_FLOOR], strict=True)
-        added = statistics.median(one - bare for one, bare in pairs) * 1000
+        pairs = zip(seconds, seconds_by_row[_FLOOR], strict=True)
+        added = statistics.median(served - bare for served, bare in pairs) * 1000
         print(f"{name:<16}{cuts[4]:>7.1f} ms{cuts[8]:>7.1f} ms{added:>9.1f} ms")
     print(f"{ROUNDS} rounds, in turn; each message is the second turn of an ad of its own")
     return 0
 
 
-def _serve(place: Path, checkout: Path | None, stack: ExitStack) -> str:
+def _serve(folder: Path, checkout: Path | None, stack: ExitStack) -> str:
     """Start a server for the length of `stack` and return its URL."""
-    place.mkdir()
+    folder.mkdir()
     port, command = free_port(), serve_command(0)
-    environment = {**_QUIET, "CALLSHEET_DATA_DIR": str(place / "data")}
+    environment = {**_QUIET, "CALLSHEET_DATA_DIR": str(folder / "data")}
     if checkout:
         command[0] = str(checkout / ".venv" / "bin" / "python")
         environment["PYTHONPATH"] = str(checkout)
-    server = stack.enter_context(running([*command[:-1], str(port)], port, place, environment))
-    server.answers_s(_READY)
+    server = stack.enter_context(running([*command[:-1], str(port)], port, folder, environment))
+    server.ready_s(_READY)
     return server.url
 
 
@@ -81,27 +84,27 @@ async def _measure(urls: Mapping[str, str], data: Path) -> dict[str, list[float]
             for name, url in urls.items():
                 client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60))
                 rows[name] = partial(_chat_s, client)
-            took = await _take_turns(rows)
+            seconds_by_row = await _take_turns(rows)
         storage.use(None)
-    return took
+    return seconds_by_row
 
 
 async def _take_turns(rows: Mapping[str, Callable[[int], Awaitable[float]]]) -> dict[str, list[float]]:
-    took: dict[str, list[float]] = {name: [] for name in rows}
+    seconds_by_row: dict[str, list[float]] = {name: [] for name in rows}
     for number in range(_WARM + ROUNDS):
-        # Who comes first changes, since each leaves work behind it.
+        # The order changes, because each row leaves work for the next one.
         first = number % len(rows)
         for name in [*rows][first:] + [*rows][:first]:
-            took[name].append(await rows[name](number))
-    return {name: times[_WARM:] for name, times in took.items()}
+            seconds_by_row[name].append(await rows[name](number))
+    return {name: times[_WARM:] for name, times in seconds_by_row.items()}
 
 
 async def _chat_s(client: httpx.AsyncClient, number: int) -> float:
-    made = {"adId": f"ad-{number}", "brief": _BRIEF, "provider": "offline"}
-    (await client.post("/api/ai/generate", json=made)).raise_for_status()
-    began = time.perf_counter()
+    body = {"adId": f"ad-{number}", "brief": _BRIEF, "provider": "offline"}
+    (await client.post("/api/ai/generate", json=body)).raise_for_status()
+    start_s = time.perf_counter()
     reply = await client.post(f"/api/ads/ad-{number}/chat", json={"message": _MESSAGE, "provider": "offline"})
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     assert [*reply.raise_for_status().json()["drafts"]] == ["music"], reply.text
     return seconds
 
@@ -112,9 +115,9 @@ async def _invoke_s(graph: Any, number: int) -> float:
     first = {"ad_id": f"bare-{number}", "brief": parsed, "language": "english", "market": "US"}
     options: dict[str, Any] = {"durability": "sync", "context": {"model": "offline"}}
     await graph.ainvoke({**first, "messages": [HumanMessage(brief.message(parsed))]}, thread, **options)
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     values = await graph.ainvoke({"messages": [HumanMessage(_MESSAGE)]}, thread, **options)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     assert [*values["drafts"]] == ["music"], values["drafts"]
     return seconds
 

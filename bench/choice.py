@@ -1,8 +1,8 @@
-"""The cost of an interrupt: a lesson that stops for a choice, against the same steps without it.
+"""The cost of an interrupt: a lesson that interrupts for a choice, compared with the same steps without one.
 
-Both find the facts of one text, confirm all of them and narrate them, offline, on an embedded Valkey of the
-bench's own, with our checkpointer. One stops and is resumed by thread id; the other chooses in
-the graph. They take turns, each on a thread of its own.
+Both extract the facts of one text, confirm all of them and narrate them, offline, on the bench's own embedded
+Valkey with our checkpointer. One interrupts and is resumed by thread id; the other chooses in
+the graph. They take turns, each on its own thread.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ _TEXT: Final = material("photosynthesis").text
 
 
 async def choose_all(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Take all the facts there are, without asking anybody."""
+    """Choose all facts without an interrupt."""
     del state
     scope = fact_narration.WORKFLOW.scope(LessonState(messages=[]), runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     newest = (await artefact.stream_head("facts")).newest
     facts = [Fact.model_validate(one) for one in (newest.data["facts"] if newest else ())]
-    made = decision_plan(fact_narration.WORKFLOW, scope.task, *selection_calls(ChosenFacts(tuple(facts))))
-    return {**made, "messages": [AIMessage(**made["messages"][0])]}
+    plan = decision_plan(fact_narration.WORKFLOW, scope.task, *selection_calls(ChosenFacts(tuple(facts))))
+    return {**plan, "messages": [AIMessage(**plan["messages"][0])]}
 
 
 def main() -> int:
@@ -59,35 +59,39 @@ async def _measure(folder: Path) -> int:
         storage.use(opened)
         try:
             saver = RedisSaver(opened.redis)
-            asks = fact_narration.graph.copy(update={"checkpointer": saver})
-            unasked = (
+            interrupting = fact_narration.graph.copy(update={"checkpointer": saver})
+            direct_graph = (
                 fact_narration.WORKFLOW.build(choose_all)
-                .compile(name="whole")
+                .compile(name="direct")
                 .copy(update={"checkpointer": saver})
             )
-            rounds = [await _round(asks, unasked, number) for number in range(ROUNDS + _WARM)][_WARM:]
+            rounds = [await _round(interrupting, direct_graph, number) for number in range(ROUNDS + _WARM)][
+                _WARM:
+            ]
         finally:
             storage.use(None)
     ratios = sorted(resumed / direct for direct, resumed in rounds)
     direct, resumed = (statistics.median(column) * 1000 for column in zip(*rounds, strict=True))
-    print(f"without question {direct:>7.1f} ms   asked and resumed {resumed:>7.1f} ms", end="")
+    print(f"without interrupt {direct:>7.1f} ms   interrupted and resumed {resumed:>7.1f} ms", end="")
     low, high = ratios[len(ratios) // 10], ratios[-len(ratios) // 10]
     print(f"{statistics.median(ratios):>7.2f}x   {low:.2f} … {high:.2f}")
     print(f"{ROUNDS} lessons each, in turns; medians, and the middle eight tenths of the ratios")
     return 0
 
 
-async def _round(asks: Pregel[Any, Any], unasked: Pregel[Any, Any], number: int) -> tuple[float, float]:
-    given = {"messages": [{"role": "user", "content": _TEXT}]}
-    never = await _time(unasked, f"never-{number}", given)
-    return never, await _time(asks, f"asked-{number}", given, Command(resume="all"))
+async def _round(
+    interrupting: Pregel[Any, Any], direct_graph: Pregel[Any, Any], number: int
+) -> tuple[float, float]:
+    graph_input = {"messages": [{"role": "user", "content": _TEXT}]}
+    direct_s = await _time(direct_graph, f"direct-{number}", graph_input)
+    return direct_s, await _time(interrupting, f"interrupted-{number}", graph_input, Command(resume="all"))
 
 
-async def _time(graph: Pregel[Any, Any], thread: str, *given: Any) -> float:
+async def _time(graph: Pregel[Any, Any], thread: str, *inputs: Any) -> float:
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
-    began = time.perf_counter()
-    for one in given:
-        state = await graph.ainvoke(one, config, context=_OFFLINE, durability="sync")
-    took = time.perf_counter() - began
+    start_s = time.perf_counter()
+    for each in inputs:
+        state = await graph.ainvoke(each, config, context=_OFFLINE, durability="sync")
+    duration_s = time.perf_counter() - start_s
     assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
-    return took
+    return duration_s

@@ -1,7 +1,7 @@
-"""Input of the model over eighteen turns of each workflow: what stays, what is new, what is kept.
+"""Input of the model over eighteen turns of each workflow: cached tokens, new tokens, remembered facts.
 
 A scripted model answers as a good one would. Tokens are estimated by script; the cached part of a request is
-the longest beginning that an earlier request of the conversation had, which is what prompt caches read.
+the longest prefix that it shares with an earlier request of the conversation, as in a prompt cache.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ async def _play(name: str, opened: Storage) -> Sent:
 
 
 def _print(name: str, sent: Sent) -> None:
-    kept = sum(fact in sent.turns[-1][-1] for fact in FACTS)
+    remembered = sum(fact in sent.turns[-1][-1] for fact in FACTS)
     print(
         f"{name:<17}{sent.cached_share(slice(1, 10)):>20.0%}{sent.new_tokens(slice(0, 5)):>20}"
-        f"{sent.compactions:>20}{f'{kept} of {len(FACTS)}':>20}"
+        f"{sent.compactions:>20}{f'{remembered} of {len(FACTS)}':>20}"
     )

@@ -1,8 +1,8 @@
 """Time from a brief to three drafts, over HTTP on loopback, with the offline model.
 
 The floor is the same offline model and the same tool functions on the same briefs in this process, with a
-dictionary in place of storage: no HTTP, no graph, no checkpoints, no receipts, nothing that outlives it.
-Ours is what a caller sees of `POST /api/ai/generate` on a server of its own: all of that, and every step and
+dictionary in place of storage: no HTTP, no graph, no checkpoints, no receipts, nothing persistent.
+Ours is the complete `POST /api/ai/generate` on its own server, with every step and
 version written to Valkey. Both take turns, brief by brief.
 """
 
@@ -21,7 +21,7 @@ import httpx
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from bench import size
-from bench._servers import ReadinessCheck, free_port, running, serve_command
+from bench._servers import ReadinessProbe, free_port, running, serve_command
 from callsheet import providers
 from callsheet.graphs import ad_creation
 from callsheet.state.ads import brief
@@ -36,7 +36,7 @@ from callsheet.tools.registry import definition
 
 GENERATES: Final = size(120, short=4)
 _WARM: Final = size(5, short=1)
-_MADE: Final = {"voices": "v1", "music": "v1", "sfx": "v1"}
+_DRAFTS: Final = {"voices": "v1", "music": "v1", "sfx": "v1"}
 _CLIENTS: Final = (
     "Nordlys, a bakery in Oslo that opens at six",
     "Ivory Dental, a family dentist with evening hours",
@@ -49,11 +49,11 @@ _LANGUAGES: Final = ("english", "polish", "spanish")
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         environment = {"CALLSHEET_DATA_DIR": folder, "REDIS_URL": "", "OPENAI_API_KEY": ""}
         with running(serve_command(port), port, Path(folder), environment) as server:
-            server.answers_s(ReadinessCheck("/api/ads"))
+            server.ready_s(ReadinessProbe("/api/ads"))
             ours, floor = _measure(server.url)
     ratios = sorted(one / other for one, other in zip(ours, floor, strict=True))
     cuts = statistics.quantiles(ratios, n=20)
@@ -80,70 +80,78 @@ def _measure(url: str) -> tuple[list[float], list[float]]:
                 "duration": _SECONDS[i % len(_SECONDS)],
                 "language": _LANGUAGES[i % len(_LANGUAGES)],
             }
-            over_http_s, alone_s = _over_http(client, fields), runner.run(_alone(fields))
+            over_http_s, floor_s = _over_http(client, fields), runner.run(_without_server(fields))
             if i >= _WARM:
                 ours.append(over_http_s)
-                floor.append(alone_s)
+                floor.append(floor_s)
     return ours, floor
 
 
 def _over_http(client: httpx.Client, fields: Mapping[str, Any]) -> float:
     body = {"adId": f"ad-{uuid.uuid4()}", "brief": fields, "provider": "offline"}
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     reply = client.post("/api/ai/generate", json=body)
-    took_s = time.perf_counter() - began
-    assert reply.json()["drafts"] == _MADE, reply.text
+    took_s = time.perf_counter() - start_s
+    assert reply.json()["drafts"] == _DRAFTS, reply.text
     return took_s
 
 
-async def _alone(fields: Mapping[str, Any]) -> float:
-    began = time.perf_counter()
-    wanted = brief.parse(fields)
-    state = AdState(messages=[HumanMessage(brief.message(wanted), id="0")], brief=wanted)
-    facts = ad_creation.WORKFLOW.facts(state)
+async def _without_server(fields: Mapping[str, Any]) -> float:
+    start_s = time.perf_counter()
+    parsed_brief = brief.parse(fields)
+    state = AdState(messages=[HumanMessage(brief.message(parsed_brief), id="0")], brief=parsed_brief)
+    facts = ad_creation.WORKFLOW.view.facts(state)
     scope = Scope("local", "thread", "ad", "ad-1", run="run", task="task", plan="plan", epoch=0, facts=facts)
-    artefact = _Dictionary(facts)
+    artefact = _AdInMemory(facts)
     tools = ad_creation.WORKFLOW.tools
     model = providers.load("offline").bind_tools([definition(tool) for tool in tools.values()])
     messages: list[AnyMessage] = state["messages"]
     while True:
-        answer = await model.ainvoke(model_input(ad_creation.WORKFLOW.prompt(state, "ad-1"), messages))
+        answer = await model.ainvoke(model_input(ad_creation.WORKFLOW.prompt, messages))
         assert isinstance(answer, AIMessage)
         messages.append(answer)
         if not answer.tool_calls:
             break
         for call in answer.tool_calls:
             tool, call_id = tools[call["name"]], str(call["id"])
-            given = Call(scope, artefact, call_id, tool.writes, StepFence(call_id, "0:1"))
+            tool_call = Call(scope, artefact, call_id, tool.writes, StepFence(call_id, "0:1"))
             run: Any = tool.run
-            output = await run(tool.schema.model_validate({"adId": "ad-1", **call["args"]}), given)
+            # The guard names the artefact, which the model is not asked for.
+            subject = {tool.subject: "ad-1"} if tool.subject else {}
+            output = await run(tool.schema.model_validate({**subject, **call["args"]}), tool_call)
             messages.append(outcome.tool_message(call_id, tool.name, output))
-    took_s = time.perf_counter() - began
-    assert {name: stream.versions[-1].id for name, stream in artefact.held.items()} == _MADE
+    took_s = time.perf_counter() - start_s
+    assert {name: stream.versions[-1].id for name, stream in artefact.stored.items()} == _DRAFTS
     return took_s
 
 
-class _Dictionary(Artefact):
-    """An ad held in a dictionary."""
+class _AdInMemory(Artefact):
+    """An ad stored in a dictionary."""
 
     def __init__(self, facts: Mapping[str, str]) -> None:
         self.kind, self.id = "ad", "ad-1"
         self.facts = facts
-        self.held: dict[str, Stream] = {}
+        self.stored: dict[str, Stream] = {}
 
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
-        """Return what is held."""
-        return {name: self.held.get(name, Stream()) for name in names}
+        """Return the stored streams."""
+        return {name: self.stored.get(name, Stream()) for name in names}
 
-    async def create_version(self, new: NewVersion, fence: StepFence | None = None) -> dict[str, Any]:
-        """Hold a version as storage would."""
+    async def create_versions(
+        self, new: Sequence[NewVersion], fence: StepFence | None = None
+    ) -> dict[str, Any]:
+        """Store versions as the product's storage would."""
         del fence
-        earlier = self.held.get(new.stream, Stream()).versions
+        names = [self._store(one) for one in new]
+        return {"versionId": names[0], **new[0].result}
+
+    def _store(self, new: NewVersion) -> str:
+        earlier = self.stored.get(new.stream, Stream()).versions
         name = f"v{len(earlier) + 1}"
         data = json.loads(json.dumps(new.data))
         version = Version(name, new.stream, data, 0, new.created_by, new.parent, new.batch)
-        self.held[new.stream] = Stream((*earlier, version))
-        return {"versionId": name, **new.result}
+        self.stored[new.stream] = Stream((*earlier, version))
+        return name
 
 
 if __name__ == "__main__":

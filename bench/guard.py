@@ -1,6 +1,6 @@
-"""The cost of the guard: a tool that does nothing, through the guard with every check on, and called bare.
+"""The cost of the guard: a tool without an effect, called through the guard with all checks, and directly.
 
-Both take turns, on an embedded Valkey of the bench's own and in an event loop as the server has it; a test
+Both take turns, on the bench's own embedded Valkey and in the server's kind of event loop; a test
 counts the round trips.
 """
 
@@ -26,32 +26,34 @@ from callsheet.tools.registry import index, tool
 CALLS: Final = size(2_000, short=20)
 _WARM: Final = size(100, short=2)
 _TERMS: Final = ToolOptions(calls=100_000)
-"""Else the limit would be what is measured."""
+"""Otherwise the rate limit would be measured."""
 
 
-class Nothing(BaseModel):
+class NoOpArguments(BaseModel):
     """Arguments of the tools."""
 
     n: int
 
 
-@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), options=_TERMS)
-async def look(args: Nothing, call: Call) -> dict[str, Any]:
-    """Look at nothing."""
+@tool(schema=NoOpArguments, display="Doing nothing", permissions=("nothing",), options=_TERMS)
+async def look(args: NoOpArguments, call: Call) -> dict[str, Any]:
+    """Return the argument."""
     del call
     return {"n": args.n}
 
 
-@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), writes=("music",), options=_TERMS)
-async def change(args: Nothing, call: Call) -> dict[str, Any]:
-    """Be allowed to change something, and change nothing."""
+@tool(
+    schema=NoOpArguments, display="Doing nothing", permissions=("nothing",), writes=("music",), options=_TERMS
+)
+async def change(args: NoOpArguments, call: Call) -> dict[str, Any]:
+    """Return the argument; may write a stream, but writes nothing."""
     del call
     return {"n": args.n}
 
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         return process.run_event_loop(_measure(Path(folder)))
 
 
@@ -74,20 +76,20 @@ async def _measure(folder: Path) -> int:
 
 async def _floor_ms(opened: storage.Storage) -> float:
     """Return the time of the round trips alone: the floor of the guard."""
-    took = []
+    durations_s = []
     for _ in range(CALLS):
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         for _ in range(2):
             await opened.redis.ping()
-        took.append(time.perf_counter() - began)
-    return statistics.median(took) * 1000
+        durations_s.append(time.perf_counter() - start_s)
+    return statistics.median(durations_s) * 1000
 
 
 async def _compare(item: Any, opened: storage.Storage) -> tuple[list[float], list[float], float]:
     tools = index(bench=[item])
     guarded, bare, spent = [], [], []
     scope = Scope("local", "t", "ad", "ad-1", run="r", task=item.name, epoch=1, plan="p")
-    given = Call(scope, Artefact(opened, "ad", "ad-1", "local"), "c", item.writes, None)
+    call = Call(scope, Artefact(opened, "ad", "ad-1", "local"), "c", item.writes, None)
     for i in range(_WARM + CALLS):
         step = Step(
             id=f"c{i}",
@@ -98,14 +100,14 @@ async def _compare(item: Any, opened: storage.Storage) -> tuple[list[float], lis
             reads=[],
             writes=sorted(item.writes),
         )
-        idle, began = time.process_time(), time.perf_counter()
+        idle, start_s = time.process_time(), time.perf_counter()
         outcome = await guard.call(tools, step, scope)
         between, busy = time.perf_counter(), time.process_time()
-        await item.run(Nothing.model_validate({"n": i}), given)
+        await item.run(NoOpArguments.model_validate({"n": i}), call)
         ended = time.perf_counter()
         assert outcome.ok, outcome.output
         if i >= _WARM:
-            guarded.append(between - began)
+            guarded.append(between - start_s)
             bare.append(ended - between)
             spent.append(busy - idle)
     return guarded, bare, statistics.median(spent)

@@ -1,8 +1,8 @@
-"""Time and memory from a PDF of 20 pages to facts, offline, beside extracting its text.
+"""Time and memory from a PDF of 20 pages to facts, offline, compared with extracting its text.
 
-The floor is pypdf's own reading of the same pages, which any way to facts begins with. Each round does both,
-each in a process of its own that has imported what it needs and has read one page before it is timed; memory
-is the largest that process was, and what an interpreter with the same imports is before it has a PDF.
+The floor is pypdf's text extraction of the same pages, which every extraction of facts needs. Each round does
+both, each in its own process that has done its imports and read one page before it is timed; memory
+is the process's largest size, and that of an interpreter with the same imports before it has a PDF.
 """
 
 import asyncio
@@ -17,21 +17,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench import size
 from tests.doubles.pdf_writer import PAGE_LINES, pdf
 from tests.lessons.lesson_material import FOLDER
 
-ROUNDS: Final = 5
-PAGES: Final = 20
+ROUNDS: Final = size(5, short=2)
+PAGES: Final = size(20, short=2)
 _ROOT: Final = Path(__file__).parent.parent
 _ENGLISH: Final = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon", "growing_a_bean")
 
 
 def main() -> int:
-    """Print the table; with a name, do that one thing and print its figures as JSON."""
+    """Print the table; with a name, measure that part only and print its figures as JSON."""
     if len(sys.argv) > 1 and sys.argv[-1] in {"facts", "words"}:
         print(json.dumps(_facts() if sys.argv[-1] == "facts" else _words()))
         return 0
-    rounds = [{name: _alone(name) for name in ("words", "facts")} for _ in range(ROUNDS)]
+    rounds = [{name: _in_own_process(name) for name in ("words", "facts")} for _ in range(ROUNDS)]
     _print("seconds", "s", [(one["words"]["s"], one["facts"]["s"]) for one in rounds])
     _print("largest", "MiB", [(one["words"]["mib"], one["facts"]["mib"]) for one in rounds])
     _print("before", "MiB", [(one["words"]["before_mib"], one["facts"]["before_mib"]) for one in rounds])
@@ -49,11 +50,11 @@ def book() -> bytes:
     return pdf(text, most=PAGES * PAGE_LINES)
 
 
-def _alone(name: str) -> dict[str, Any]:
-    done = subprocess.run(
+def _in_own_process(name: str) -> dict[str, Any]:
+    process = subprocess.run(
         [sys.executable, "-m", "bench.lesson", name], cwd=_ROOT, check=True, capture_output=True, text=True
     )
-    figures: dict[str, Any] = json.loads(done.stdout)
+    figures: dict[str, Any] = json.loads(process.stdout)
     return figures
 
 
@@ -62,11 +63,11 @@ def _words() -> dict[str, Any]:
 
     data = book()
     PdfReader(io.BytesIO(data)).pages[0].extract_text()
-    before = _largest_mib()
-    began = time.perf_counter()
+    before_mib = _largest_mib()
+    start_s = time.perf_counter()
     for page in PdfReader(io.BytesIO(data)).pages:
         page.extract_text()
-    return {"s": time.perf_counter() - began, "mib": _largest_mib(), "before_mib": before}
+    return {"s": time.perf_counter() - start_s, "mib": _largest_mib(), "before_mib": before_mib}
 
 
 def _facts() -> dict[str, Any]:
@@ -77,13 +78,13 @@ def _facts() -> dict[str, Any]:
     asyncio.run(
         extract_facts(pdf_reader.read(pdf("A candle has a wick. It draws up the wax.")).text, model="offline")
     )
-    before = _largest_mib()
-    began = time.perf_counter()
+    before_mib = _largest_mib()
+    start_s = time.perf_counter()
     source = pdf_reader.read(data)
     extraction = asyncio.run(extract_facts(source.text, model="offline"))
-    took = time.perf_counter() - began
+    duration_s = time.perf_counter() - start_s
     size = {"pages": source.pages, "chars": len(source.text), "found": len(extraction.facts)}
-    return {"s": took, "mib": _largest_mib(), "before_mib": before, **size}
+    return {"s": duration_s, "mib": _largest_mib(), "before_mib": before_mib, **size}
 
 
 def _largest_mib() -> float:

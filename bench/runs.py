@@ -1,9 +1,9 @@
-"""Runs over LangGraph's own client: ours on the embedded Valkey beside `langgraph dev`, on one small graph.
+"""Runs over LangGraph's SDK: our server on the embedded Valkey, compared with `langgraph dev`.
 
-Each round starts one server after the other on the same machine and asks all for the same: *wait* is
-`runs.wait` on a new thread, *first event* the first thing a `runs.stream` tells, *at once* 200 runs with 16
-under way. Nothing is left out of the time but the making of the thread. The floor is a server that knows the
-answers and does nothing: no figure here can be better than that, for the client takes its time, too.
+Each round starts one server after the other and sends all the same requests for one small graph: *wait* is
+`runs.wait` on a new thread, *first event* the first event of a `runs.stream`, *at once* 200 runs with 16
+at a time. Only the creation of the thread is not timed. The floor is a server with fixed replies
+that executes nothing: no figure can be better, because the client needs time, too.
 """
 
 import asyncio
@@ -19,18 +19,19 @@ from typing import Any, Final
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from bench._servers import ROOT, ReadinessCheck, free_port, running, serve_command
+from bench import size
+from bench._servers import ROOT, ReadinessProbe, free_port, running, serve_command
 
-ROUNDS: Final = 5
-ONE_BY_ONE: Final = 20
-AT_ONCE: Final = 200
-UNDER_WAY: Final = 16
+ROUNDS: Final = size(5, short=1)
+ONE_BY_ONE: Final = size(20, short=2)
+AT_ONCE: Final = size(200, short=4)
+CONCURRENT_RUNS: Final = 16
 _GRAPH: Final = "bench"
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
-    "graphs": {_GRAPH: f"{ROOT / 'tests' / 'wire_graphs.py'}:bench"},
+    "graphs": {_GRAPH: f"{ROOT / 'tests' / 'doubles' / 'wire_graphs.py'}:bench"},
 }
-_READY: Final = ReadinessCheck("/assistants/search", "POST")
+_READY: Final = ReadinessProbe("/assistants/search", "POST")
 _QUIET: Final = {
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGSMITH_TRACING": "false",
@@ -44,7 +45,7 @@ _FLOOR: Final = "floor"
 
 def main() -> int:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         names = (_OURS, _PEER, _FLOOR)
         rounds = [{name: _measure(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
     print(f"{'':<16}{_OURS:>16}{_PEER:>18}{'ratio':>9}   {'worst … best round':<20}{_FLOOR:>8}")
@@ -61,8 +62,8 @@ def _print(
     ratios = sorted(one / other if unit == "runs/s" else other / one for one, other in pairs)
     columns = f"{statistics.median(ours):>9.1f} {unit:<6}{statistics.median(theirs):>11.1f} {unit:<6}"
     spread = f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
-    most = f"{statistics.median(floor):.1f} {unit}"
-    print(f"{row:<16}{columns}{statistics.median(ratios):>8.1f}x   {spread:<20}{most:>8}")
+    floor_text = f"{statistics.median(floor):.1f} {unit}"
+    print(f"{row:<16}{columns}{statistics.median(ratios):>8.1f}x   {spread:<20}{floor_text:>8}")
 
 
 def _command(name: str, port: int) -> list[str]:
@@ -75,21 +76,21 @@ def _command(name: str, port: int) -> list[str]:
 
 
 def _measure(name: str, folder: Path) -> dict[str, float]:
-    place = folder / name.replace(" ", "-")
-    place.mkdir(exist_ok=True)
-    (place / "langgraph.json").write_text(json.dumps(_CONFIG))
+    own_folder = folder / name.replace(" ", "-")
+    own_folder.mkdir(exist_ok=True)
+    (own_folder / "langgraph.json").write_text(json.dumps(_CONFIG))
     port = free_port()
-    chosen = {
+    environment = {
         "CALLSHEET_CONFIG": "langgraph.json",
-        "CALLSHEET_DATA_DIR": str(place / "data"),
+        "CALLSHEET_DATA_DIR": str(own_folder / "data"),
         "REDIS_URL": "",
     }
-    with running(_command(name, port), port, place, _QUIET | chosen) as server:
-        server.answers_s(_READY)
-        return asyncio.run(_ask(server.url))
+    with running(_command(name, port), port, own_folder, _QUIET | environment) as server:
+        server.ready_s(_READY)
+        return asyncio.run(_measure_requests(server.url))
 
 
-async def _ask(url: str) -> dict[str, float]:
+async def _measure_requests(url: str) -> dict[str, float]:
     async with get_client(url=url) as client:
         for _ in range(3):
             await _wait_ms(client)
@@ -102,30 +103,30 @@ async def _ask(url: str) -> dict[str, float]:
 
 async def _wait_ms(client: LangGraphClient) -> float:
     thread = (await client.threads.create())["thread_id"]
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     values: Any = await client.runs.wait(thread, _GRAPH, input={"x": 1})
     assert values["x"] == 4, values
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - start_s) * 1000
 
 
 async def _first_ms(client: LangGraphClient) -> float:
     thread = (await client.threads.create())["thread_id"]
-    began, first = time.perf_counter(), 0.0
+    start_s, first = time.perf_counter(), 0.0
     async for _ in client.runs.stream(thread, _GRAPH, input={"x": 1}, stream_mode=["values", "updates"]):
-        first = first or (time.perf_counter() - began) * 1000
+        first = first or (time.perf_counter() - start_s) * 1000
     return first
 
 
 async def _per_s(client: LangGraphClient) -> float:
-    turns = asyncio.Semaphore(UNDER_WAY)
+    turns = asyncio.Semaphore(CONCURRENT_RUNS)
 
-    async def one() -> None:
+    async def run_one() -> None:
         async with turns:
             await _wait_ms(client)
 
-    began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(AT_ONCE)))
-    return AT_ONCE / (time.perf_counter() - began)
+    start_s = time.perf_counter()
+    await asyncio.gather(*(run_one() for _ in range(AT_ONCE)))
+    return AT_ONCE / (time.perf_counter() - start_s)
 
 
 if __name__ == "__main__":

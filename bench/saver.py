@@ -1,8 +1,8 @@
-"""Checkpointers side by side: the same conversations, turn by turn in turn, each figure as a ratio to memory.
+"""Checkpointers compared: the same conversations, turn by turn, each figure as a ratio to memory.
 
 A conversation has `TURNS` turns of three nodes and about 490 characters. In every round all savers hold it
-at once, so that whatever else the machine does falls on all of them. The figure is the median of the rounds,
-with the least and the most of them.
+at once, so that other load of the machine affects all of them. The figure is the median of the rounds,
+with the smallest and the largest of them.
 """
 
 import asyncio
@@ -30,22 +30,23 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from bench import size
 from bench._savers import PEERS, Saver, SaverPeer, valkey
 
-ROUNDS: Final = 5
-TURNS: Final = 100
-DELTA_TURNS: Final = 60
-"""Fewer, for some savers need seconds for each of the later ones."""
-LATE: Final = 15
+ROUNDS: Final = size(5, short=2)
+TURNS: Final = size(100, short=4)
+DELTA_TURNS: Final = size(60, short=4)
+"""Fewer, because some savers need seconds for each of the later ones."""
+LATE: Final = size(15, short=2)
 """The last turns of a conversation, whose median is the figure."""
-USERS: Final = 50
-USER_TURNS: Final = 10
+USERS: Final = size(50, short=2)
+USER_TURNS: Final = size(10, short=2)
 
 _CHANCE: Final = random.Random(7)  # noqa: S311 - words, no secrets
 _WORDS: Final = [
     "".join(_CHANCE.choices("abcdefghijklmnopqrstuvwxyz", k=_CHANCE.randint(2, 9))) for _ in range(4000)
 ]
-"""As many as people use: one letter again and again would flatter a saver that compresses."""
+"""Enough words to be realistic: repeated letters would flatter a saver that compresses."""
 
 
 class Talk(TypedDict, total=False):
@@ -63,14 +64,14 @@ def add_writes(messages: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
 
 
 class DeltaTalk(Talk, total=False):
-    """The same, its messages stored as writes."""
+    """A conversation whose messages are stored as writes."""
 
     messages: Annotated[list[Any], DeltaChannel(add_writes)]
 
 
 @dataclass
 class Column:
-    """One saver and what was measured of it."""
+    """One saver and its figures."""
 
     peer: SaverPeer
     saver: Saver
@@ -94,16 +95,18 @@ async def _measure(url: str, folder: Path) -> int:
     async with AsyncExitStack() as stack:
         columns = []
         for number, peer in enumerate(each for each in PEERS if not each.missing):
-            own = folder / str(number)
-            own.mkdir()
-            columns.append(Column(peer, await stack.enter_async_context(peer.open(url, own)), own))
+            own_folder = folder / str(number)
+            own_folder.mkdir()
+            columns.append(
+                Column(peer, await stack.enter_async_context(peer.open(url, own_folder)), own_folder)
+            )
         for number in range(ROUNDS):
             await _round(columns, number, url)
-        wrong = [column.peer.name for column in columns if not await _right(column)]
+        failed = [column.peer.name for column in columns if not await _is_complete(column)]
     _print(columns)
-    if wrong:
-        print(f"wrong conversations: {', '.join(wrong)}")
-    return 1 if wrong else 0
+    if failed:
+        print(f"wrong conversations: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
 async def _round(columns: Sequence[Column], number: int, url: str) -> None:
@@ -117,7 +120,7 @@ async def _round(columns: Sequence[Column], number: int, url: str) -> None:
 
 
 async def _converse(columns: Sequence[Column], name: str, state: type, turns: int, figure: str) -> None:
-    """One conversation on every saver, each turn on all of them before the next."""
+    """Run one conversation on every saver, each turn on all of them before the next."""
     graphs = [_graph(column.saver, state) for column in columns]
     times: list[list[float]] = [[] for _ in columns]
     gc.collect()
@@ -125,23 +128,23 @@ async def _converse(columns: Sequence[Column], name: str, state: type, turns: in
         values = _turn_input(turn)
         order = list(range(len(columns)))
         random.Random(turn).shuffle(order)  # noqa: S311 - no secret
-        for at in order:
-            began = time.perf_counter()
-            await graphs[at].ainvoke(values, _thread(name))
-            times[at].append(time.perf_counter() - began)
-    for column, taken in zip(columns, times, strict=True):
-        column.figures[figure].append(statistics.median(taken[-LATE:]))
+        for index in order:
+            start_s = time.perf_counter()
+            await graphs[index].ainvoke(values, _thread(name))
+            times[index].append(time.perf_counter() - start_s)
+    for column, durations in zip(columns, times, strict=True):
+        column.figures[figure].append(statistics.median(durations[-LATE:]))
 
 
 async def _each(
     columns: Sequence[Column], number: int, figure: str, work: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """`work` on every saver, in another order each round; a saver that cannot do it says why."""
+    """Measure `work` on every saver, in another order each round; store the error of one that fails."""
     for column in (*columns[number % len(columns) :], *columns[: number % len(columns)]):
         gc.collect()
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         (failure,) = await asyncio.gather(work(_graph(column.saver, Talk)), return_exceptions=True)
-        column.figures[figure].append(time.perf_counter() - began)
+        column.figures[figure].append(time.perf_counter() - start_s)
         if failure:
             column.failures[figure] = f"{type(failure).__name__}: {failure}"
 
@@ -170,29 +173,29 @@ async def _stored_turn(column: Column, url: str) -> float:
     return (await column.peer.stored_bytes(url, column.folder, column.saver) - before) / TURNS
 
 
-async def _right(column: Column) -> bool:
+async def _is_complete(column: Column) -> bool:
     """Return True if the last conversation holds every message in order."""
     state = await _graph(column.saver, Talk).aget_state(_thread(f"Talk-{ROUNDS - 1}"))
     numbers = [message.content.partition(" ")[0] for message in state.values["messages"]]
     return numbers == [str(each) for turn in range(TURNS) for each in (turn, 2 * turn + 1)]
 
 
-def _graph(saver: Saver, state: type) -> Any:
-    async def plan(now: Any) -> dict[str, Any]:
-        return {"route": f"r{now['n']}"}
+def _graph(saver: Saver, schema: type) -> Any:
+    async def plan(state: Any) -> dict[str, Any]:
+        return {"route": f"r{state['n']}"}
 
-    async def work(now: Any) -> dict[str, Any]:
-        count = len(now["messages"])
+    async def work(state: Any) -> dict[str, Any]:
+        count = len(state["messages"])
         return {"messages": [AIMessage(f"{count} {_text(340)}", id=f"ai-{count}-{uuid.uuid4().hex}")]}
 
-    async def finish(_now: Any) -> dict[str, Any]:
+    async def finish(_state: Any) -> dict[str, Any]:
         return {"n": 1}
 
-    graph: Any = StateGraph(state)
+    graph: Any = StateGraph(schema)
     for node in (plan, work, finish):
         graph.add_node(node.__name__, node)
-    for one, other in ((START, "plan"), ("plan", "work"), ("work", "finish"), ("finish", END)):
-        graph.add_edge(one, other)
+    for source, target in ((START, "plan"), ("plan", "work"), ("work", "finish"), ("finish", END)):
+        graph.add_edge(source, target)
     return graph.compile(checkpointer=saver)
 
 

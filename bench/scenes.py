@@ -1,6 +1,6 @@
-"""Plans of videos: the time of twelve equal scenes, the cost of a step beside its tool, and style match.
+"""Plans of videos: the time of twelve equal scenes, the overhead of a step, and style match.
 
-A tool of a fixed duration takes the place of the model; everything else is the product's, on an embedded
+A tool of a fixed duration replaces the model; everything else is the product's, on an embedded
 Valkey. The floor of a plan is its tools alone, three at a time. Style match compares a scene with its
 example.
 """
@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from bench import size
 from callsheet import storage
 from callsheet.nodes.plan_execution import PlanExecution, SharedRecord
 from callsheet.providers.offline.video.forms import edit_form
@@ -32,7 +33,7 @@ from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import tool
 from callsheet.tools.video.arguments import OneScene
 
-ROUNDS: Final = 5
+ROUNDS: Final = size(5, short=2)
 STEP_S: Final = 0.2
 PARALLEL: Final = 3
 
@@ -90,7 +91,7 @@ def _scope(name: str) -> Scope:
     return Scope("local", name, "video", name, f"run-{name}", f"task-{name}", 1, plan=name, patient=True)
 
 
-async def _executed(opened: Storage, name: str, steps: list[Step]) -> tuple[Execution, float]:
+async def _execute(opened: Storage, name: str, steps: list[Step]) -> tuple[Execution, float]:
     """Execute a plan and return its record and its seconds."""
     executions = Executions(opened, "video", name, "local", RULES)
     await executions.create(_record(name, steps))
@@ -99,20 +100,20 @@ async def _executed(opened: Storage, name: str, steps: list[Step]) -> tuple[Exec
         await executions.read(name), lambda record, now: live_plan.begin(record, scope.task, 1, now)
     )
 
-    async def carry_out(step: Step) -> Outcome:
+    async def execute_step(step: Step) -> Outcome:
         return await guard.call(TOOLS, step, scope)
 
     execution = PlanExecution(
         SharedRecord(executions, held),
-        carry_out,
+        execute_step,
         rules=RULES,
         parallel=PARALLEL,
         report=lambda _: None,
         stopping=lambda: False,
     )
-    began = time.perf_counter()
-    done = await execution.run()
-    return done, time.perf_counter() - began
+    start_s = time.perf_counter()
+    result = await execution.run()
+    return result, time.perf_counter() - start_s
 
 
 def _record(name: str, steps: list[Step]) -> Execution:
@@ -139,25 +140,25 @@ def _record(name: str, steps: list[Step]) -> Execution:
 
 
 async def _floor(count: int) -> float:
-    """Return the seconds that the waiting alone takes, as many at once."""
+    """Return the seconds of the tools' waiting alone, with the same parallelism."""
     slots = asyncio.Semaphore(PARALLEL)
 
-    async def one() -> None:
+    async def wait() -> None:
         async with slots:
             await asyncio.sleep(STEP_S)
 
-    began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(count)))
-    return time.perf_counter() - began
+    start_s = time.perf_counter()
+    await asyncio.gather(*(wait() for _ in range(count)))
+    return time.perf_counter() - start_s
 
 
 async def _plan_time(opened: Storage) -> None:
-    await _executed(opened, "warm", _steps(3, "work"))
+    await _execute(opened, "warm", _steps(3, "work"))
     ratios = []
     for number in range(ROUNDS):
-        floor = await _floor(12)
-        _, took = await _executed(opened, f"plan-{number}", _steps(12, "work"))
-        ratios.append(took / floor)
+        floor_s = await _floor(12)
+        _, duration_s = await _execute(opened, f"plan-{number}", _steps(12, "work"))
+        ratios.append(duration_s / floor_s)
     print(
         f"12 steps of {STEP_S:g} s, 3 at once: {statistics.median(ratios):.3f} × their waiting alone", end=""
     )
@@ -165,29 +166,29 @@ async def _plan_time(opened: Storage) -> None:
 
 
 async def _step_cost(opened: Storage) -> None:
-    """Print the cost of a step beside its tool: a plan of writes, against the guard's calls alone."""
+    """Print the overhead of a step: a plan of writes, compared with the guard's calls alone."""
     costs = []
     for number in range(ROUNDS):
         scope = _scope(f"bare-{number}")
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         for step in _steps(30, "write"):
             await guard.call(TOOLS, step, scope)
-        bare = (time.perf_counter() - began) / 30
+        bare_s = (time.perf_counter() - start_s) / 30
         steps = _steps(30, "write")
-        for before, step in pairwise(steps):
-            step["dependencies"] = [before["id"]]
-        _, took = await _executed(opened, f"cost-{number}", steps)
-        costs.append(took / 30 - bare)
+        for previous, step in pairwise(steps):
+            step["dependencies"] = [previous["id"]]
+        _, duration_s = await _execute(opened, f"cost-{number}", steps)
+        costs.append(duration_s / 30 - bare_s)
     print(f"orchestration per step: p50 {1000 * statistics.median(costs):.2f} ms", end="")
     print(f" ({1000 * min(costs):.2f}–{1000 * max(costs):.2f}; target 5 ms)")
 
 
 async def _events(opened: Storage) -> int:
-    """Print how a plan of sixty scenes is told; 1 if a status is missing."""
+    """Print how the progress of a plan of sixty scenes is streamed; return 1 if a status is missing."""
     from callsheet.server.artefacts.execution_progress import progress_events
 
     steps = _steps(60, "write")
-    executing = asyncio.create_task(_executed(opened, "sixty", steps))
+    task = asyncio.create_task(_execute(opened, "sixty", steps))
     executions = Executions(opened, "video", "sixty", "local", RULES)
     while not await executions.first_event("sixty"):  # noqa: ASYNC110 -- the plan is in Redis
         await asyncio.sleep(0.01)
@@ -196,14 +197,15 @@ async def _events(opened: Storage) -> int:
     async for event in progress_events(executions, "sixty", None, 5.0):
         arrivals.append(time.perf_counter())
         text += event.data if event else b""
-    await executing
+    await task
     bursts = 1 + sum(later - earlier > 0.3 for earlier, later in pairwise(arrivals))
-    told = [text.count(b'"stepId":"%s","name"' % step["id"].encode()) for step in steps]
+    counts = [text.count(b'"stepId":"%s","name"' % step["id"].encode()) for step in steps]
     print(
-        f"60 scenes: {len(arrivals)} events in {bursts} collections, {min(told)}–{max(told)} a step", end=""
+        f"60 scenes: {len(arrivals)} events in {bursts} collections, {min(counts)}–{max(counts)} a step",
+        end="",
     )
-    print("; every status was told" if min(told) == 2 else "; a status is missing")
-    return int(min(told) != 2)
+    print("; no status is missing" if min(counts) == 2 else "; a status is missing")
+    return int(min(counts) != 2)
 
 
 def _style() -> None:

@@ -1,6 +1,6 @@
-"""Two workers on nodes that need a processor for 250 ms, beside two bare Python processes doing the same.
+"""Two workers on nodes that use 250 ms of processor time, compared with two bare Python processes.
 
-A server takes the runs, two `callsheet worker` processes execute them, and the clock runs from the first
+A server accepts the runs, two `callsheet worker` processes execute them, and the time is from the first
 request to the last reply. The floor is the same work in two processes without a graph, a server or storage.
 Rounds take turns, on warm processes. *processor* is the processor time of a node, with storage and server.
 """
@@ -21,20 +21,21 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from bench import size
 from bench._busy import TARGET_S, turns_for
 from bench._servers import (
     PATIENCE_S,
     ROOT,
-    ReadinessCheck,
-    Server,
+    MeasuredServer,
+    ReadinessProbe,
     cpu_of_folder_s,
     free_port,
     running,
     serve_command,
 )
 
-ROUNDS: Final = 8
-RUNS: Final = 24
+ROUNDS: Final = size(8, short=2)
+RUNS: Final = size(24, short=2)
 WORKERS: Final = 2
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
@@ -46,15 +47,20 @@ def main() -> int:
     """Print the table."""
     turns = turns_for(TARGET_S)
     with (
-        tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name,
-        _server_and_workers(Path(name)) as house,
+        tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as name,
+        _server_and_workers(Path(name)) as servers,
     ):
-        asyncio.run(_warm_up(house, turns))
-        rounds = [(_bare(turns), _serve_round(house[0].url, Path(name), turns)) for _ in range(ROUNDS)]
-    bare, ours = [one for one, _ in rounds], [one for _, one in rounds]
+        asyncio.run(_warm_up(servers, turns))
+        rounds = [(_bare(turns), _serve_round(servers[0].url, Path(name), turns)) for _ in range(ROUNDS)]
+    bare, ours = [figures for figures, _ in rounds], [figures for _, figures in rounds]
     print(f"{'':<12}{'two workers':>18}{'bare processes':>18}{'ratio':>8}   worst … best round")
-    _print("nodes", "/s", [RUNS / one.took_s for one in ours], [RUNS / one.took_s for one in bare])
-    _print("processor", "ms", [one.cpu_ms for one in ours], [one.cpu_ms for one in bare])
+    _print(
+        "nodes",
+        "/s",
+        [RUNS / figures.took_s for figures in ours],
+        [RUNS / figures.took_s for figures in bare],
+    )
+    _print("processor", "ms", [figures.cpu_ms for figures in ours], [figures.cpu_ms for figures in bare])
     print(f"{RUNS} runs of one node of {TARGET_S * 1000:.0f} ms at once; {ROUNDS} rounds, in turn; medians;")
     print("a ratio of 1 is as good as no server at all")
     return 0
@@ -82,10 +88,10 @@ def _serve_round(url: str, folder: Path, turns: int) -> Round:
 
 
 @contextmanager
-def _server_and_workers(folder: Path) -> Iterator[list[Server]]:
-    """A server that executes nothing, and its workers; all are ready."""
+def _server_and_workers(folder: Path) -> Iterator[list[MeasuredServer]]:
+    """Start a server that executes no runs, and its workers; wait until all are ready."""
     (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
-    usual = {
+    common = {
         "CALLSHEET_CONFIG": "langgraph.json",
         "CALLSHEET_DATA_DIR": str(folder / "data"),
         "CALLSHEET_CARRY_RUNS": "false",
@@ -93,33 +99,37 @@ def _server_and_workers(folder: Path) -> Iterator[list[Server]]:
         "REDIS_URL": "",
     }
     with ExitStack() as stack:
-        made = [_start(stack, folder, usual, serve_command(port := free_port()), port)]
-        made[0].answers_s(ReadinessCheck("/assistants/search", "POST"))
+        servers = [_start(stack, folder, common, serve_command(port := free_port()), port)]
+        servers[0].ready_s(ReadinessProbe("/assistants/search", "POST"))
         for _ in range(WORKERS):
             port = free_port()
-            chosen = usual | {"CALLSHEET_WORKER_PORT": str(port)}
-            made.append(
+            environment = common | {"CALLSHEET_WORKER_PORT": str(port)}
+            servers.append(
                 _start(
-                    stack, folder, chosen, [sys.executable, "-m", "callsheet.server.cli.main", "worker"], port
+                    stack,
+                    folder,
+                    environment,
+                    [sys.executable, "-m", "callsheet.server.cli.main", "worker"],
+                    port,
                 )
             )
-            made[-1].answers_s(ReadinessCheck("/health"))
-        yield made
+            servers[-1].ready_s(ReadinessProbe("/health"))
+        yield servers
 
 
 def _start(
     stack: ExitStack, folder: Path, environment: Mapping[str, str], command: list[str], port: int
-) -> Server:
+) -> MeasuredServer:
     return stack.enter_context(running(command, port, folder, environment))
 
 
-async def _warm_up(house: list[Server], turns: int) -> None:
+async def _warm_up(servers: list[MeasuredServer], turns: int) -> None:
     """Return once every worker has executed a run."""
     deadline = time.monotonic() + PATIENCE_S
     async with httpx.AsyncClient() as http:
-        while not all([await _has_worked(http, one.url) for one in house[1:]]):
+        while not all([await _has_worked(http, worker.url) for worker in servers[1:]]):
             assert time.monotonic() < deadline, "a worker does nothing"
-            await _serve_s(house[0].url, turns // 10)
+            await _serve_s(servers[0].url, turns // 10)
 
 
 async def _has_worked(http: httpx.AsyncClient, url: str) -> bool:
@@ -131,9 +141,9 @@ async def _has_worked(http: httpx.AsyncClient, url: str) -> bool:
 async def _serve_s(url: str, turns: int) -> float:
     async with get_client(url=url, timeout=PATIENCE_S) as client:
         threads = [(await client.threads.create())["thread_id"] for _ in range(RUNS)]
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         await asyncio.gather(*(_wait(client, thread, turns) for thread in threads))
-        return time.perf_counter() - began
+        return time.perf_counter() - start_s
 
 
 async def _wait(client: LangGraphClient, thread: str, turns: int) -> None:
@@ -144,20 +154,20 @@ async def _wait(client: LangGraphClient, thread: str, turns: int) -> None:
 def _bare(turns: int) -> Round:
     """Return the figures of two bare processes for the same work, without their start."""
     command = [sys.executable, "-m", "bench._busy", str(turns), str(RUNS // WORKERS)]
-    started = [
+    processes = [
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(WORKERS)
     ]
-    for one in started:
-        assert one.stdout
-        assert one.stdout.readline() == "ready\n"
-    began = time.perf_counter()
-    for one in started:
-        assert one.stdin
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    used_s = sum(float(one.communicate()[0]) for one in started)
-    return Round(time.perf_counter() - began, used_s / RUNS * 1000)
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    start_s = time.perf_counter()
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    used_s = sum(float(process.communicate()[0]) for process in processes)
+    return Round(time.perf_counter() - start_s, used_s / RUNS * 1000)
 
 
 if __name__ == "__main__":

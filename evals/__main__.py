@@ -1,6 +1,6 @@
 """`python -m evals`: run the tasks against a model, the recordings, or the offline model.
 
-`python -m evals compare A.json B.json` prints what differs between two results.
+`python -m evals compare A.json B.json` prints the differences between two results.
 """
 
 import argparse
@@ -18,39 +18,39 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from callsheet.state.errors import CallsheetError
 from evals import recordings, reporting
-from evals.endpoints import RECORDED, EvaluationOptions, model_plan, proxied, recorded_plan, settings_of
+from evals.endpoints import RECORDED, EvalModel, model_plan, proxy_for, recorded_plan, settings_of
 from evals.judging import Judge
 from evals.recordings import FOLDER
 from evals.reporting import Report
-from evals.running import EvaluationPlan, Score, run, stage
+from evals.running import EvalPlan, Score, run, stage
 from evals.tasks import Task
-from evals.wire import CACHE, Wire
+from evals.wire import CACHE, EvalProxy
 from evals.workflows import KITS
 
 WIDTH: Final = 110
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments ask for; 1 if a check failed, 2 for wrong arguments."""
-    # Before a library turns on its own lines about every request.
+    """Run the evaluation or comparison of the arguments; 1 if a check failed, 2 for wrong arguments."""
+    # Before a library logs every request.
     logging.basicConfig(level=logging.WARNING)
     console = Console()
-    # The table has ten columns; what is no terminal has eighty places.
+    # The table has ten columns; output that is no terminal is 80 wide by default.
     console.width = max(console.width, WIDTH)
-    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    args = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
-        if given[:1] == ["compare"]:
-            first, second = map(Path, given[1:])
+        if args[:1] == ["compare"]:
+            first, second = map(Path, args[1:])
             console.print("\n".join(reporting.compare(first, second)), markup=False, highlight=False)
             return 0
-        options = _parser().parse_args(given)
+        options = _parser().parse_args(args)
         report = asyncio.run(_evaluate(options, console))
     except (CallsheetError, OSError, ValueError) as error:
         console.print(f"{error}", style="red", markup=False)
         return 2
     reporting.show(report, console)
-    whole = not any((options.only, options.group, options.task, options.limit))
-    if options.write or (options.model and whole):
+    is_complete = not any((options.only, options.group, options.task, options.limit))
+    if options.write or (options.model and is_complete):
         console.print(f"Written to {reporting.write(report)}", highlight=False)
     return 0 if all(one.ok for one in report.scores) else 1
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
     parser.add_argument("--model", default="", help="provider/model or offline; the recordings when left out")
-    parser.add_argument("--judge", default="", help="provider/model that grades what was written")
+    parser.add_argument("--judge", default="", help="provider/model that grades the written texts")
     parser.add_argument("--only", action="append", choices=[*KITS], help="a workflow; may be repeated")
     parser.add_argument("--group", action="append", help="first part of a case's id; may be repeated")
     parser.add_argument("--task", action="append", help="id of a case; may be repeated")
@@ -88,30 +88,32 @@ def chosen_tasks(options: argparse.Namespace) -> list[Task]:
 
 async def _evaluate(options: argparse.Namespace, console: Console) -> Report:
     cache = None if options.no_cache else CACHE
-    report = await _scored(options, cache, console)
+    report = await _score(options, cache, console)
     if not options.judge:
         return report
     judge = Judge(options.judge, options.at_once)
-    with proxied(options.judge, cache), console.status("Judging"):
-        return replace(report, scores=await judge.judged(report.scores), agreement=await judge.agreement())
+    with proxy_for(options.judge, cache), console.status("Judging"):
+        return replace(
+            report, scores=await judge.with_grades(report.scores), agreement=await judge.agreement()
+        )
 
 
-async def _scored(options: argparse.Namespace, cache: Path | None, console: Console) -> Report:
+async def _score(options: argparse.Namespace, cache: Path | None, console: Console) -> Report:
     tasks = chosen_tasks(options)
     if not options.model:
         with recorded_plan(tasks, recordings.load(options.only or KITS), at_once=options.at_once) as plan:
             scores = await _play(plan, 1, console)
         return Report(RECORDED, {"tokens": "estimated"}, scores)
-    chosen = EvaluationOptions(options.model, cache, FOLDER if options.record else None)
-    with model_plan(tasks, chosen, at_once=options.at_once) as (plan, wire):
-        scores = await _play(plan, options.repeat, console, wire)
+    model = EvalModel(options.model, cache, FOLDER if options.record else None)
+    with model_plan(tasks, model, at_once=options.at_once) as (plan, proxy):
+        scores = await _play(plan, options.repeat, console, proxy)
     settings = {**settings_of(options.model), "repeat": str(options.repeat)}
-    if wire:
-        settings["answers from the cache"] = f"{wire.kept} of {wire.kept + wire.asked}"
+    if proxy:
+        settings["answers from the cache"] = f"{proxy.cached} of {proxy.cached + proxy.fetched}"
     return Report(options.model, settings, scores)
 
 
-async def _play(plan: EvaluationPlan, repeat: int, console: Console, wire: Wire | None = None) -> list[Score]:
+async def _play(plan: EvalPlan, repeat: int, console: Console, proxy: EvalProxy | None = None) -> list[Score]:
     """Return the scores of every repetition, with a line of progress, or one for each task."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     scores: list[Score] = []
@@ -125,9 +127,9 @@ async def _play(plan: EvaluationPlan, repeat: int, console: Console, wire: Wire 
                 console.print(f"{line}  {score.seconds:g} s", markup=False, highlight=False)
 
         for number in range(1, repeat + 1):
-            if wire:
-                wire.repeat = number
-            # A new server each time, so that nothing that a tool keeps answers the next repetition.
+            if proxy:
+                proxy.repeat = number
+            # A new server each time, so that no tool answers from a cache of the last repetition.
             async with stage() as opened:
                 scores += await run(replace(plan, report=report), opened, number)
     return scores

@@ -25,7 +25,7 @@ _LIGHT: Final = 0.2
 
 
 def rgb(text: str) -> tuple[int, int, int] | None:
-    """Return the parts of a colour; None for none that is known here."""
+    """Return the parts of a colour; None for an unknown one."""
     plain = text.strip().casefold()
     if match := re.fullmatch(r"#([0-9a-f]{3}|[0-9a-f]{6})", plain):
         digits = match[1] if len(match[1]) > len("rgb") else "".join(one * 2 for one in match[1])
@@ -35,22 +35,22 @@ def rgb(text: str) -> tuple[int, int, int] | None:
     return _NAMES.get(plain)
 
 
-def is_same(text: str, wanted: str) -> bool:
-    """Return whether a colour is the wanted one; a name is met by any colour of its hue."""
-    actual, meant = rgb(text), rgb(wanted)
-    if actual is None or meant is None:
+def is_same(text: str, expected: str) -> bool:
+    """Return whether a colour is the expected one; a name matches any colour of its hue."""
+    actual, reference = rgb(text), rgb(expected)
+    if actual is None or reference is None:
         return False
-    if wanted.casefold() not in _NAMES:
-        return actual == meant
-    (hue, light, _), (other_hue, other_light, _) = (_hls(one) for one in (actual, meant))
-    if _is_grey(meant) or _is_grey(actual):
-        return _is_grey(meant) and _is_grey(actual) and abs(light - other_light) <= _LIGHT
-    apart = abs(hue - other_hue)
-    return min(apart, 1 - apart) <= _HUE
+    if expected.casefold() not in _NAMES:
+        return actual == reference
+    (hue, light, _), (other_hue, other_light, _) = (_hls(one) for one in (actual, reference))
+    if _is_grey(reference) or _is_grey(actual):
+        return _is_grey(reference) and _is_grey(actual) and abs(light - other_light) <= _LIGHT
+    distance = abs(hue - other_hue)
+    return min(distance, 1 - distance) <= _HUE
 
 
 def is_darker(text: str, before: str) -> bool:
-    """Return whether a colour has less light than the one before."""
+    """Return whether a colour is darker than the earlier one."""
     actual, old = rgb(text), rgb(before)
     return actual is not None and old is not None and _light(actual) < _light(old)
 

@@ -1,4 +1,4 @@
-"""The endpoint that answers the product in a run: a real model behind the proxy, recordings, or offline."""
+"""The endpoint that answers the product in a run: a model behind the proxy, recordings, or offline."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,37 +16,37 @@ from callsheet.providers.settings import VendorSettings
 from callsheet.state.errors import Invalid
 from evals import recordings
 from evals.recordings import RecordedEndpoint, Recordings
-from evals.running import EvaluationPlan, environment
+from evals.running import EvalPlan, environment
 from evals.tasks import Task
-from evals.wire import Wire
+from evals.wire import EvalProxy
 
 RECORDED: Final = "recorded"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class EvaluationOptions:
-    """The options of a run that decide on what answers."""
+class EvalModel:
+    """The model that answers in a run, and where its answers are stored."""
 
     model: str
     """`provider/model`; empty for the recordings."""
     cache: Path | None = None
-    """Folder of kept answers; None keeps none."""
+    """Folder of cached answers; None for no cache."""
     record: Path | None = None
-    """Folder to write the answers to; None records none."""
+    """Folder of recordings to write; None for none."""
 
 
 @contextmanager
-def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> Iterator[EvaluationPlan]:
-    """Yield the plan in which recordings answer; what is recorded and not asked for is a failure."""
+def recorded_plan(tasks: Sequence[Task], recorded: Recordings, **options: Any) -> Iterator[EvalPlan]:
+    """Yield the plan in which recordings answer; a recorded answer that was not requested is a failure."""
 
     async def left_over(task: Task) -> Mapping[str, str]:
         left = endpoint.left_over(task.key)
         return {"left over": f"recorded and not asked for: {', '.join(left)}"} if left else {}
 
-    with RecordedEndpoint(known) as endpoint, environment(endpoint.environ_of("COMPATIBLE")):
-        yield EvaluationPlan(
-            [task for task in tasks if task.key in known],
+    with RecordedEndpoint(recorded) as endpoint, environment(endpoint.environ_of("COMPATIBLE")):
+        yield EvalPlan(
+            [task for task in tasks if task.key in recorded],
             lambda task: f"compatible/{task.key}",
             after=left_over,
             **options,
@@ -55,33 +55,32 @@ def recorded_plan(tasks: Sequence[Task], known: Recordings, **options: Any) -> I
 
 @contextmanager
 def model_plan(
-    tasks: Sequence[Task], chosen: EvaluationOptions, **options: Any
-) -> Iterator[tuple[EvaluationPlan, Wire | None]]:
+    tasks: Sequence[Task], model: EvalModel, **options: Any
+) -> Iterator[tuple[EvalPlan, EvalProxy | None]]:
     """Yield the plan in which a model answers, and the proxy before it."""
-    if chosen.model == providers.OFFLINE:
-        yield (
-            EvaluationPlan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options),
-            None,
-        )
+    if model.model == providers.OFFLINE:
+        yield EvalPlan([task for task in tasks if task.offline], lambda _: providers.OFFLINE, **options), None
         return
-    folder = chosen.record
+    folder = model.record
     # Only answers over Chat Completions are recorded.
     settings = {"OPENAI_RESPONSES": "false"} if folder else NO_SETTINGS
-    with proxied(chosen.model, chosen.cache, settings) as wire:
+    with proxy_for(model.model, model.cache, settings) as proxy:
 
         async def record(task: Task) -> Mapping[str, str]:
             assert folder  # noqa: S101 -- it is called only while recording
-            recordings.save(folder / f"{task.workflow}.jsonl", {task.key: [*wire.recorded]})
-            wire.recorded.clear()
+            recordings.save(folder / f"{task.workflow}.jsonl", {task.key: [*proxy.recorded]})
+            proxy.recorded.clear()
             return {}
 
-        # One answer can be told from another's only where one task runs at a time.
+        # Answers can be assigned to a task only if one task runs at a time.
         recording = {"at_once": 1, "after": record} if folder else {}
-        yield EvaluationPlan(tasks, lambda _: chosen.model, **{**options, **recording}), wire
+        yield EvalPlan(tasks, lambda _: model.model, **{**options, **recording}), proxy
 
 
 @contextmanager
-def proxied(model: str, cache: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Wire]:
+def proxy_for(
+    model: str, cache: Path | None, settings: Mapping[str, str] = NO_SETTINGS
+) -> Iterator[EvalProxy]:
     """Put the proxy between the product and the server of a model; raise `Invalid` for an unknown one.
 
     `settings` are further environment variables.
@@ -89,11 +88,11 @@ def proxied(model: str, cache: Path | None, settings: Mapping[str, str] = NO_SET
     name = model.partition("/")[0]
     providers.load(model)
     prefix, upstream = address(name)
-    with Wire(upstream, cache=cache) as wire:
+    with EvalProxy(upstream, cache=cache) as proxy:
         # Behind the proxy the product no longer sees OpenAI's own address, where reasoning models think.
         own = {"OPENAI_RESPONSES": "true"} if upstream == OpenAIModel.url else {}
-        with environment({f"{prefix}_BASE_URL": wire.url, **own, **settings}):
-            yield wire
+        with environment({f"{prefix}_BASE_URL": proxy.url, **own, **settings}):
+            yield proxy
 
 
 def address(name: str) -> tuple[str, str]:
@@ -102,9 +101,9 @@ def address(name: str) -> tuple[str, str]:
         raise Invalid(f"provider {name!r} has no server", remedy="name another one")
     module, _, class_name = providers.PROVIDERS[name].model_class.partition(":")
     model_class = getattr(import_module(module), class_name)
-    given = VendorSettings.read(model_class.prefix, os.environ)
+    settings = VendorSettings.read(model_class.prefix, os.environ)
     default = f"{ollama_url(os.environ)}/v1" if name == "ollama" else model_class.url
-    return model_class.prefix, given.base_url or default
+    return model_class.prefix, settings.base_url or default
 
 
 def settings_of(model: str) -> dict[str, str]:
@@ -112,8 +111,8 @@ def settings_of(model: str) -> dict[str, str]:
     name = model.partition("/")[0]
     if not providers.PROVIDERS[name].key:
         return {}
-    given = VendorSettings.read(address(name)[0], os.environ)
-    shown = given.model_dump(
+    settings = VendorSettings.read(address(name)[0], os.environ)
+    values = settings.model_dump(
         include={
             "temperature",
             "max_output_tokens",
@@ -124,4 +123,4 @@ def settings_of(model: str) -> dict[str, str]:
         },
         exclude_defaults=True,
     )
-    return {key: str(value) for key, value in shown.items()}
+    return {key: str(value) for key, value in values.items()}

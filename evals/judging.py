@@ -1,4 +1,4 @@
-"""A judge: a model that grades what was written, and its agreement with cases graded by hand."""
+"""A judge: a model that grades the written texts, and its agreement with cases graded by hand."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ from callsheet.providers import OFFLINE
 from callsheet.state.errors import CallsheetError, Invalid
 from callsheet.tools.models.structured import fill_in, model_for
 from evals.running import Score
-from evals.tasks import HERE
+from evals.tasks import EVALS_FOLDER
 
-PROMPT: Final = HERE / "judge" / "prompt.md"
-GRADED: Final = HERE / "judge" / "graded.jsonl"
+PROMPT: Final = EVALS_FOLDER / "judge" / "prompt.md"
+GRADED: Final = EVALS_FOLDER / "judge" / "graded.jsonl"
 
 
 class Verdict(BaseModel):
@@ -33,15 +33,15 @@ class Judge:
     at_once: int = 4
 
     def __post_init__(self) -> None:
-        """Refuse the offline model, which cannot read."""
+        """Refuse the offline model, which cannot judge a text."""
         if self.model == OFFLINE:
             raise Invalid("the offline model cannot judge", remedy="name a real model")
 
     async def grade(self, workflow: str, request: str, product: str) -> int | None:
         """Return the points of a product; None if the judge gave none."""
-        given = {"workflow": workflow, "request": request, "product": product}
+        fields = {"workflow": workflow, "request": request, "product": product}
         try:
-            filled = await fill_in(model_for(self.model, ""), Verdict, PROMPT.read_text("utf-8"), given)
+            filled = await fill_in(model_for(self.model, ""), Verdict, PROMPT.read_text("utf-8"), fields)
         except CallsheetError:
             return None
         return filled.form.points
@@ -56,7 +56,7 @@ class Judge:
 
         return await asyncio.gather(*(one(*each) for each in products))
 
-    async def judged(self, scores: Sequence[Score]) -> list[Score]:
+    async def with_grades(self, scores: Sequence[Score]) -> list[Score]:
         """Return the scores with the judge's points."""
         points = await self.grade_all([(one.workflow, one.request, one.product) for one in scores])
         return [replace(score, quality=each) for score, each in zip(scores, points, strict=True)]
@@ -65,13 +65,15 @@ class Judge:
         """Return how often the judge agrees with the cases graded by hand."""
         cases = [json.loads(line) for line in GRADED.read_text("utf-8").splitlines()]
         points = await self.grade_all([(one["workflow"], one["request"], one["product"]) for one in cases])
-        apart = [
-            abs(given - one["points"]) for one, given in zip(cases, points, strict=True) if given is not None
+        differences = [
+            abs(actual - one["points"])
+            for one, actual in zip(cases, points, strict=True)
+            if actual is not None
         ]
-        if not apart:
+        if not differences:
             return f"{self.model} graded none of {len(cases)} cases"
         return (
-            f"{self.model} gives {apart.count(0)} of {len(cases)} products the grade given by hand, and "
-            f"{sum(one <= 1 for one in apart)} at most one point more or less; the mean difference is "
-            f"{sum(apart) / len(apart):.2f}"
+            f"{self.model} gives {differences.count(0)} of {len(cases)} products the grade given "
+            f"by hand, and {sum(one <= 1 for one in differences)} at most one point more or less; "
+            f"the mean difference is {sum(differences) / len(differences):.2f}"
         )

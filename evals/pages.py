@@ -1,4 +1,4 @@
-"""Tasks of landing pages: the elements that change, and how."""
+"""Tasks of landing pages: the changed elements, their styles and texts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from callsheet.state.pages.page import STREAM, Element, Page, walk
 from callsheet.storage.artefacts.artefacts import NewVersion
 from evals import turns
 from evals.colors import is_darker, is_same
-from evals.session import TaskSession
+from evals.session import EvalSession
 from evals.tasks import CASES
-from evals.turns import PlayedTurn, lacks, unless
+from evals.turns import EvalTurn, lacks, unless
 
 FIELDS: Final = ("page", "selected", "locked", "answer")
 
 
 @dataclass(frozen=True)
-class PageArtefact:
+class EvaluatedPage:
     """A page and its versions."""
 
     page: Page
@@ -30,29 +30,29 @@ class PageArtefact:
     """Every version, the oldest first."""
 
 
-class PageSession(TaskSession[PageArtefact]):
+class PageSession(EvalSession[EvaluatedPage]):
     """A page, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = page_builder.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = page_builder.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's page with its locks."""
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
-        name = self.task.given.get("page", "starter")
+        name = self.task.setup.get("page", "starter")
         if name != "starter":
-            known = _pages()
-            theme = themes.THEMES[known["themes"].get(name, "light")]
-            page = Page.model_validate({"root": turns.known(name, known), "theme": theme})
+            pages = _pages()
+            theme = themes.THEMES[pages["themes"].get(name, "light")]
+            page = Page.model_validate({"root": turns.entry_named(name, pages), "theme": theme})
             data = history.edit_version(None, history.page_of(None), page)
             await self.artefact.create_version(NewVersion(STREAM, {**data}, LOCAL, "given"))
-        for element in self.task.given.get("locked", ()):
+        for element in self.task.setup.get("locked", ()):
             await self.artefact.lock(element, LOCAL)
-        return {"page_id": self.artefact.id, "selected_element_id": self.task.given.get("selected")}
+        return {"page_id": self.artefact.id, "selected_element_id": self.task.setup.get("selected")}
 
-    async def look(self) -> PageArtefact:
+    async def read_artefact(self) -> EvaluatedPage:
         """Return the page as it is now."""
         stream = await self.artefact.stream(STREAM)
-        return PageArtefact(
+        return EvaluatedPage(
             history.page_of(stream.newest()), [history.page_of(one) for one in stream.versions]
         )
 
@@ -62,7 +62,7 @@ def _pages() -> Mapping[str, Any]:
     return dict(json.loads((CASES / "page_builder_pages.json").read_text("utf-8")))
 
 
-PageTurn = PlayedTurn[PageArtefact]
+PageTurn = EvalTurn[EvaluatedPage]
 
 
 def _elements(page: Page) -> dict[str, Element]:
@@ -73,8 +73,8 @@ def _own(element: Element) -> dict[str, Any]:
     return element.model_dump(exclude={"children"})
 
 
-def _new(turn: PageTurn) -> list[Element]:
-    """Return the new elements that are in no other new one."""
+def _new_elements(turn: PageTurn) -> list[Element]:
+    """Return the new elements that are not inside another new one."""
     before, after = _elements(turn.before.page), turn.after.page
     parents = after.parents()
     return [
@@ -84,61 +84,61 @@ def _new(turn: PageTurn) -> list[Element]:
     ]
 
 
-def _gone(turn: PageTurn) -> set[str]:
-    """Return the ids of the removed elements that were in no other removed one."""
+def _removed_ids(turn: PageTurn) -> set[str]:
+    """Return the ids of the removed elements that were not inside another removed one."""
     after, before = _elements(turn.after.page), turn.before.page
     parents = before.parents()
     return {name for name in _elements(before) if name not in after and parents.get(name, "") in {"", *after}}
 
 
-def touches(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Compare the existing elements that changed; removed and new ones need a check of their own."""
+def touches(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check which existing elements changed; removed and new ones have their own checks."""
     before, after = _elements(turn.before.page), _elements(turn.after.page)
     changed = {name for name in before if name in after and _own(before[name]) != _own(after[name])}
-    problems = [unless(changed == {*wanted}, f"changed {sorted(changed)}")]
-    if "removed" not in turn.expect and (gone := _gone(turn)):
-        problems.append(f"removed {sorted(gone)}")
-    if "added" not in turn.expect and (new := _new(turn)):
+    problems = [unless(changed == {*expected}, f"changed {sorted(changed)}")]
+    if "removed_elements" not in turn.expect and (removed := _removed_ids(turn)):
+        problems.append(f"removed {sorted(removed)}")
+    if "added_elements" not in turn.expect and (new := _new_elements(turn)):
         problems.append(f"added {[one.id for one in new]}")
     return "; ".join(filter(None, problems))
 
 
-def unchanged(wanted: bool, turn: PageTurn) -> str:
-    """Count the new versions: there is none."""
-    del wanted
+def no_new_version(expected: bool, turn: PageTurn) -> str:
+    """Check that there is no new version."""
+    del expected
     return unless(len(turn.before.versions) == len(turn.after.versions), "a version was made")
 
 
-def removed(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Compare the removed elements."""
-    gone = _gone(turn)
-    return unless(gone == {*wanted}, f"removed {sorted(gone)}")
+def removed_elements(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check the removed elements."""
+    removed = _removed_ids(turn)
+    return unless(removed == {*expected}, f"removed {sorted(removed)}")
 
 
-def style(wanted: Mapping[str, Mapping[str, Any]], turn: PageTurn) -> str:
-    """Compare styles of elements; a list has every value that will do."""
-    for name, properties in wanted.items():
-        given = turn.after.page.get(name).style
+def style(expected: Mapping[str, Mapping[str, Any]], turn: PageTurn) -> str:
+    """Check styles of elements; a list has alternative values."""
+    for name, properties in expected.items():
+        styles = turn.after.page.get(name).style
         for key, value in properties.items():
-            actual = given.get(key) or given.get(key.removesuffix("-color"), "")
+            actual = styles.get(key) or styles.get(key.removesuffix("-color"), "")
             options = value if isinstance(value, list) else [value]
             if not any(actual == one or is_same(actual, one) for one in options):
                 return f"{key} of {name} is {actual!r}"
     return ""
 
 
-def darker(wanted: Mapping[str, str], turn: PageTurn) -> str:
-    """Compare the light of colours."""
-    for name, key in wanted.items():
+def darker(expected: Mapping[str, str], turn: PageTurn) -> str:
+    """Check that colours are darker than before."""
+    for name, key in expected.items():
         old, new = (side.page.get(name).style.get(key, "") for side in (turn.before, turn.after))
         if not is_darker(new, old):
             return f"{key} of {name} is {new!r}, and was {old!r}"
     return ""
 
 
-def larger(wanted: Mapping[str, str], turn: PageTurn) -> str:
-    """Compare sizes in pixels."""
-    for name, key in wanted.items():
+def larger(expected: Mapping[str, str], turn: PageTurn) -> str:
+    """Check that sizes are larger than before."""
+    for name, key in expected.items():
         old, new = (_pixels(side.page.get(name).style.get(key, "")) for side in (turn.before, turn.after))
         if not new > old:
             return f"{key} of {name} is {new:g}, and was {old:g}"
@@ -151,126 +151,140 @@ def _pixels(text: str) -> float:
     return float(number) * factor if number else 0.0
 
 
-def text(wanted: Mapping[str, str], turn: PageTurn) -> str:
-    """Compare texts of elements."""
-    actual = {name: turn.after.page.get(name).content for name in wanted}
-    return unless(actual == {**wanted}, f"the texts are {actual}")
+def text(expected: Mapping[str, str], turn: PageTurn) -> str:
+    """Check texts of elements."""
+    actual = {name: turn.after.page.get(name).content for name in expected}
+    return unless(actual == {**expected}, f"the texts are {actual}")
 
 
-def attribute(wanted: Mapping[str, Mapping[str, str]], turn: PageTurn) -> str:
-    """Compare attributes of elements."""
-    for name, values in wanted.items():
-        given = turn.after.page.get(name).attributes
-        if wrong := {key: given.get(key) for key, value in values.items() if given.get(key) != value}:
+def attribute(expected: Mapping[str, Mapping[str, str]], turn: PageTurn) -> str:
+    """Check attributes of elements."""
+    for name, values in expected.items():
+        attributes = turn.after.page.get(name).attributes
+        if wrong := {
+            key: attributes.get(key) for key, value in values.items() if attributes.get(key) != value
+        }:
             return f"{name} has {wrong}"
     return ""
 
 
-def added(wanted: Sequence[Mapping[str, Any]], turn: PageTurn) -> str:
-    """Find each new element, and no others."""
-    new = _new(turn)
-    for one in wanted:
-        if not any(_fits(element, one, turn.after.page) for element in new):
+def added_elements(expected: Sequence[Mapping[str, Any]], turn: PageTurn) -> str:
+    """Check the new elements."""
+    new = _new_elements(turn)
+    for one in expected:
+        if not any(_matches(element, one, turn.after.page) for element in new):
             return f"no new element is {one}; new are {[(each.id, each.type) for each in new]}"
-    return unless(len(new) == len(wanted), f"{len(new)} elements are new")
+    return unless(len(new) == len(expected), f"{len(new)} elements are new")
 
 
-def _fits(element: Element, wanted: Mapping[str, Any], page: Page) -> bool:
-    inside = [inner for inner, _ in walk(element)]
-    kinds = [inner.type for inner in inside]
-    said = " ".join(f"{inner.content} {inner.label}" for inner in inside)
+def _matches(element: Element, expected: Mapping[str, Any], page: Page) -> bool:
+    contained = [inner for inner, _ in walk(element)]
+    kinds = [inner.type for inner in contained]
+    texts = " ".join(f"{inner.content} {inner.label}" for inner in contained)
     siblings = [one.id for one in page.get(page.parents()[element.id]).children]
-    at = siblings.index(element.id)
+    position = siblings.index(element.id)
     return all(
         (
-            element.type == wanted.get("type", element.type),
-            page.parents()[element.id] == wanted.get("parent", page.parents()[element.id]),
-            not wanted.get("after") or siblings[max(0, at - 1)] == wanted["after"],
-            not wanted.get("first") or page.root.children[0].id == element.id,
-            {*wanted.get("has", ())} <= {*kinds},
-            not lacks(said, wanted.get("text", ())),
-            kinds.count("input") + kinds.count("textarea") >= wanted.get("inputs_min", 0),
+            element.type == expected.get("type", element.type),
+            page.parents()[element.id] == expected.get("parent", page.parents()[element.id]),
+            not expected.get("after") or siblings[max(0, position - 1)] == expected["after"],
+            not expected.get("first") or page.root.children[0].id == element.id,
+            {*expected.get("has", ())} <= {*kinds},
+            not lacks(texts, expected.get("text", ())),
+            kinds.count("input") + kinds.count("textarea") >= expected.get("inputs_min", 0),
         )
     )
 
 
-def parent(wanted: Mapping[str, str], turn: PageTurn) -> str:
-    """Compare the parents of elements."""
-    actual = {name: turn.after.page.parents().get(name) for name in wanted}
-    return unless(actual == {**wanted}, f"the parents are {actual}")
+def parent(expected: Mapping[str, str], turn: PageTurn) -> str:
+    """Check the parents of elements."""
+    actual = {name: turn.after.page.parents().get(name) for name in expected}
+    return unless(actual == {**expected}, f"the parents are {actual}")
 
 
-def order(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Compare the order of elements in the document."""
-    actual = [name for name in _elements(turn.after.page) if name in wanted]
-    return unless(actual == [*wanted], f"the order is {actual}")
+def order(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check the order of elements in the document."""
+    actual = [name for name in _elements(turn.after.page) if name in expected]
+    return unless(actual == [*expected], f"the order is {actual}")
 
 
-def equals(wanted: int, turn: PageTurn) -> str:
-    """Compare the page with that after the n-th message; 0 is the page at the beginning."""
-    start = int(turn.task.given.get("page", "starter") != "starter")
-    earlier = turn.after.versions[start + wanted - 1] if start + wanted else history.page_of(None)
+def equals(expected: int, turn: PageTurn) -> str:
+    """Check that the page equals the one after the n-th message; 0 is the first page."""
+    start = int(turn.task.setup.get("page", "starter") != "starter")
+    earlier = turn.after.versions[start + expected - 1] if start + expected else history.page_of(None)
     same = earlier.root == turn.after.page.root and earlier.theme == turn.after.page.theme
     return unless(same, "the page differs from that version")
 
 
-def theme(wanted: str, turn: PageTurn) -> str:
-    """Compare the theme: a named one, or its main colour."""
-    given = turn.after.page.theme
-    if wanted.startswith("#"):
-        return unless(is_same(given["primary"], wanted), f"the main colour is {given['primary']}")
-    dark = is_darker(given["background"], given["text"])
-    return unless(dark == (wanted == "dark"), f"the background is {given['background']}")
+def theme(expected: str, turn: PageTurn) -> str:
+    """Check the theme: `dark`, `light` or its main colour."""
+    colours = turn.after.page.theme
+    if expected.startswith("#"):
+        return unless(is_same(colours["primary"], expected), f"the main colour is {colours['primary']}")
+    dark = is_darker(colours["background"], colours["text"])
+    return unless(dark == (expected == "dark"), f"the background is {colours['background']}")
 
 
-def title(wanted: str, turn: PageTurn) -> str:
-    """Find a text in the heading of level 1."""
-    return unless(not lacks(turn.after.page.title(), wanted), f"the title is {turn.after.page.title()!r}")
+def title(expected: str, turn: PageTurn) -> str:
+    """Check that the heading of level 1 has a text."""
+    return unless(not lacks(turn.after.page.title(), expected), f"the title is {turn.after.page.title()!r}")
 
 
-def sections(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Find a section whose label or first heading has each text."""
-    inside = [one for one, _ in walk(turn.after.page.root) if one.type in {"section", "header", "footer"}]
+def sections(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check that for each text the label or a heading of a section has it."""
+    parts = [one for one, _ in walk(turn.after.page.root) if one.type in {"section", "header", "footer"}]
     names = [
         " ".join([one.label, *(inner.content for inner, _ in walk(one) if inner.type == "heading")])
-        for one in inside
+        for one in parts
     ]
-    missing = [one for one in wanted if not any(not lacks(name, one) for name in names)]
+    missing = [one for one in expected if not any(not lacks(name, one) for name in names)]
     return unless(not missing, f"no section {missing}; there are {names}")
 
 
-def forms(wanted: int, turn: PageTurn) -> str:
-    """Count the forms."""
+def forms(expected: int, turn: PageTurn) -> str:
+    """Check the number of forms."""
     actual = sum(element.type == "form" for element, _ in walk(turn.after.page.root))
-    return unless(actual == wanted, f"{actual} forms")
+    return unless(actual == expected, f"{actual} forms")
 
 
-def page_says(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Find each text on the page."""
-    missing = lacks(_said(turn.after.page), wanted)
+def page_says(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check that the page has each text."""
+    missing = lacks(_copy_of(turn.after.page), expected)
     return unless(not missing, f"the page does not say {missing!r}")
 
 
-def page_says_not(wanted: Sequence[str], turn: PageTurn) -> str:
-    """Find none of the texts on the page."""
-    return unless(not turns.has_any(_said(turn.after.page), wanted), f"the page says one of {wanted}")
+def page_says_not(expected: Sequence[str], turn: PageTurn) -> str:
+    """Check that the page has none of the texts."""
+    return unless(not turns.has_any(_copy_of(turn.after.page), expected), f"the page says one of {expected}")
 
 
-def _said(page: Page) -> str:
+def _copy_of(page: Page) -> str:
     return " ".join(element.content for element, _ in walk(page.root))
 
 
-def asks_leave(wanted: bool, turn: PageTurn) -> str:
-    """Look whether the person was asked to approve."""
-    return unless(bool(turn.questions) == wanted, f"{len(turn.questions)} approvals were asked for")
+def asks_leave(expected: bool, turn: PageTurn) -> str:
+    """Check whether the person was asked for approval."""
+    return unless(bool(turn.questions) == expected, f"{len(turn.questions)} approvals were asked for")
 
 
 CHECKS: Final = turns.table(
-    *(touches, unchanged, removed, style, darker, larger, text, attribute, added, parent, order),
+    *(
+        touches,
+        no_new_version,
+        removed_elements,
+        style,
+        darker,
+        larger,
+        text,
+        attribute,
+        added_elements,
+        parent,
+        order,
+    ),
     *(equals, theme, title, sections, forms, page_says, page_says_not, asks_leave),
 )
 
 
 def product(turn: PageTurn) -> str:
-    """Return the page's copy, if the turn changed it."""
-    return _said(turn.after.page) if _said(turn.after.page) != _said(turn.before.page) else ""
+    """Return the texts of the page, if the turn changed them."""
+    return _copy_of(turn.after.page) if _copy_of(turn.after.page) != _copy_of(turn.before.page) else ""

@@ -1,9 +1,9 @@
-"""Recorded answers of a model, and the loopback endpoint that gives them again.
+"""Recorded answers of a model, and the loopback endpoint that replays them.
 
 A recording has the answers to one task in the order of its rounds, not by request, so that the wording of a
-prompt may change. Forms that a tool has a model fill in are found by the form and what it is about, since
-several may be filled in at once. The endpoint enforces the vendor's rules, and the product's own tools carry
-out what the answers call.
+prompt may change. Forms that a tool lets a model fill in are found by form and subject, since
+several may be filled in at once. The endpoint enforces the vendor's rules; the product's own tools execute
+the recorded calls.
 """
 
 import json
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from callsheet.state.tokens import estimate_text
-from evals.tasks import HERE
+from evals.tasks import EVALS_FOLDER
 from tests.doubles.chat_double import ChatDouble, Fail, Recorded, Reply, Say
 
-FOLDER: Final = HERE / "recordings"
+FOLDER: Final = EVALS_FOLDER / "recordings"
 PLANNER: Final = "planner"
 PLAIN: Final = "plain"
 """A request without tools, such as one for a summary."""
 FORMS: Final = frozenset({"FactSheet", "NarrationScript", "SentenceRepairs", "ScenePatch", "Scene"})
 _ABOUT: Final = 60
-"""Most characters of what a form is about."""
+"""Largest number of characters of a form's subject."""
 Answer = dict[str, Any]
 """`text` and `calls` as [name, arguments] of the planner; `form`, `about` and `fills` of a form."""
 Recordings = Mapping[str, Sequence[Answer]]
@@ -40,14 +40,14 @@ def load(workflows: Iterable[str]) -> dict[str, list[Answer]]:
 def save(path: Path, recordings: Recordings) -> None:
     """Write recordings, one task a line; earlier ones of other tasks stay."""
     earlier = path.read_text("utf-8").splitlines() if path.exists() else []
-    known = {line["task"]: line["answers"] for line in map(json.loads, earlier)}
-    lines = [{"task": task, "answers": answers} for task, answers in {**known, **recordings}.items()]
+    stored = {line["task"]: line["answers"] for line in map(json.loads, earlier)}
+    lines = [{"task": task, "answers": answers} for task, answers in {**stored, **recordings}.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), "utf-8")
 
 
 def subject(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what a request asks for, and what it is about."""
+    """Return the kind of a request, and the subject of its form."""
     names = [tool["function"]["name"] for tool in body.get("tools") or ()]
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("name", "")
     form = schema or next((name for name in names if name in FORMS), "")
@@ -55,28 +55,28 @@ def subject(body: Mapping[str, Any]) -> tuple[str, str]:
         return (PLANNER if names else PLAIN), ""
     if form not in {"ScenePatch", "Scene"}:
         return form, ""
-    given = json.loads(body["messages"][1]["content"])
-    return form, str(given["scene"]["name"] if "scene" in given else given["request"])[:_ABOUT]
+    fields = json.loads(body["messages"][1]["content"])
+    return form, str(fields["scene"]["name"] if "scene" in fields else fields["request"])[:_ABOUT]
 
 
 class RecordedEndpoint(ChatDouble):
-    """The endpoint. The name of the model is that of the task whose answers are wanted."""
+    """The endpoint; a request names the task as its model."""
 
     def __init__(self, recordings: Recordings) -> None:
         super().__init__()
-        self._left: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+        self._unused: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
         self._count = 0
         self._lock = threading.Lock()
         for task, answers in recordings.items():
             for answer in answers:
                 kind = answer.get("form", PLAIN if answer.get("plain") else PLANNER)
-                self._left[task, kind, answer.get("about", "")].append(answer)
+                self._unused[task, kind, answer.get("about", "")].append(answer)
 
     def left_over(self, task: str) -> list[str]:
-        """Return what was recorded for a task and not asked for."""
+        """Return the recorded answers of a task that were not requested."""
         return [
             f"{kind} {about}".strip()
-            for (name, kind, about), left in self._left.items()
+            for (name, kind, about), left in self._unused.items()
             if name == task and left
         ]
 
@@ -87,7 +87,7 @@ class RecordedEndpoint(ChatDouble):
         task = request.body["model"]
         kind, about = subject(request.body)
         with self._lock:
-            left = self._left[task, kind, about]
+            left = self._unused[task, kind, about]
             if not left:
                 return Fail(400, f"{task} has no further recorded answer for {kind} {about}".strip())
             answer = left.pop(0)
@@ -98,12 +98,12 @@ class RecordedEndpoint(ChatDouble):
 
 def _reply(answer: Answer, request: Recorded, number: int) -> Say:
     """Return the answer; its tokens are estimates."""
-    made = answer.get("calls", [])
+    pairs = answer.get("calls", [])
     if "fills" in answer:
-        made = [[answer["form"], answer["fills"]]]
+        pairs = [[answer["form"], answer["fills"]]]
     calls = [
         (f"call_{number}_{at}", name, args if isinstance(args, str) else json.dumps(args, ensure_ascii=False))
-        for at, (name, args) in enumerate(made)
+        for at, (name, args) in enumerate(pairs)
     ]
     text = answer.get("text", "")
     read = sum(
@@ -114,17 +114,17 @@ def _reply(answer: Answer, request: Recorded, number: int) -> Say:
 
 
 def answer_of(body: Mapping[str, Any], message: Mapping[str, Any]) -> Answer:
-    """Return a model's message as it is recorded."""
+    """Return the recording of a model's message."""
     kind, about = subject(body)
     calls = [
         [one["function"]["name"], _arguments(one["function"]["arguments"])]
         for one in message.get("tool_calls", ())
     ]
     if kind in FORMS:
-        named = {"form": kind, **({"about": about} if about else {})}
+        identity = {"form": kind, **({"about": about} if about else {})}
         if calls:
-            return {**named, "fills": calls[0][1]}
-        return {**named, "text": message.get("content") or ""}
+            return {**identity, "fills": calls[0][1]}
+        return {**identity, "text": message.get("content") or ""}
     plain = {"plain": True} if kind == PLAIN else {}
     text = {"text": message["content"]} if message.get("content") else {}
     return {**plain, **text, **({"calls": calls} if calls else {})}

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from evals.running import Score
-from evals.tasks import HERE
+from evals.tasks import EVALS_FOLDER
 from evals.workflows import KITS
 
-RESULTS: Final = HERE / "results"
+RESULTS: Final = EVALS_FOLDER / "results"
 COLUMNS: Final = (
     ("workflow", "left"),
     ("tasks", "right"),
@@ -33,7 +33,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Report:
-    """A run with what decides on its scores."""
+    """The scores of a run, with the model and settings that they depend on."""
 
     model: str
     settings: Mapping[str, Any]
@@ -76,7 +76,7 @@ def _cells(name: str, scores: Sequence[Score]) -> list[str]:
     good = sum(one.ok for one in scores)
     graded = [one.quality for one in scores if one.quality is not None]
     read = sum(one.input for one in scores)
-    known = [one.cost for one in scores if one.cost is not None]
+    costs = [one.cost for one in scores if one.cost is not None]
     return [
         name,
         str(len(scores)),
@@ -86,7 +86,7 @@ def _cells(name: str, scores: Sequence[Score]) -> list[str]:
         f"{read / len(scores):,.0f}" if read else "-",
         f"{sum(one.cached for one in scores) / read:.0%}" if read else "-",
         f"{fmean(one.output for one in scores):,.0f}" if read else "-",
-        f"{sum(known):.4f}" if len(known) == len(scores) else "-",
+        f"{sum(costs):.4f}" if len(costs) == len(scores) else "-",
         f"{median(one.seconds for one in scores):.1f}",
     ]
 

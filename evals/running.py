@@ -18,7 +18,7 @@ from callsheet.tools import REGISTRY
 from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
-from evals.turns import PlayedTurn, failures
+from evals.turns import EvalTurn, failures
 from evals.workflows import KITS
 
 TOOL_TIMEOUT_S: Final = 3600.0
@@ -62,8 +62,8 @@ class Score:
 
 
 @dataclass(frozen=True)
-class EvaluationPlan:
-    """A run to be done."""
+class EvalPlan:
+    """Tasks to run, and how."""
 
     tasks: Sequence[Task]
     model_of: Callable[[Task], str]
@@ -75,7 +75,7 @@ class EvaluationPlan:
     """Called with each score."""
 
 
-async def run(plan: EvaluationPlan, opened: Storage, repeat: int = 1) -> list[Score]:
+async def run(plan: EvalPlan, opened: Storage, repeat: int = 1) -> list[Score]:
     """Return the scores of a plan's tasks, in their order."""
     slots = asyncio.Semaphore(plan.at_once)
 
@@ -93,12 +93,12 @@ async def run(plan: EvaluationPlan, opened: Storage, repeat: int = 1) -> list[Sc
 
 async def score_task(task: Task, opened: Storage, model: str) -> Score:
     """Play a task to its end and return its score; an error that ends it is a failure."""
-    # The same id in every run, because the model is sent it, and a kept answer is found by the whole request.
+    # The same id in every run: it is part of the requests, by which cached answers are found.
     kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
     session = kit.session(opened, task, thread, model)
-    wrong: dict[str, str] = {}
+    failed: dict[str, str] = {}
     product = ""
-    began = time.monotonic()
+    start_s = time.monotonic()
     transcript: list[str] = []
     try:
         conversation = await session.conversation()
@@ -106,31 +106,31 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
             turn = await conversation.play(request)
             transcript += transcript_of(turn)
             place = f"turn {number}: " if len(task.requests) > 1 else ""
-            wrong |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
+            failed |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
             product = kit.product(turn)
     except Exception as error:
-        wrong["error"] = f"{type(error).__name__}: {error}"[:500]
-    seconds = round(time.monotonic() - began, 2)
+        failed["error"] = f"{type(error).__name__}: {error}"[:500]
+    seconds = round(time.monotonic() - start_s, 2)
     used = spending.total(await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread"))
     return Score(
         workflow=task.workflow,
         id=task.id,
-        failures=wrong,
+        failures=failed,
         calls=used.calls,
         input=used.input,
         cached=used.cached,
         output=used.output,
         cost=None if used.unpriced else round(used.cost, 6),
         seconds=seconds,
-        request=task.requests[-1].say or str(task.given)[:2000],
+        request=task.requests[-1].say or str(task.setup)[:2000],
         product=product,
-        transcript=transcript if wrong else (),
+        transcript=transcript if failed else (),
     )
 
 
-def transcript_of(turn: PlayedTurn[Any]) -> Iterator[str]:
-    """Yield what was said and called in a turn, each shortened."""
-    yield f"person: {turn.said[-1] if turn.said else '(the brief)'}"[:MAX_LINE]
+def transcript_of(turn: EvalTurn[Any]) -> Iterator[str]:
+    """Yield the messages and calls of a turn, each shortened."""
+    yield f"person: {turn.messages[-1] if turn.messages else '(the brief)'}"[:MAX_LINE]
     for call in turn.calls:
         yield f"model calls {call.name}: {dict(call.args)}"[:MAX_LINE]
         if "error" in call.result:
@@ -140,7 +140,7 @@ def transcript_of(turn: PlayedTurn[Any]) -> Iterator[str]:
 
 @asynccontextmanager
 async def stage(url: str = "") -> AsyncIterator[Storage]:
-    """Yield a storage in use: at a URL, else on an embedded server with a fresh data directory."""
+    """Yield the current storage: at a URL, else on an embedded server with a new data directory."""
     with _patient_tools(), _server(url) as address:
         async with connect(address) as opened:
             use(opened)
@@ -165,7 +165,7 @@ def _server(url: str) -> Iterator[str]:
 
 @contextmanager
 def _patient_tools() -> Iterator[None]:
-    """Give tools time for a slow model, and no limits that one task would meet because of another."""
+    """Give tools time for a slow model, and no limits that tasks would share."""
     options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
     with use_application(ToolEnvironment(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
         yield

@@ -1,4 +1,4 @@
-"""Tasks of videos: the scenes that change, the plan, and how scenes look afterwards."""
+"""Tasks of videos: the changed scenes, the plan, and the look of the scenes afterwards."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.plans import Executions
 from evals import turns
 from evals.colors import is_darker
-from evals.session import TaskSession
-from evals.turns import PlayedTurn, lacks, unless
+from evals.session import EvalSession
+from evals.turns import EvalTurn, lacks, unless
 
 FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
@@ -27,35 +27,35 @@ LIKE: Final = 0.85
 
 
 @dataclass(frozen=True)
-class ProjectArtefact:
+class EvaluatedProject:
     """A project's scenes in order, and its executions."""
 
     scenes: Mapping[str, Mapping[str, Any]]
     """Contents by id."""
     start: Mapping[str, Mapping[str, Any]]
-    """The same before all messages."""
+    """Contents by id before the first message."""
     executions: Sequence[Execution]
     """The newest first."""
 
 
-class SceneSession(TaskSession[ProjectArtefact]):
+class SceneSession(EvalSession[EvaluatedProject]):
     """A video project, and the conversation about it."""
 
-    workflow: ClassVar[WorkflowSpec] = scene_edit.WORKFLOW
+    workflow: ClassVar[WorkflowSpec[Any]] = scene_edit.WORKFLOW
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's starter project."""
-        scenes = turns.known(self.task.given["project"], starters())
+        scenes = turns.entry_named(self.task.setup["project"], starters())
         ids = [f"scene-{number}" for number in range(1, len(scenes) + 1)]
-        order = Order(scenes=tuple(ids), next=len(ids) + 1, name=self.task.given["project"])
+        order = Order(scenes=tuple(ids), next=len(ids) + 1, name=self.task.setup["project"])
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
         new = [NewVersion(ORDER, order.model_dump(mode="json"), LOCAL, "given")]
         contents = zip(ids, scenes, strict=True)
         new += [NewVersion(name, {"scene": scene.data()}, LOCAL, "given") for name, scene in contents]
         await self.artefact.create_versions(new)
-        return {"project_id": self.artefact.id, "scene_ids": self.task.given.get("attached", [])}
+        return {"project_id": self.artefact.id, "scene_ids": self.task.setup.get("attached", [])}
 
-    async def look(self) -> ProjectArtefact:
+    async def read_artefact(self) -> EvaluatedProject:
         """Return the project as it is now."""
         head = await self.artefact.stream_head(ORDER)
         order = project.order_of(head.newest.data if head.newest else None)
@@ -65,12 +65,12 @@ class SceneSession(TaskSession[ProjectArtefact]):
             versions = (await self.artefact.stream(name)).versions
             start |= {name: versions[0].data["scene"]} if versions and versions[0].batch == "given" else {}
             scenes |= {name: versions[-1].data["scene"]} if versions else {}
-        shown = {name: scenes[name] for name in order.scenes if name in scenes}
+        contents = {name: scenes[name] for name in order.scenes if name in scenes}
         executions = Executions(self.opened, "video", self.artefact.id, LOCAL, RULES)
-        return ProjectArtefact(shown, start, await executions.newest(20))
+        return EvaluatedProject(contents, start, await executions.newest(20))
 
 
-SceneTurn = PlayedTurn[ProjectArtefact]
+SceneTurn = EvalTurn[EvaluatedProject]
 
 
 def _steps(turn: SceneTurn) -> list[Mapping[str, Any]]:
@@ -84,120 +84,122 @@ def _common(turn: SceneTurn) -> list[str]:
     return [name for name in turn.before.scenes if name in turn.after.scenes]
 
 
-def changes(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the scenes with another content; all others are the same to the byte."""
+def changes(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check which scenes changed; all others must be identical."""
     before, after = turn.before.scenes, turn.after.scenes
     changed = {name for name in _common(turn) if before[name] != after[name]}
-    problems = [unless(changed == {*wanted}, f"changed {sorted(changed) or 'none'}")]
-    unnamed = {"deleted", "deleted_max", "order"}.isdisjoint(turn.expect)
-    problems.append(unless(not unnamed or not _gone(turn), f"deleted {sorted(_gone(turn))}"))
-    if {"added", "order"}.isdisjoint(turn.expect):
-        problems.append(unless(not _new(turn), f"added {_new(turn)}"))
+    problems = [unless(changed == {*expected}, f"changed {sorted(changed) or 'none'}")]
+    unnamed = {"deleted_scenes", "deleted_max", "order"}.isdisjoint(turn.expect)
+    problems.append(unless(not unnamed or not _deleted_ids(turn), f"deleted {sorted(_deleted_ids(turn))}"))
+    if {"added_scenes", "order"}.isdisjoint(turn.expect):
+        problems.append(unless(not _new_ids(turn), f"added {_new_ids(turn)}"))
     if "order" not in turn.expect:
-        kept = [name for name in turn.after.scenes if name in before]
-        problems.append(unless(kept == _common(turn), f"the order is {kept}"))
+        remaining = [name for name in turn.after.scenes if name in before]
+        problems.append(unless(remaining == _common(turn), f"the order is {remaining}"))
     return "; ".join(filter(None, problems))
 
 
-def _gone(turn: SceneTurn) -> set[str]:
+def _deleted_ids(turn: SceneTurn) -> set[str]:
     return {name for name in turn.before.scenes if name not in turn.after.scenes}
 
 
-def _new(turn: SceneTurn) -> list[str]:
+def _new_ids(turn: SceneTurn) -> list[str]:
     return [name for name in turn.after.scenes if name not in turn.before.scenes]
 
 
-def changes_among(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the scenes with another content; there are no others."""
+def changes_among(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that only these scenes changed."""
     changed = {name for name in _common(turn) if turn.before.scenes[name] != turn.after.scenes[name]}
-    return unless(changed <= {*wanted}, f"changed {sorted(changed)}")
+    return unless(changed <= {*expected}, f"changed {sorted(changed)}")
 
 
-def deleted(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the deleted scenes."""
-    return unless(_gone(turn) == {*wanted}, f"deleted {sorted(_gone(turn)) or 'none'}")
+def deleted_scenes(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check the deleted scenes."""
+    return unless(_deleted_ids(turn) == {*expected}, f"deleted {sorted(_deleted_ids(turn)) or 'none'}")
 
 
-def deleted_max(wanted: int, turn: SceneTurn) -> str:
-    """Count the deleted scenes."""
-    return unless(len(_gone(turn)) <= wanted, f"deleted {sorted(_gone(turn))}")
+def deleted_max(expected: int, turn: SceneTurn) -> str:
+    """Check the largest number of deleted scenes."""
+    return unless(len(_deleted_ids(turn)) <= expected, f"deleted {sorted(_deleted_ids(turn))}")
 
 
-def added(wanted: int, turn: SceneTurn) -> str:
-    """Count the new scenes."""
-    return unless(len(_new(turn)) == wanted, f"added {_new(turn)}")
+def added_scenes(expected: int, turn: SceneTurn) -> str:
+    """Check the number of new scenes."""
+    return unless(len(_new_ids(turn)) == expected, f"added {_new_ids(turn)}")
 
 
-def added_before(wanted: str, turn: SceneTurn) -> str:
-    """Compare the place of the new scenes."""
+def added_before(expected: str, turn: SceneTurn) -> str:
+    """Check that the new scenes are before another one."""
     ids = [*turn.after.scenes]
-    at = ids.index(wanted)
-    return unless(ids[at - len(_new(turn)) : at] == _new(turn), f"the order is {ids}")
+    at = ids.index(expected)
+    return unless(ids[at - len(_new_ids(turn)) : at] == _new_ids(turn), f"the order is {ids}")
 
 
-def order(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the order of all scenes."""
-    return unless([*turn.after.scenes] == [*wanted], f"the order is {[*turn.after.scenes]}")
+def order(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check the order of all scenes."""
+    return unless([*turn.after.scenes] == [*expected], f"the order is {[*turn.after.scenes]}")
 
 
-def steps_max(wanted: int, turn: SceneTurn) -> str:
-    """Count the steps of the plan."""
-    return unless(len(_steps(turn)) <= wanted, f"{len(_steps(turn))} steps")
+def steps_max(expected: int, turn: SceneTurn) -> str:
+    """Check the largest number of steps."""
+    return unless(len(_steps(turn)) <= expected, f"{len(_steps(turn))} steps")
 
 
-def reads(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Look that examples are not written."""
-    written = {name for step in _steps(turn) for name in step["writes"]} & {*wanted}
+def reads(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that no step writes these scenes."""
+    written = {name for step in _steps(turn) for name in step["writes"]} & {*expected}
     return unless(not written, f"wrote {sorted(written)}")
 
 
-def sequential(wanted: bool, turn: SceneTurn) -> str:
-    """Look whether a step waits for another."""
-    return unless(any(step["dependencies"] for step in _steps(turn)) == wanted, "no step waits for another")
+def sequential(expected: bool, turn: SceneTurn) -> str:
+    """Check whether a step waits for another."""
+    return unless(any(step["dependencies"] for step in _steps(turn)) == expected, "no step waits for another")
 
 
-def faster(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare lengths: these are shorter."""
-    return _compare_lengths(wanted, turn, lambda old, new: new < old)
+def faster(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that these scenes are shorter than before."""
+    return _compare_lengths(expected, turn, lambda old, new: new < old)
 
 
-def slower(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare lengths: these are longer."""
-    return _compare_lengths(wanted, turn, lambda old, new: new > old)
+def slower(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that these scenes are longer than before."""
+    return _compare_lengths(expected, turn, lambda old, new: new > old)
 
 
-def _compare_lengths(wanted: Sequence[str], turn: SceneTurn, holds: Any) -> str:
+def _compare_lengths(expected: Sequence[str], turn: SceneTurn, holds: Any) -> str:
     old, new = (
         {name: one["durationInFrames"] for name, one in side.scenes.items()}
         for side in (turn.before, turn.after)
     )
-    wrong = [name for name in wanted if name not in new or not holds(old[name], new[name])]
+    wrong = [name for name in expected if name not in new or not holds(old[name], new[name])]
     return unless(not wrong, f"{', '.join(wrong)} is not")
 
 
-def seconds(wanted: Mapping[str, float], turn: SceneTurn) -> str:
-    """Compare lengths in seconds."""
-    actual = {name: turn.after.scenes[name]["durationInFrames"] / FPS for name in wanted}
-    return unless(all(round(actual[name] * FPS) == round(wanted[name] * FPS) for name in wanted), f"{actual}")
+def seconds(expected: Mapping[str, float], turn: SceneTurn) -> str:
+    """Check lengths in seconds."""
+    actual = {name: turn.after.scenes[name]["durationInFrames"] / FPS for name in expected}
+    return unless(
+        all(round(actual[name] * FPS) == round(expected[name] * FPS) for name in expected), f"{actual}"
+    )
 
 
-def background(wanted: Mapping[str, str], turn: SceneTurn) -> str:
-    """Compare the colours of backgrounds."""
-    actual = {name: _color(turn, name) for name in wanted}
-    return unless(actual == {**wanted}, f"the backgrounds are {actual}")
+def background(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check the colours of backgrounds."""
+    actual = {name: _color(turn, name) for name in expected}
+    return unless(actual == {**expected}, f"the backgrounds are {actual}")
 
 
-def background_equal(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the backgrounds of scenes with each other."""
-    actual = {name: _color(turn, name) for name in wanted}
+def background_equal(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that scenes have the same background."""
+    actual = {name: _color(turn, name) for name in expected}
     return unless(len({*actual.values()}) == 1, f"the backgrounds are {actual}")
 
 
-def darker(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare the light of backgrounds with that before."""
+def darker(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that backgrounds are darker than before."""
     before = turn.before.scenes
     wrong = [
-        name for name in wanted if not is_darker(_color(turn, name), before[name]["background"]["color"])
+        name for name in expected if not is_darker(_color(turn, name), before[name]["background"]["color"])
     ]
     return unless(not wrong, f"{', '.join(wrong)} is not")
 
@@ -206,24 +208,24 @@ def _color(turn: SceneTurn, name: str) -> str:
     return str(turn.after.scenes[name]["background"]["color"])
 
 
-def like(wanted: Mapping[str, str], turn: SceneTurn) -> str:
-    """Compare the style of scenes with that of an example."""
+def like(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that scenes have the style of an example."""
     matches = {
         name: style_match(*(Scene.model_validate(turn.after.scenes[one]) for one in (name, example)))
-        for name, example in wanted.items()
+        for name, example in expected.items()
     }
     return unless(all(match >= LIKE for match in matches.values()), f"the style matches are {matches}")
 
 
-def text(wanted: Mapping[str, str], turn: SceneTurn) -> str:
-    """Find a text in scenes."""
-    wrong = [name for name, one in wanted.items() if lacks(_words(turn, name), one)]
+def text(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that scenes have a text."""
+    wrong = [name for name, one in expected.items() if lacks(_words(turn, name), one)]
     return unless(not wrong, f"{wrong} says {[_words(turn, name) for name in wrong]}")
 
 
-def text_gone(wanted: Mapping[str, str], turn: SceneTurn) -> str:
-    """Find a text in scenes no more."""
-    wrong = [name for name, one in wanted.items() if not lacks(_words(turn, name), one)]
+def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that scenes no longer have a text."""
+    wrong = [name for name, one in expected.items() if not lacks(_words(turn, name), one)]
     return unless(not wrong, f"{wrong} still says it")
 
 
@@ -231,15 +233,15 @@ def _words(turn: SceneTurn, name: str) -> str:
     return " ".join(element["text"] for element in turn.after.scenes[name]["elements"])
 
 
-def audio(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Look that scenes have audio."""
-    wrong = [name for name in wanted if not turn.after.scenes[name]["audio"]]
+def audio(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that scenes have audio."""
+    wrong = [name for name in expected if not turn.after.scenes[name]["audio"]]
     return unless(not wrong, f"{', '.join(wrong)} has none")
 
 
-def as_at_start(wanted: Sequence[str], turn: SceneTurn) -> str:
-    """Compare scenes with those before all messages."""
-    wrong = [name for name in wanted if turn.after.scenes.get(name) != turn.after.start[name]]
+def as_at_start(expected: Sequence[str], turn: SceneTurn) -> str:
+    """Check that scenes are as before the first message."""
+    wrong = [name for name in expected if turn.after.scenes.get(name) != turn.after.start[name]]
     return unless(not wrong, f"{', '.join(wrong)} differs")
 
 
@@ -250,7 +252,17 @@ def product(turn: SceneTurn) -> str:
 
 
 CHECKS: Final = turns.table(
-    *(changes, changes_among, deleted, deleted_max, added, added_before, order, steps_max, reads),
+    *(
+        changes,
+        changes_among,
+        deleted_scenes,
+        deleted_max,
+        added_scenes,
+        added_before,
+        order,
+        steps_max,
+        reads,
+    ),
     *(sequential, faster, slower, seconds, background, background_equal, darker, like, text),
     *(text_gone, audio, as_at_start),
 )

@@ -1,4 +1,4 @@
-"""A conversation of one task with the product's own graph, turn after turn."""
+"""The conversation of one task with the product's own graph."""
 
 import json
 from abc import ABC, abstractmethod
@@ -15,23 +15,23 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
-from evals.tasks import Task, TaskTurn
-from evals.turns import ObservedCall, PlayedTurn, Side
+from evals.tasks import Task, TaskMessage
+from evals.turns import EvalToolCall, EvalTurn, Side
 
 MAX_QUESTIONS: Final = 5
 """Approvals that are answered in one turn."""
 
 
-class TaskSession(ABC, Generic[Side]):
-    """One task's artefact and thread. A subclass prepares the state, and looks at it."""
+class EvalSession(ABC, Generic[Side]):
+    """One task's artefact and thread. A subclass prepares and reads the artefact."""
 
-    workflow: ClassVar[WorkflowSpec]
+    workflow: ClassVar[WorkflowSpec[Any]]
 
     def __init__(self, opened: Storage, task: Task, thread: str, model: str) -> None:
         self.task = task
         self.thread = thread
         self.opened = opened
-        self.artefact = Artefact(opened, self.workflow.kind, thread, LOCAL)
+        self.artefact = Artefact(opened, self.workflow.artefact.kind, thread, LOCAL)
         self.graph = self.workflow.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
         self.config: RunnableConfig = {"configurable": {"thread_id": thread}}
         self._context = {"model": model}
@@ -41,44 +41,44 @@ class TaskSession(ABC, Generic[Side]):
         """Bring the artefact into the case's state; return further input of the first turn."""
 
     @abstractmethod
-    async def look(self) -> Side:
+    async def read_artefact(self) -> Side:
         """Return the artefact as it is now."""
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """Return the answer to an interrupt, None to leave it open; by default what the case says."""
+        """Return the answer to an interrupt, None to leave it open; by default the answer of the case."""
         del question
-        return {"decisions": [{"type": self.task.given.get("answer", "approve")}]}
+        return {"decisions": [{"type": self.task.setup.get("answer", "approve")}]}
 
-    async def conversation(self) -> "ConversationPlayer[Side]":
+    async def conversation(self) -> "EvalConversation[Side]":
         """Prepare the state and return the conversation to be played."""
-        return ConversationPlayer(self, await self.prepare())
+        return EvalConversation(self, await self.prepare())
 
-    async def invoke(self, given: Any) -> Mapping[str, Any]:
+    async def invoke(self, graph_input: Any) -> Mapping[str, Any]:
         """Run the graph until its end or a question."""
         state: Mapping[str, Any] = await self.graph.ainvoke(
-            given, self.config, context=self._context, durability="sync"
+            graph_input, self.config, context=self._context, durability="sync"
         )
         return state
 
 
-class ConversationPlayer(Generic[Side]):
+class EvalConversation(Generic[Side]):
     """The turns of a session, played one by one."""
 
-    def __init__(self, session: TaskSession[Side], given: Mapping[str, Any]) -> None:
+    def __init__(self, session: EvalSession[Side], graph_input: Mapping[str, Any]) -> None:
         self._session = session
-        self._given = given
-        self._said: list[str] = []
+        self._graph_input = graph_input
+        self._sent: list[str] = []
 
-    async def play(self, request: TaskTurn) -> PlayedTurn[Side]:
+    async def play(self, request: TaskMessage) -> EvalTurn[Side]:
         """Play one turn to its end."""
         session = self._session
-        before = await session.look()
+        before = await session.read_artefact()
         start = len(await self._messages())
         if request.say is not None:
-            self._said.append(request.say)
-            self._given = {**self._given, "messages": [HumanMessage(request.say)]}
-        state = await session.invoke(self._given)
-        self._given = {}
+            self._sent.append(request.say)
+            self._graph_input = {**self._graph_input, "messages": [HumanMessage(request.say)]}
+        state = await session.invoke(self._graph_input)
+        self._graph_input = {}
         questions: list[Mapping[str, Any]] = []
         while raised := [one.value for one in state.get("__interrupt__", ())]:
             questions += raised
@@ -87,12 +87,12 @@ class ConversationPlayer(Generic[Side]):
                 break
             state = await session.invoke(Command(resume=answer))
         new = (await self._messages())[start:]
-        return PlayedTurn(
+        return EvalTurn(
             task=session.task,
             expect=request.expect,
-            said=[*self._said],
+            messages=[*self._sent],
             before=before,
-            after=await session.look(),
+            after=await session.read_artefact(),
             state=state,
             reply=_reply(new),
             calls=[*_calls(new)],
@@ -110,14 +110,14 @@ def _reply(messages: Sequence[AnyMessage]) -> str:
     return texts[-1] if texts else ""
 
 
-def _calls(messages: Sequence[AnyMessage]) -> Iterator[ObservedCall]:
+def _calls(messages: Sequence[AnyMessage]) -> Iterator[EvalToolCall]:
     results = {one.tool_call_id: one.text for one in messages if isinstance(one, ToolMessage)}
     for message in messages:
         for call in calls_of(message):
-            yield ObservedCall(call["name"], call["args"], _parsed(results.get(str(call["id"]), "")))
+            yield EvalToolCall(call["name"], call["args"], _as_mapping(results.get(str(call["id"]), "")))
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _as_mapping(text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tasks: what a person says in a given state of an artefact, and the checks on what comes of it."""
+"""Tasks: messages of a person in a given state of an artefact, and the checks on the result."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from callsheet.state.errors import Invalid
 
-HERE: Final = Path(__file__).parent
-CASES: Final = HERE / "cases"
+EVALS_FOLDER: Final = Path(__file__).parent
+CASES: Final = EVALS_FOLDER / "cases"
 COMMON: Final = frozenset({"id", "said", "say", "expect", "offline"})
 """Fields of a case in every workflow."""
 
 
 @dataclass(frozen=True)
-class TaskTurn:
+class TaskMessage:
     """One message of a person, with the checks of the turn that it begins."""
 
     say: str | None
@@ -29,9 +29,9 @@ class Task:
 
     workflow: str
     id: str
-    requests: Sequence[TaskTurn]
-    """Every turn in order; the last one is what the case is about."""
-    given: Mapping[str, Any]
+    requests: Sequence[TaskMessage]
+    """Every turn in order; the case is about the last one."""
+    setup: Mapping[str, Any]
     """The state before the first turn: the fields that only this workflow has."""
     offline: bool = False
     """The offline model's grammar covers it."""
@@ -48,18 +48,18 @@ class Task:
 
 
 def load(workflow: str, fields: Iterable[str], checks: Iterable[str]) -> list[Task]:
-    """Return the tasks of a workflow; raise `Invalid` for a field or check that nobody reads."""
+    """Return the tasks of a workflow; raise `Invalid` for an unknown field or check."""
     path = CASES / f"{workflow}.jsonl"
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
     tasks = [read(workflow, line, frozenset(fields), frozenset(checks)) for line in lines]
     ids = [task.id for task in tasks]
-    if twice := sorted({one for one in ids if ids.count(one) > 1}):
-        raise Invalid(f"{path.name} has two cases {twice[0]!r}", remedy="give each an id of its own")
+    if duplicates := sorted({one for one in ids if ids.count(one) > 1}):
+        raise Invalid(f"{path.name} has two cases {duplicates[0]!r}", remedy="give each an id of its own")
     return tasks
 
 
 def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks: frozenset[str]) -> Task:
-    """Return the task of a case; raise `Invalid` for a field or check that nobody reads."""
+    """Return the task of a case; raise `Invalid` for an unknown field or check."""
     name = f"{workflow}.{line.get('id')}"
     _refuse(name, "field", {*line} - COMMON - fields)
     earlier = [one if isinstance(one, dict) else {"say": one} for one in line.get("said", ())]
@@ -72,12 +72,12 @@ def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks:
     return Task(
         workflow=workflow,
         id=line["id"],
-        requests=[TaskTurn(turn["say"], turn.get("expect", {})) for turn in turns],
-        given={key: value for key, value in line.items() if key not in COMMON},
+        requests=[TaskMessage(turn["say"], turn.get("expect", {})) for turn in turns],
+        setup={key: value for key, value in line.items() if key not in COMMON},
         offline=line.get("offline", False),
     )
 
 
-def _refuse(name: str, what: str, unknown: Iterable[str]) -> None:
+def _refuse(name: str, kind: str, unknown: Iterable[str]) -> None:
     if names := ", ".join(sorted(unknown)):
-        raise Invalid(f"case {name} has an unknown {what}: {names}", remedy="correct it, or write the check")
+        raise Invalid(f"case {name} has an unknown {kind}: {names}", remedy="correct it, or write the check")

@@ -20,7 +20,7 @@ _CANNOT: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class ObservedCall:
+class EvalToolCall:
     """A call that the model made, with its result."""
 
     name: str
@@ -29,36 +29,36 @@ class ObservedCall:
 
 
 @dataclass(frozen=True)
-class PlayedTurn(Generic[Side]):
+class EvalTurn(Generic[Side]):
     """One turn, with the artefact before and after it."""
 
     task: Task
     expect: Mapping[str, Any]
-    said: Sequence[str]
+    messages: Sequence[str]
     """The person's messages so far, the newest last."""
     before: Side
     after: Side
     state: Mapping[str, Any]
-    """The thread's state after it."""
+    """The thread's state after the turn."""
     reply: str
-    calls: Sequence[ObservedCall]
+    calls: Sequence[EvalToolCall]
     questions: Sequence[Mapping[str, Any]]
-    """Interrupts that were raised in it."""
+    """Interrupts that were raised in the turn."""
 
 
 class Check(Protocol):
-    """Compares a turn with what is wanted, and returns what is wrong."""
+    """A function that compares a turn with an expectation and returns what is wrong."""
 
     __name__: str
 
-    def __call__(self, wanted: Any, turn: PlayedTurn[Any], /) -> str:
+    def __call__(self, expected: Any, turn: EvalTurn[Any], /) -> str:
         """Return what is wrong, or an empty text."""
         ...
 
 
-def failures(checks: Mapping[str, Check], turn: PlayedTurn[Any]) -> dict[str, str]:
+def failures(checks: Mapping[str, Check], turn: EvalTurn[Any]) -> dict[str, str]:
     """Return what is wrong with a turn, by check."""
-    actual = {name: checks[name](wanted, turn) for name, wanted in turn.expect.items()}
+    actual = {name: checks[name](expected, turn) for name, expected in turn.expect.items()}
     return {name: problem for name, problem in actual.items() if problem}
 
 
@@ -67,87 +67,87 @@ def unless(holds: object, problem: str) -> str:
     return "" if holds else problem
 
 
-def lacks(text: str, wanted: str | Sequence[str]) -> str:
-    """Return the first of the wanted texts that a text lacks, in any case; empty for none."""
+def lacks(text: str, expected: str | Sequence[str]) -> str:
+    """Return the first of the expected texts that a text lacks, ignoring case; empty for none."""
     folded = " ".join(text.casefold().split())
-    every = [wanted] if isinstance(wanted, str) else wanted
+    every = [expected] if isinstance(expected, str) else expected
     return next((one for one in every if one.casefold() not in folded), "")
 
 
-def has_any(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether a text has one of these, in any case."""
-    return any(not lacks(text, one) for one in wanted)
+def has_any(text: str, expected: Sequence[str]) -> bool:
+    """Return whether a text has one of these, ignoring case."""
+    return any(not lacks(text, one) for one in expected)
 
 
-def says(wanted: str | Sequence[str], turn: PlayedTurn[Any]) -> str:
-    """Find each text in the reply."""
-    missing = lacks(turn.reply, wanted)
+def says(expected: str | Sequence[str], turn: EvalTurn[Any]) -> str:
+    """Check that the reply has each text."""
+    missing = lacks(turn.reply, expected)
     return unless(not missing, f"the reply does not say {missing!r}")
 
 
-def says_any(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
-    """Find one of the texts in the reply."""
-    return unless(has_any(turn.reply, wanted), f"the reply says none of {wanted}")
+def says_any(expected: Sequence[str], turn: EvalTurn[Any]) -> str:
+    """Check that the reply has one of the texts."""
+    return unless(has_any(turn.reply, expected), f"the reply says none of {expected}")
 
 
-def says_not(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
-    """Find none of the texts in the reply."""
-    return unless(not has_any(turn.reply, wanted), f"the reply says one of {wanted}")
+def says_not(expected: Sequence[str], turn: EvalTurn[Any]) -> str:
+    """Check that the reply has none of the texts."""
+    return unless(not has_any(turn.reply, expected), f"the reply says one of {expected}")
 
 
-def asks_or_admits(wanted: bool, turn: PlayedTurn[Any]) -> str:
-    """Find a question in the reply, or that something was not done."""
-    del wanted
+def asks_or_admits(expected: bool, turn: EvalTurn[Any]) -> str:
+    """Check that the reply asks a question or says that something was not done."""
+    del expected
     return unless("?" in turn.reply or _CANNOT.search(turn.reply), "the reply neither asks nor admits")
 
 
-def admits(wanted: bool, turn: PlayedTurn[Any]) -> str:
-    """Find in the reply that something was not done."""
-    del wanted
+def admits(expected: bool, turn: EvalTurn[Any]) -> str:
+    """Check that the reply says that something was not done."""
+    del expected
     return unless(_CANNOT.search(turn.reply), "the reply does not admit that it was not done")
 
 
-def reply_language(wanted: str, turn: PlayedTurn[Any]) -> str:
-    """Compare the language of the reply."""
+def reply_language(expected: str, turn: EvalTurn[Any]) -> str:
+    """Check the language of the reply."""
     actual = languages.detect(turn.reply)
-    return unless(actual == wanted, f"the reply is in {actual}")
+    return unless(actual == expected, f"the reply is in {actual}")
 
 
-def calls(wanted: Sequence[Mapping[str, Any]], turn: PlayedTurn[Any]) -> str:
-    """Find each call, with at least these arguments."""
-    for one in wanted:
+def calls(expected: Sequence[Mapping[str, Any]], turn: EvalTurn[Any]) -> str:
+    """Check that each tool was called, with at least these arguments."""
+    for one in expected:
         same = [call for call in turn.calls if call.name == one["name"]]
         if not any(_has_arguments(call.args, one.get("args", {})) for call in same):
-            given = [dict(call.args) for call in same]
-            return f"no call {one['name']} with {one.get('args', {})}; given: {given or 'none'}"[:400]
+            actual = [dict(call.args) for call in same]
+            return f"no call {one['name']} with {one.get('args', {})}; given: {actual or 'none'}"[:400]
     return ""
 
 
-def never(wanted: Sequence[str], turn: PlayedTurn[Any]) -> str:
-    """Find no call of these tools."""
-    made = sorted({call.name for call in turn.calls} & {*wanted})
-    return unless(not made, f"called {', '.join(made)}")
+def never(expected: Sequence[str], turn: EvalTurn[Any]) -> str:
+    """Check that none of these tools was called."""
+    forbidden = sorted({call.name for call in turn.calls} & {*expected})
+    return unless(not forbidden, f"called {', '.join(forbidden)}")
 
 
-def _has_arguments(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_fits(given.get(name), value) for name, value in wanted.items())
+def _has_arguments(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    return all(_matches(actual.get(name), value) for name, value in expected.items())
 
 
-def _fits(given: Any, wanted: Any) -> bool:
-    """Return whether an argument is what is wanted: a text that contains it, the same number or set.
+def _matches(actual: Any, expected: Any) -> bool:
+    """Return whether an argument matches: a text that contains the expected one, the same number or set.
 
-    `{"any": [...]}` has several that will do.
+    `{"any": [...]}` lists alternatives.
     """
-    if wanted in ("", None):
-        return not given
-    if isinstance(wanted, dict):
-        return any(_fits(given, one) for one in wanted["any"])
-    if isinstance(wanted, str):
-        return not lacks(str(given or ""), wanted)
-    if isinstance(wanted, list):
-        return isinstance(given, list) and {*map(str, given)} == {*map(str, wanted)}
+    if expected in ("", None):
+        return not actual
+    if isinstance(expected, dict):
+        return any(_matches(actual, one) for one in expected["any"])
+    if isinstance(expected, str):
+        return not lacks(str(actual or ""), expected)
+    if isinstance(expected, list):
+        return isinstance(actual, list) and {*map(str, actual)} == {*map(str, expected)}
     try:
-        return given is not None and float(given) == float(wanted)
+        return actual is not None and float(actual) == float(expected)
     except (TypeError, ValueError):
         return False
 
@@ -166,11 +166,11 @@ COMMON: Final[tuple[Check, ...]] = (
 
 
 def table(*checks: Check) -> Mapping[str, Check]:
-    """Return the checks of a workflow by name, those of every workflow among them."""
+    """Return the checks of a workflow by name, including the common ones."""
     return {check.__name__: check for check in (*COMMON, *checks)}
 
 
-def known(name: str, mapping: Mapping[str, Any]) -> Any:
+def entry_named(name: str, mapping: Mapping[str, Any]) -> Any:
     """Return the entry of this name; raise `Invalid` that lists the others."""
     if name not in mapping:
         raise Invalid(f"there is no {name!r}", remedy=f"use one of {', '.join(mapping)}")

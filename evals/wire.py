@@ -1,7 +1,7 @@
-"""A proxy on loopback between the product and a model's server: it keeps answers, and records them.
+"""A proxy on loopback between the product and a model's server: it caches and records answers.
 
-An answer is kept under its address, the whole request (which has the model and its settings) and the number
-of the repetition. A kept answer costs nothing when the run is repeated, also one that broke off.
+The cache key is the address, the complete request (with the model and its settings) and the number
+of the repetition. A repeated run gets cached answers without cost, also if the first run broke off.
 """
 
 import hashlib
@@ -18,41 +18,41 @@ from typing import Any, Final, Self
 import httpx
 
 from evals.recordings import Answer, answer_of
-from evals.tasks import HERE
+from evals.tasks import EVALS_FOLDER
 
-CACHE: Final = HERE / ".cache"
-"""Kept answers; not in the repository."""
+CACHE: Final = EVALS_FOLDER / ".cache"
+"""Cached answers; not in the repository."""
 _OK: Final = 200
 _TOOK: Final = re.compile(r'(\\"cost\\": [^,]{1,30}, \\"duration\\": )[0-9.e-]+')
 _CALL: Final = re.compile(r'"(?:tool_call_id|call_id|id)": ?"([\w-]{12,80})"')
-_PASSED: Final = ("authorization", "content-type", "accept", "openai-organization", "openai-project")
-"""Headers that the model's server is sent."""
+_FORWARDED: Final = ("authorization", "content-type", "accept", "openai-organization", "openai-project")
+"""Headers that are forwarded to the model's server."""
 
 
 def stable_text(body: bytes) -> str:
-    """Return a request without what differs from run to run: seconds that a tool took, and ids of calls."""
+    """Return a request without the parts that differ between runs: seconds of tools, and ids of calls."""
     text = _TOOK.sub(r"\1", body.decode("utf-8", "replace"))
     for number, name in enumerate(dict.fromkeys(_CALL.findall(text))):
         text = text.replace(name, f"call-{number}")
     return text
 
 
-class Wire:
-    """The proxy, for as long as it is entered."""
+class EvalProxy:
+    """The proxy; a context manager that starts and stops it."""
 
     def __init__(self, upstream: str, *, cache: Path | None = CACHE) -> None:
         self.upstream = upstream.rstrip("/")
         self.cache = cache
         self.repeat = 1
-        """The repetition that is running; equal requests of two repetitions are two questions."""
-        self.kept = 0
+        """The current repetition; equal requests of two repetitions are sent twice."""
+        self.cached = 0
         """Answers that came from the cache."""
-        self.asked = 0
-        """Answers that the server gave."""
+        self.fetched = 0
+        """Answers that came from the server."""
         self.recorded: list[Answer] = []
         """Answers since the list was emptied."""
         self.client = httpx.Client(timeout=None)  # noqa: S113 -- the product's own limits end a call
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"wire": self}))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_ProxyHandler,), {"proxy": self}))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
@@ -62,7 +62,7 @@ class Wire:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def path_of(self, path: str, body: bytes) -> Path | None:
-        """Return where the answer to a request is kept; None without a cache."""
+        """Return the path of the cached answer to a request; None without a cache."""
         parts = [self.upstream, path, str(self.repeat), stable_text(body)]
         name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self.cache / name[:2] / f"{name}.json" if self.cache else None
@@ -80,44 +80,44 @@ class Wire:
         self.client.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    wire: Wire
+class _ProxyHandler(BaseHTTPRequestHandler):
+    proxy: EvalProxy
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        path = self.wire.path_of(self.path, body)
+        path = self.proxy.path_of(self.path, body)
         if path and path.exists():
-            known = json.loads(path.read_text("utf-8"))
-            self.wire.kept += 1
-            self._send_head(_OK, known["type"])
-            self.wfile.write(known["body"].encode())
-            self._record(body, known["body"])
+            stored = json.loads(path.read_text("utf-8"))
+            self.proxy.cached += 1
+            self._send_head(_OK, stored["type"])
+            self.wfile.write(stored["body"].encode())
+            self._record(body, stored["body"])
             return
-        began = time.monotonic()
-        headers = {name: value for name, value in self.headers.items() if name.lower() in _PASSED}
+        start_s = time.monotonic()
+        headers = {name: value for name, value in self.headers.items() if name.lower() in _FORWARDED}
         try:
-            answered = self._pass_on(body, headers)
+            forwarded = self._forward(body, headers)
         except httpx.HTTPError as error:
             self._send_head(502, "application/json")
             self.wfile.write(json.dumps({"error": {"message": f"{type(error).__name__}: {error}"}}).encode())
             return
-        if answered is None:
+        if forwarded is None:
             return
-        kind, text = answered
-        self.wire.asked += 1
+        kind, text = forwarded
+        self.proxy.fetched += 1
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(f".{threading.get_ident()}")
-            took_s = round(time.monotonic() - began, 3)
+            took_s = round(time.monotonic() - start_s, 3)
             partial.write_text(json.dumps({"type": kind, "seconds": took_s, "body": text}), "utf-8")
             partial.replace(path)
         self._record(body, text)
 
-    def _pass_on(self, body: bytes, headers: Mapping[str, str]) -> tuple[str, str] | None:
-        """Send the request on and the answer back, piece by piece; return a whole good answer."""
+    def _forward(self, body: bytes, headers: Mapping[str, str]) -> tuple[str, str] | None:
+        """Forward the request and stream the answer back; return the complete answer if it is 200."""
         parts: list[bytes] = []
-        url = self.wire.upstream + self.path
-        with self.wire.client.stream("POST", url, content=body, headers=headers) as answer:
+        url = self.proxy.upstream + self.path
+        with self.proxy.client.stream("POST", url, content=body, headers=headers) as answer:
             kind = answer.headers.get("content-type", "application/json")
             self._send_head(answer.status_code, kind, answer.headers.get("retry-after"))
             for part in answer.iter_bytes():
@@ -136,10 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _record(self, body: bytes, text: str) -> None:
         if message := message_of(text):
-            self.wire.recorded.append(answer_of(json.loads(body), message))
+            self.proxy.recorded.append(answer_of(json.loads(body), message))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-        """Say nothing on standard error."""
+        """Write nothing to standard error."""
 
 
 def message_of(text: str) -> dict[str, Any] | None:

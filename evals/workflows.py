@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evals import ads, campaigns, lessons, pages, scenes, tasks
-from evals.session import TaskSession
+from evals.session import EvalSession
 from evals.tasks import Task
-from evals.turns import Check, PlayedTurn
+from evals.turns import Check, EvalTurn
 
 
 @dataclass(frozen=True)
 class Kit:
     """One workflow's part of the evaluation."""
 
-    session: type[TaskSession[Any]]
+    session: type[EvalSession[Any]]
     fields: Sequence[str]
-    """Fields of a case beside those that all have."""
+    """Fields of a case in addition to the common ones."""
     checks: Mapping[str, Check]
-    product: Callable[[PlayedTurn[Any]], str]
-    """The text that a judge reads; empty if the turn made none."""
+    product: Callable[[EvalTurn[Any]], str]
+    """Returns the text that a judge reads; empty if the turn wrote none."""
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from langgraph_sdk import get_client
 from typing_extensions import TypedDict
 
 
-class Campaign(TypedDict, total=False):
+class CampaignBrief(TypedDict, total=False):
     """State of the graph in this process; the keys it shares with the remote graph are passed on."""
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -24,7 +24,7 @@ class Campaign(TypedDict, total=False):
     headline: str
 
 
-def write_headline(state: Campaign) -> Campaign:
+def write_headline(state: CampaignBrief) -> CampaignBrief:
     """A step that runs here, after the remote one."""
     return {"headline": f"The ad is written: {', '.join(sorted(state['drafts']))}"}
 
@@ -47,7 +47,7 @@ async def main(url: str) -> None:
         print("checkpoints:", len([one async for one in remote.aget_state_history(config)]))
 
         # As a node. The step after it reads what the remote graph returned.
-        builder = StateGraph(Campaign)
+        builder = StateGraph(CampaignBrief)
         builder.add_node("ad", remote)
         builder.add_node("headline", write_headline)
         builder.add_edge(START, "ad")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.graphs.loop import LoopWorkflow
+from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
 from callsheet.state.ads import ad, brief, outline
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
@@ -31,18 +32,20 @@ NO_DRAFT: Final = (
 )
 
 
-class AdCreation(LoopWorkflow):
-    """Audio ads from briefs."""
+class AdArtefact(ArtefactSpec[AdState]):
+    """An ad: versions of voices, music and sound effects."""
 
-    name = "ad_creation"
-    title = "audio ads"
-    kind = "ad"
-    streams = ad.STREAMS
-    state = AdState
-
-    def artefact_id(self, state: AdState, thread_id: str) -> str:
+    def id_of(self, state: AdState, thread_id: str) -> str:
         """Return the ad's id; the thread's where the state has none."""
         return state.get("ad_id") or thread_id
+
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return the one-line summary of a stream's data."""
+        return ad.summary(stream, data)
+
+
+class AdModelView(ModelView[AdState]):
+    """The ad's length and newest versions, and the brief."""
 
     def facts(self, state: AdState) -> Mapping[str, str]:
         """Return language, market and length of the ad."""
@@ -62,19 +65,6 @@ class AdCreation(LoopWorkflow):
             fields = (known["clientDescription"], known["format"], known["additionalContext"])
             texts = ["\n".join(fields), *later]
         return "\n".join(texts[:-1]), "".join(texts[-1:])
-
-    def closing_note(self, state: AdState) -> str:
-        """Name the lines that the person wants spoken and the turn's last script lacks."""
-        messages = state.get("messages", ())
-        start = turn_starts(messages)[-1:]
-        results = [
-            json.loads(one.text)
-            for one in messages[start[0] if start else 0 :]
-            if isinstance(one, ToolMessage) and one.name == "create_voice_draft"
-        ]
-        written = [result for result in results if "versionId" in result]
-        missing = written[-1].get("missing", ()) if written else ()
-        return f"(The script does not say: {', '.join(missing)}.)" if missing else ""
 
     def pinned_text(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
         """Return the newest brief, else the first requests."""
@@ -102,6 +92,10 @@ class AdCreation(LoopWorkflow):
         known = brief_of(state)
         return brief.message(known) if known else None
 
+
+class AdTurnRules(TurnRules[AdState]):
+    """A turn makes the drafts of a brief, and says what the last script lacks."""
+
     def nudge(self, state: AdState, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
         """Ask for the drafts of a brief that has none; a model may still say what is missing."""
         known = brief_of(state)
@@ -110,9 +104,29 @@ class AdCreation(LoopWorkflow):
             return ""
         return NO_DRAFT
 
-    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
-        """Return the one-line summary of a stream's data."""
-        return ad.summary(stream, data)
+    def closing_note(self, state: AdState) -> str:
+        """Name the lines that the person wants spoken and the turn's last script lacks."""
+        messages = state.get("messages", ())
+        start = turn_starts(messages)[-1:]
+        results = [
+            json.loads(one.text)
+            for one in messages[start[0] if start else 0 :]
+            if isinstance(one, ToolMessage) and one.name == "create_voice_draft"
+        ]
+        written = [result for result in results if "versionId" in result]
+        missing = written[-1].get("missing", ()) if written else ()
+        return f"(The script does not say: {', '.join(missing)}.)" if missing else ""
+
+
+class AdCreation(LoopWorkflow[AdState]):
+    """Audio ads from briefs."""
+
+    name = "ad_creation"
+    title = "audio ads"
+    state = AdState
+    artefact = AdArtefact("ad", ad.STREAMS)
+    view = AdModelView()
+    turn = AdTurnRules()
 
 
 def brief_of(state: AdState) -> Brief | None:

@@ -18,36 +18,32 @@ from callsheet.nodes.campaigns.planning import CampaignPlanning, answer_messages
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, WorkflowSpec
 from callsheet.state.campaigns.workflow import CampaignState, LastResult
 from callsheet.state.context import Context
 from callsheet.state.plan import Plan, StepResult
+from callsheet.state.workflow import DraftMade
 from callsheet.tools import REGISTRY
 from callsheet.tools.campaigns.search import BASE
 
 
-class CampaignSearch(WorkflowSpec):
-    """Questions about an ad library."""
-
-    name = "campaign_search"
-    title = "campaign questions"
-    kind = "question"
-    streams = ()
-    state = CampaignState
-    max_rounds = 5
+class QuestionModelView(ModelView[CampaignState]):
+    """The filters of the page."""
 
     def facts(self, state: CampaignState) -> Mapping[str, str]:
         """Return the filters of the page."""
         base = state.get("base_filters")
         return {BASE: json.dumps(base)} if base else {}
 
-    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
-        """Return search results without the whole campaigns."""
-        del plan
-        return answer_messages(results)
 
-    def after_results(self, state: CampaignState, results: Sequence[StepResult]) -> Mapping[str, Any]:
+class QuestionTurnRules(TurnRules[CampaignState]):
+    """Searches leave campaigns, counts and filters in the state."""
+
+    def after_plan(
+        self, state: CampaignState, made: Sequence[DraftMade], results: Sequence[StepResult]
+    ) -> Mapping[str, Any]:
         """Return the campaigns, counts and filters of the searches."""
+        del made
         params = {step["id"]: step["params"] for step in (state.get("plan") or {"steps": ()})["steps"]}
         searches = [one for one in results if "count" in one["output"]]
         changed: dict[str, Any] = {}
@@ -66,6 +62,22 @@ class CampaignSearch(WorkflowSpec):
                     filters=output["detectedFilters"],
                 )
         return changed
+
+    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
+        """Return search results without the whole campaigns."""
+        del plan
+        return answer_messages(results)
+
+
+class CampaignSearch(WorkflowSpec[CampaignState]):
+    """Questions about an ad library."""
+
+    name = "campaign_search"
+    title = "campaign questions"
+    state = CampaignState
+    artefact = ArtefactSpec("question")
+    view = QuestionModelView()
+    turn = QuestionTurnRules(max_rounds=5)
 
     def build(self) -> StateGraph[CampaignState, Context]:
         """Return the graph's builder."""

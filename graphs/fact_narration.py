@@ -25,7 +25,7 @@ from callsheet.nodes.node import Node
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
@@ -43,18 +43,38 @@ PROPOSING: Final = frozenset({"extractFactsTool", "addFactsTool"})
 """Tools that propose facts."""
 
 
-class FactNarration(WorkflowSpec):
-    """Narrated lessons from a text."""
+class LessonArtefact(ArtefactSpec[LessonState]):
+    """A lesson: student, material, facts, narration, images."""
 
-    name = "fact_narration"
-    title = "lessons"
-    kind = "lesson"
-    streams = lesson.STREAMS
-    state = LessonState
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return a version in one line."""
+        return lesson.summary(stream, data)
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise for data of a stream that no tool could have written."""
+        lesson.check_version(stream, data)
+
+
+class LessonModelView(ModelView[LessonState]):
+    """The lesson's outline; long material by reference."""
 
     def facts(self, state: LessonState) -> Mapping[str, str]:
         """Return the subject, and that a person chooses among the facts."""
         return {"choice": "person", "subject": state.get("subject", "general")}
+
+    def message(self, state: LessonState, message: AnyMessage) -> AnyMessage:
+        """Return a message with long material by reference, and a result without what is shown elsewhere."""
+        return without_repetition(by_reference(message, state.get("materials", {})))
+
+    def state_block(self, state: LessonState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
+        """Return student, material, facts and narration, and what the teacher is asked."""
+        del scope
+        newest = {name: head.newest for name, head in heads.items() if head.newest}
+        return outline(newest, choosing=bool(state.get("choice")), reviewing=bool(state.get("reviewing")))
+
+
+class LessonTurnRules(TurnRules[LessonState]):
+    """A plan that proposes something leaves a question for the teacher."""
 
     def has_answer(self, state: LessonState) -> bool:
         """Return True if a person has written since facts were proposed last."""
@@ -65,57 +85,28 @@ class FactNarration(WorkflowSpec):
                 return False
         return False
 
-    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
-        """Return a version in one line."""
-        return lesson.summary(stream, data)
-
-    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
-        """Raise for data of a stream that no tool could have written."""
-        lesson.check_version(stream, data)
-
-    def shown_message(self, state: LessonState, message: AnyMessage) -> AnyMessage:
-        """Return a message with long material by reference, and a result without what is shown elsewhere."""
-        return without_repetition(by_reference(message, state.get("materials", {})))
-
-    @property
-    def block_streams(self) -> tuple[str, ...]:
-        """Return the streams of the outline."""
-        return ("student", "source", "facts", "confirmed", "narration")
-
-    def state_block(self, state: LessonState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
-        """Return student, material, facts and narration, and what the teacher is asked."""
-        del scope
-        newest = {name: head.newest for name, head in heads.items() if head.newest}
-        return outline(newest, choosing=bool(state.get("choice")), reviewing=bool(state.get("reviewing")))
-
-    def after_plan(self, state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
-        """Return the pending questions: facts until they are narrated, then the narration, then images."""
-        versions = {version["stream"]: version["versionId"] for version in made}
-        if "facts" in versions:
-            return {"choice": versions["facts"], "problem": ""}
-        plan = state.get("plan")
-        called = {step["tool"] for step in (plan["steps"] if plan else ())}
-        approved = "verifyNarrationTool" in called
-        if "narration" not in versions:
-            return _image_question(state, versions, called, stands=approved)
-        reviewing = bool(state.get("review")) and not approved
-        questions: dict[str, Any] = {
-            "reviewing": reviewing,
-            **_image_question(state, versions, called, stands=not reviewing),
-        }
-        chosen = state.get("decided") or "confirmed" in versions
-        return questions | ({"choice": None, "problem": ""} if chosen else {})
-
-    def after_results(self, state: LessonState, results: Sequence[StepResult]) -> dict[str, Any]:
-        """Return the choice that the model recorded, whose narration is next."""
-        del state
+    def after_plan(
+        self, state: LessonState, made: Sequence[DraftMade], results: Sequence[StepResult]
+    ) -> dict[str, Any]:
+        """Return the pending questions, and the choice that the model recorded, which is narrated next."""
         choice = recorded_choice(results)
-        return {"chosen": choice} if choice else {}
+        return {**_pending_questions(state, made), **({"chosen": choice} if choice else {})}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were proposed."""
         outputs = [one["output"] for one in results if one["tool"] in PROPOSING and "facts" in one["output"]]
         return [AIMessage(question_text(output), id=f"{uuid.uuid4()}{QUESTION}") for output in outputs[-1:]]
+
+
+class FactNarration(WorkflowSpec[LessonState]):
+    """Narrated lessons from a text."""
+
+    name = "fact_narration"
+    title = "lessons"
+    state = LessonState
+    artefact = LessonArtefact("lesson", lesson.STREAMS)
+    view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
+    turn = LessonTurnRules()
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
         """Return the graph's builder; `ask` replaces the node that asks a person."""
@@ -132,6 +123,25 @@ class FactNarration(WorkflowSpec):
         builder.add_conditional_edges("summarizer", after_summary)
         builder.add_conditional_edges("ask", after_question)
         return builder
+
+
+def _pending_questions(state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
+    """Return the pending questions: facts until they are narrated, then the narration, then images."""
+    versions = {version["stream"]: version["versionId"] for version in made}
+    if "facts" in versions:
+        return {"choice": versions["facts"], "problem": ""}
+    plan = state.get("plan")
+    called = {step["tool"] for step in (plan["steps"] if plan else ())}
+    approved = "verifyNarrationTool" in called
+    if "narration" not in versions:
+        return _image_question(state, versions, called, stands=approved)
+    reviewing = bool(state.get("review")) and not approved
+    questions: dict[str, Any] = {
+        "reviewing": reviewing,
+        **_image_question(state, versions, called, stands=not reviewing),
+    }
+    chosen = state.get("decided") or "confirmed" in versions
+    return questions | ({"choice": None, "problem": ""} if chosen else {})
 
 
 def _image_question(

@@ -14,12 +14,12 @@ from callsheet.nodes.node import run_context
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import S, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.workflow import Workflow, is_repetition
 
 
-class LoopWorkflow(WorkflowSpec):
+class LoopWorkflow(WorkflowSpec[S]):
     """A workflow whose graph is the shared loop."""
 
     def build(self) -> StateGraph[Any, Context]:
@@ -38,7 +38,7 @@ class LoopWorkflow(WorkflowSpec):
         return builder
 
 
-def planner_exit(workflow: WorkflowSpec) -> Callable[..., str]:
+def planner_exit(workflow: WorkflowSpec[Any]) -> Callable[..., str]:
     """Return the function that names the node after the planner.
 
     Every node costs a checkpoint, so a plan that nobody must approve passes approval by.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from callsheet.graphs.loop import LoopWorkflow
+from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
 from callsheet.state.pages import history, page
 from callsheet.state.pages.outline import outline
 from callsheet.state.pages.workflow import PageState
@@ -23,17 +24,10 @@ from callsheet.tools.pages import edits
 from callsheet.tools.pages.uploads import check_ticket
 
 
-class PageBuilder(LoopWorkflow):
-    """Edits of a landing page."""
+class PageArtefact(ArtefactSpec[PageState]):
+    """A landing page, and the files that belong to it."""
 
-    name = "page_builder"
-    title = "landing pages"
-    kind = "page"
-    streams = (page.STREAM,)
-    other_streams = (page.UPLOADS,)
-    state = PageState
-
-    def artefact_id(self, state: PageState, thread_id: str) -> str:
+    def id_of(self, state: PageState, thread_id: str) -> str:
         """Return the page's id; the thread's where the state has none."""
         return state.get("page_id") or thread_id
 
@@ -41,6 +35,17 @@ class PageBuilder(LoopWorkflow):
         """Return the differences of a version in one line."""
         del stream
         return history.summary(data)
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise for a page or an upload ticket that no tool could have written."""
+        if stream == page.UPLOADS:
+            check_ticket(data)
+        else:
+            page.Page.model_validate(data.get("page"))
+
+
+class PageModelView(ModelView[PageState]):
+    """The page's outline, and the element that is selected."""
 
     def state_block(self, state: PageState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
         """Return the page's outline with the version, the theme and what is selected or locked."""
@@ -53,25 +58,33 @@ class PageBuilder(LoopWorkflow):
         lines = outline(shown, selected=scope.selected, locked=head.locked)
         return fit([StateLine(f"The page, {version}. Theme: {theme}."), *lines])
 
-    def selected_part(self, state: PageState) -> str:
+    def selection(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""
         return state.get("selected_element_id") or ""
+
+
+class PageTurnRules(TurnRules[PageState]):
+    """Edits name the element that they change."""
 
     def describe_step(self, state: PageState, step: Step, newest: Mapping[str, Version | None]) -> str:
         """Return a description of the element that a step edits; its id if there is none."""
         named = step["params"].get("elementId")
         if not isinstance(named, str):
             return ""
-        element_id = edits.resolve_element_id(named, self.selected_part(state))
+        element_id = edits.resolve_element_id(named, state.get("selected_element_id") or "")
         element = history.page_of(newest[page.STREAM]).find(element_id)
         return element.description() if element else element_id or named
 
-    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
-        """Raise for a page or an upload ticket that no tool could have written."""
-        if stream == page.UPLOADS:
-            check_ticket(data)
-        else:
-            page.Page.model_validate(data.get("page"))
+
+class PageBuilder(LoopWorkflow[PageState]):
+    """Edits of a landing page."""
+
+    name = "page_builder"
+    title = "landing pages"
+    state = PageState
+    artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))
+    view = PageModelView()
+    turn = PageTurnRules()
 
 
 WORKFLOW: Final = PageBuilder(REGISTRY.of("page"))

@@ -19,7 +19,7 @@ from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
 from callsheet.nodes.video.closing import SceneClosing
 from callsheet.nodes.video.planning import SUBMIT, ScenePlanning
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
@@ -35,17 +35,10 @@ from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 
 
-class SceneEdit(WorkflowSpec):
-    """Videos of many scenes."""
+class VideoArtefact(ArtefactSpec[VideoState]):
+    """A project: its scenes and their order."""
 
-    name = "scene_edit"
-    title = "videos"
-    kind = "video"
-    streams = (ORDER, SCENES)
-    state = VideoState
-    plan_rules = RULES
-
-    def artefact_id(self, state: VideoState, thread_id: str) -> str:
+    def id_of(self, state: VideoState, thread_id: str) -> str:
         """Return the project's id; the thread's where the state has none."""
         return state.get("project_id") or thread_id
 
@@ -60,16 +53,24 @@ class SceneEdit(WorkflowSpec):
         order = project.order_of(head.newest.data if head.newest else None)
         return (ORDER, *order.all_ids())
 
-    def allowed_tools(self, state: Any) -> Mapping[str, Tool]:
-        """Return the tools of steps; `submit_plan` is none of them."""
-        del state
-        return self.internal_tools
-
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""
         if stream == ORDER:
             return ", ".join(Order.model_validate(data).scenes) or "no scenes"
         return Scene.model_validate(data["scene"]).name
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise for an order or a scene that no tool could have written."""
+        if stream == ORDER:
+            Order.model_validate(data)
+        elif project.is_scene_id(stream):
+            Scene.model_validate(data.get("scene"))
+        else:
+            raise Invalid(f"a video has no stream {stream!r}", remedy="export the thread again")
+
+
+class VideoTurnRules(TurnRules[VideoState]):
+    """One call submits the whole plan."""
 
     def describe_step(self, state: VideoState, step: Step, newest: Mapping[str, Version | None]) -> str:
         """Return the prompt of a step, or its scene."""
@@ -81,14 +82,20 @@ class SceneEdit(WorkflowSpec):
         output = {"status": "rejected", "steps": [{"step": one["id"], **one["output"]} for one in results]}
         return [tool_message(plan["call"], SUBMIT, output)] if "call" in plan else []
 
-    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
-        """Raise for an order or a scene that no tool could have written."""
-        if stream == ORDER:
-            Order.model_validate(data)
-        elif project.is_scene_id(stream):
-            Scene.model_validate(data.get("scene"))
-        else:
-            raise Invalid(f"a video has no stream {stream!r}", remedy="export the thread again")
+
+class SceneEdit(WorkflowSpec[VideoState]):
+    """Edits of the scenes of a video."""
+
+    name = "scene_edit"
+    title = "videos"
+    state = VideoState
+    artefact = VideoArtefact("video", (ORDER, SCENES))
+    turn = VideoTurnRules(plan_rules=RULES)
+
+    def allowed_tools(self, state: Any) -> Mapping[str, Tool]:
+        """Return the tools of steps; `submit_plan` is none of them."""
+        del state
+        return self.internal_tools
 
     def build(self) -> StateGraph[VideoState, Context]:
         """Return the graph's builder."""

@@ -31,7 +31,7 @@ from callsheet.tools.registry import Tool
 from callsheet.tools.schemas import model_schema
 
 
-def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
+def approval_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
     """Return the node that asks for approval of a plan."""
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
-                "messages": workflow.answer_messages(plan, _rejections(plan, refused)),
+                "messages": workflow.turn.answer_messages(plan, _rejections(plan, refused)),
                 "plan": None,
                 "rejected": [
                     *state.get("rejected", []),
@@ -67,7 +67,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
     return approval
 
 
-def needs_approval(workflow: WorkflowSpec, state: Workflow, context: Context) -> bool:
+def needs_approval(workflow: WorkflowSpec[Any], state: Workflow, context: Context) -> bool:
     """Return True if a person must approve a step of the plan."""
     every = bool(context.get("approve_plan"))
     return bool(_steps_to_approve(workflow.allowed_tools(state), state.get("plan"), every=every))
@@ -107,7 +107,7 @@ def approval_request(
 
 
 async def _steps_in_question(
-    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], *, every: bool
+    workflow: WorkflowSpec[Any], state: Workflow, runtime: Runtime[Context], *, every: bool
 ) -> list[Step]:
     """Return the steps to approve.
 
@@ -138,15 +138,16 @@ async def _record_question(scope: Scope, steps: Sequence[Step]) -> None:
 
 
 async def _describe_steps(
-    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
+    workflow: WorkflowSpec[Any], state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
 ) -> list[str]:
     """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     newest = {
-        stream: (await artefact.stream_head(stream)).newest for stream in await workflow.streams_of(artefact)
+        stream: (await artefact.stream_head(stream)).newest
+        for stream in await workflow.artefact.streams_of(artefact)
     }
-    return [workflow.describe_step(state, step, newest) for step in steps]
+    return [workflow.turn.describe_step(state, step, newest) for step in steps]
 
 
 async def _as_executed(step: Step, tool: Tool) -> Step:

@@ -32,24 +32,24 @@ def view_of(state: Workflow) -> View:
     return View(state.get("summary", ""), state.get("summary_upto", ""), state.get("cleared_upto", ""))
 
 
-def lookups_of(workflow: WorkflowSpec) -> frozenset[str]:
+def lookups_of(workflow: WorkflowSpec[Any]) -> frozenset[str]:
     """Return the names of the tools that only read."""
     return frozenset(name for name, tool in workflow.tools.items() if not tool.writes)
 
 
-def pinned_text(workflow: WorkflowSpec, state: Workflow, messages: Sequence[AnyMessage]) -> str:
+def pinned_text(workflow: WorkflowSpec[Any], state: Workflow, messages: Sequence[AnyMessage]) -> str:
     """Return what a summary of `messages` leaves word for word; a long text in its beginning and end."""
     covered = _covered_messages(messages, state.get("summary_upto", ""))
     most = compaction.within(compaction.MAX_PINNED, _budget(state))
-    return shorten(workflow.pinned_text(state, covered), most)
+    return shorten(workflow.view.pinned_text(state, covered), most)
 
 
 async def compaction_update(
-    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], scope: Scope
+    workflow: WorkflowSpec[Any], state: Workflow, runtime: Runtime[Context], scope: Scope
 ) -> dict[str, Any]:
     """Return the state update of the compaction that is due, if any."""
     room = state.get("context_tokens") or compaction.ContextTokens(used=0, budget=0)
-    messages = [workflow.shown_message(state, one) for one in state["messages"]]
+    messages = [workflow.view.message(state, one) for one in state["messages"]]
     due = compaction.compaction(messages, view_of(state), room, lookups_of(workflow))
     if due is None:
         return {}

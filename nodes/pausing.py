@@ -17,13 +17,13 @@ from callsheet.storage.plans import Executions
 from callsheet.tools.call import Scope
 
 
-async def is_under_way(workflow: WorkflowSpec, state: Workflow, plan: Plan, scope: Scope) -> bool:
+async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan, scope: Scope) -> bool:
     """Return True for a plan whose execution has begun, or was cancelled: nobody is asked about it again.
 
     A paused one waits for a person first.
     """
     has_record = len(plan["steps"]) > 1 or is_repetition(state)
-    if workflow.plan_rules.kept or not has_record:
+    if workflow.turn.plan_rules.kept or not has_record:
         return False
     executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
     try:

@@ -27,7 +27,7 @@ Ended = tuple[str, StepStatus, Mapping[str, Any]]
 """Id, status and output of a step that has ended."""
 
 
-class Record(Protocol):
+class PlanRecord(Protocol):
     """The record of an execution, as one task follows it."""
 
     newest: Execution
@@ -99,7 +99,7 @@ class PlanExecution:
 
     def __init__(
         self,
-        held: Record,
+        held: PlanRecord,
         execute: Callable[[Step], Awaitable[Outcome]],
         *,
         rules: PlanRules,

@@ -56,12 +56,12 @@ class Planned(NamedTuple):
 class Planning:
     """The part of a planner that workflows may replace; by default every call is a step."""
 
-    async def state_block(self, workflow: WorkflowSpec, state: Any, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec[Any], state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in a short text, sent behind the last message and not stored."""
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         streams = workflow.block_streams
         heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
-        return workflow.state_block(state, scope, dict(zip(streams, heads, strict=True)))
+        return workflow.view.state_block(state, scope, dict(zip(streams, heads, strict=True)))
 
     async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the planner's update where a person has decided or code can; None asks the model."""
@@ -78,7 +78,7 @@ class Planning:
         del state, scope
         return history, {}
 
-    async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
+    async def plan(self, workflow: WorkflowSpec[Any], state: Any, scope: Scope, answer: AIMessage) -> Planned:
         """Return the plan that the calls of an answer mean."""
         del state, scope
         return Planned(plan_of_calls(workflow, answer))
@@ -92,7 +92,7 @@ class Planning:
         return None
 
 
-def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> Node[Workflow]:
+def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) -> Node[Workflow]:
     """Return the planner node."""
     own = planning or Planning()
 
@@ -144,7 +144,7 @@ def _without_rejected(
 
 
 async def _sent(
-    workflow: WorkflowSpec,
+    workflow: WorkflowSpec[Any],
     planning: Planning,
     state: Workflow,
     scope: Scope,
@@ -152,7 +152,7 @@ async def _sent(
 ) -> list[AnyMessage]:
     """Return the model's input."""
     sent = model_input(
-        workflow.prompt(state, scope.artefact),
+        workflow.prompt,
         history,
         view_of(state),
         pinned=pinned_text(workflow, state, history),
@@ -182,18 +182,18 @@ def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
 
 
 def _missing(
-    workflow: WorkflowSpec,
+    workflow: WorkflowSpec[Any],
     state: Workflow,
     history: Sequence[AnyMessage],
     created: Sequence[DraftMade],
     answer: AIMessage,
 ) -> str:
     """Return what the turn still lacks when the model is about to end it, as a request to the model."""
-    return "" if conversation.calls_of(answer) else workflow.nudge(state, history, created)
+    return "" if conversation.calls_of(answer) else workflow.turn.nudge(state, history, created)
 
 
 async def _history(
-    workflow: WorkflowSpec, planning: Planning, state: Workflow, scope: Scope
+    workflow: WorkflowSpec[Any], planning: Planning, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
     """Return the conversation with every call answered, and the state update that adds the missing answers.
 
@@ -202,7 +202,7 @@ async def _history(
     """
     messages = list(state["messages"])
     dangling = dict(conversation.unanswered_calls(messages))
-    opening = workflow.opening(state)
+    opening = workflow.view.opening(state)
     opening_messages: list[AnyMessage] = []
     if opening is not None and _needs_opening(messages, dangling, opening):
         opening_messages.append(HumanMessage(opening, id=f"{scope.run}{_OPENING_SUFFIX}"))
@@ -243,10 +243,10 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
     return newest is not None and str(newest.id).endswith(_OPENING_SUFFIX) and newest.text != opening
 
 
-def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
+def _tool_choice(workflow: WorkflowSpec[Any], chosen: Context, rounds: int) -> Any:
     """Return `tool_choice` of this round: the chosen one first, then "auto", and "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
-    if rounds >= chosen.get("max_rounds", workflow.max_rounds):
+    if rounds >= chosen.get("max_rounds", workflow.turn.max_rounds):
         # With the tools all the same: providers refuse a history with tool calls without tools.
         return "none"
     if rounds:
@@ -262,7 +262,7 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     return choice
 
 
-def plan_of_calls(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
+def plan_of_calls(workflow: WorkflowSpec[Any], answer: AIMessage) -> Plan | None:
     """Return the plan in which every call of an answer is a step."""
     steps = [
         _step(workflow, call["id"], call["name"], params=call["args"], raw=None) for call in answer.tool_calls
@@ -275,7 +275,7 @@ def plan_of_calls(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
 
 
 def _step(
-    workflow: WorkflowSpec, call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
+    workflow: WorkflowSpec[Any], call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
 ) -> Step:
     tool = workflow.tools.get(name)
     step = Step(

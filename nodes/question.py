@@ -64,7 +64,7 @@ class Interrupt:
 class AnswerSession:
     """One execution of a node that asks, with the message that answers instead of an interrupt."""
 
-    workflow: WorkflowSpec
+    workflow: WorkflowSpec[Any]
     scope: Scope
     artefact: Artefact
     message: str | None
@@ -101,7 +101,9 @@ class AnswerSession:
         return {key: changed[key] for key in ("messages", "plan", "decided", "problem")}
 
 
-async def answer_session(workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context]) -> AnswerSession:
+async def answer_session(
+    workflow: WorkflowSpec[Any], state: Workflow, runtime: Runtime[Context]
+) -> AnswerSession:
     """Return the session of this execution, with the newest message if a person sent it."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
@@ -125,7 +127,7 @@ def refusal_text(error: Refused) -> str:
     return f"{error.message}: {error.remedy}" if error.remedy else error.message
 
 
-def decision_plan(workflow: WorkflowSpec, name: str, words: str, calls: Calls) -> dict[str, Any]:
+def decision_plan(workflow: WorkflowSpec[Any], name: str, words: str, calls: Calls) -> dict[str, Any]:
     """Return the update that makes a person's calls the plan of a new turn, as JSON.
 
     `name` distinguishes this decision from others of the thread.

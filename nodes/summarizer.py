@@ -22,7 +22,7 @@ _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 """Marks of a question: "Should I create v2?" claims nothing."""
 
 
-def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
+def summarizer_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
     """Return the node that ends a turn.
 
     `drafts` holds the last version of each stream that this turn wrote. The messages stay complete;
@@ -32,10 +32,12 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = await artefact.streams(await workflow.streams_of(artefact))
+        streams = await artefact.streams(await workflow.artefact.streams_of(artefact))
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
-        lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
+        lacks_drafts = not state.get("rejected") and bool(
+            workflow.turn.nudge(state, state["messages"], created)
+        )
         closing = _closing_message(state, streams, created, lacks_drafts=lacks_drafts)
         if closing := _with_note(workflow, state, closing):
             changed["messages"] = [closing]
@@ -74,10 +76,10 @@ def _closing_message(
     return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
 
 
-def _with_note(workflow: WorkflowSpec, state: Workflow, closing: AIMessage | None) -> AIMessage | None:
+def _with_note(workflow: WorkflowSpec[Any], state: Workflow, closing: AIMessage | None) -> AIMessage | None:
     """Return the closing message with the workflow's note, if there is one; None for an unchanged message."""
     last = closing or state["messages"][-1]
-    note = workflow.closing_note(state) if _has_no_calls(last) else ""
+    note = workflow.turn.closing_note(state) if _has_no_calls(last) else ""
     if not note or note in last.text:
         return closing
     return AIMessage(f"{last.text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)

@@ -18,7 +18,7 @@ from callsheet.nodes.plan_execution import (
     PARALLEL,
     OwnRecord,
     PlanExecution,
-    Record,
+    PlanRecord,
     SharedRecord,
     new_execution,
 )
@@ -61,25 +61,25 @@ class PlanClosing:
     """The part of an executor that workflows may replace: the end of a plan."""
 
     async def close(
-        self, workflow: WorkflowSpec, state: Any, scope: Scope, record: Execution
+        self, workflow: WorkflowSpec[Any], state: Any, scope: Scope, record: Execution
     ) -> Mapping[str, Any]:
         """Return the messages that answer the model's calls, and further keys of the state."""
         del scope
         since_ms = _since_ms(state, record)
         results = live_plan.results(record, since_ms)
         made = created_drafts(workflow.allowed_tools(state), record, since_ms)
-        update = {**workflow.after_plan(state, made), **workflow.after_results(state, results)}
+        update = dict(workflow.turn.after_plan(state, made, results))
         if is_repetition(state):
             # The calls were answered when they were made.
             return update
         plan, refused = state["plan"], _refused_by_person(record)
-        messages = workflow.answer_messages(plan, _answers(plan, record))
+        messages = workflow.turn.answer_messages(plan, _answers(plan, record))
         if refused:
             update["rejected"] = [*state.get("rejected", []), *refused]
-        return update | {"messages": [*messages, *workflow.question_messages(results)]}
+        return update | {"messages": [*messages, *workflow.turn.question_messages(results)]}
 
 
-def tool_executor_node(workflow: WorkflowSpec, closing: PlanClosing | None = None) -> Node[Workflow]:
+def tool_executor_node(workflow: WorkflowSpec[Any], closing: PlanClosing | None = None) -> Node[Workflow]:
     """Return the node that executes the plan's steps through the guard."""
     own = closing or PlanClosing()
 
@@ -87,7 +87,7 @@ def tool_executor_node(workflow: WorkflowSpec, closing: PlanClosing | None = Non
         plan = state.get("plan")
         if plan is None:
             return {}
-        scope, rules = workflow.scope(state, runtime), workflow.plan_rules
+        scope, rules = workflow.scope(state, runtime), workflow.turn.plan_rules
         parallel = run_context(runtime).get("parallel", PARALLEL)
         held = await _open_record(workflow, plan, state, scope, parallel)
         record, stopped = held.newest, {}
@@ -114,7 +114,7 @@ def tool_executor_node(workflow: WorkflowSpec, closing: PlanClosing | None = Non
 
 
 async def _merge(
-    workflow: WorkflowSpec, closing: PlanClosing, state: Workflow, scope: Scope, record: Execution
+    workflow: WorkflowSpec[Any], closing: PlanClosing, state: Workflow, scope: Scope, record: Execution
 ) -> dict[str, Any]:
     """Return the state after an execution; the plan stays where steps are still pending."""
     others = [result for result in state.get("results", []) if result["plan"] != record["id"]]
@@ -134,10 +134,10 @@ async def _merge(
 
 
 async def _open_record(
-    workflow: WorkflowSpec, plan: Plan, state: Workflow, scope: Scope, parallel: int
-) -> Record:
+    workflow: WorkflowSpec[Any], plan: Plan, state: Workflow, scope: Scope, parallel: int
+) -> PlanRecord:
     """Return the record that this task has taken over."""
-    rules, again = workflow.plan_rules, state.get("again") if is_repetition(state) else None
+    rules, again = workflow.turn.plan_rules, state.get("again") if is_repetition(state) else None
     done = [result for result in state.get("results", []) if result["plan"] == plan["id"]]
 
     def begin(now_ms: int) -> Execution:

@@ -1,14 +1,18 @@
-"""The specification of a workflow: artefact, tools, prompt and the methods that shared nodes call."""
+"""The specification of a workflow, in three parts: artefact, view of the model, rules of a turn.
+
+Shared nodes call the parts. A workflow overrides what differs; the defaults do for the rest.
+"""
 
 import hashlib
 import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
@@ -43,47 +47,177 @@ _RESERVED: Final = frozenset(
 _HASH_CHARS: Final = 12
 _SPEC: Final = "_callsheet_workflow"
 """Attribute of a compiled graph."""
+S = TypeVar("S", bound=Workflow)
+"""State of a workflow."""
 
 
-def workflow_of(graph: Pregel[Any, Any]) -> "WorkflowSpec | None":
+def workflow_of(graph: Pregel[Any, Any]) -> "WorkflowSpec[Any] | None":
     """Return the specification that a graph was compiled from; None for any other graph."""
-    spec: WorkflowSpec | None = getattr(graph, _SPEC, None)
+    spec: WorkflowSpec[Any] | None = getattr(graph, _SPEC, None)
     return spec
 
 
-class WorkflowSpec(ABC):
-    """A workflow. A subclass sets the class variables and overrides what differs.
+@dataclass(frozen=True)
+class ArtefactSpec(Generic[S]):
+    """The artefact that a workflow makes. Keys, export, import and lists follow from it."""
+
+    kind: str
+    """First part of the artefact's keys."""
+    streams: tuple[str, ...] = ()
+    """Version streams that turns are summarised by; `scene-*` is a family of streams."""
+    other_streams: tuple[str, ...] = ()
+    """Further streams, which belong to the artefact and its export: uploads, for example."""
+
+    def id_of(self, state: S, thread_id: str) -> str:
+        """Return the id of the thread's artefact; by default the thread's."""
+        del state
+        return thread_id
+
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return a version in one line; by default its first text."""
+        del stream
+        text = next((str(value) for value in data.values() if isinstance(value, str)), "")
+        return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""
+        del stream, data
+
+    async def streams_of(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return the streams of an artefact that turns are summarised by; some workflows add streams."""
+        del artefact
+        return self.streams
+
+    async def all_streams_of(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return every stream of an artefact."""
+        return (*await self.streams_of(artefact), *self.other_streams)
+
+    def has_stream(self, name: str) -> bool:
+        """Return True if artefacts of this kind may have a stream of this name."""
+        return covers((*self.streams, *self.other_streams), name)
+
+
+@dataclass(frozen=True)
+class ModelView(Generic[S]):
+    """A conversation and its artefact as the model and the tools are shown them."""
+
+    streams: tuple[str, ...] | None = None
+    """Streams that the state block shows; None for those of the artefact."""
+
+    def state_block(self, state: S, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
+        """Return the artefact as it is now, in a short text for the model; empty for none."""
+        del state, scope, heads
+        return ""
+
+    def opening(self, state: S) -> str | None:
+        """Return the first user message where the input holds none."""
+        del state
+        return None
+
+    def pinned_text(self, state: S, messages: Sequence[AnyMessage]) -> str:
+        """Return what stays in the model's input word for word after a compaction: the first requests.
+
+        `messages` are those that the summary covers.
+        """
+        del state
+        return "\n\n".join(one.text for one in first_requests(messages))
+
+    def message(self, state: S, message: AnyMessage) -> AnyMessage:
+        """Return a message as the model is shown it."""
+        del state
+        return message
+
+    def facts(self, state: S) -> Mapping[str, str]:
+        """Return facts about the artefact that tools need."""
+        del state
+        return {}
+
+    def selection(self, state: S) -> str:
+        """Return the part of the artefact that the person has selected; empty for none."""
+        del state
+        return ""
+
+    def brief_texts(self, state: S) -> tuple[str, str]:
+        """Return what the person wrote before this turn and for it, for tools that compare their work."""
+        del state
+        return "", ""
+
+
+@dataclass(frozen=True)
+class TurnRules(Generic[S]):
+    """The course of a turn: what it still lacks, and what an executed plan changes."""
+
+    plan_rules: PlanRules = ANY
+    """The rules in which its plans differ from those of other workflows."""
+    max_rounds: int = MAX_ROUNDS
+    """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
+
+    def nudge(self, state: S, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
+        """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.
+
+        `created` has the versions that the turn made.
+        """
+        del state, history, created
+        return ""
+
+    def describe_step(self, state: S, step: Step, newest: Mapping[str, Version | None]) -> str:
+        """Return a step's target in a person's words; `newest` has the newest version by stream."""
+        del state, step, newest
+        return ""
+
+    def after_plan(
+        self, state: S, made: Sequence[DraftMade], results: Sequence[StepResult]
+    ) -> Mapping[str, Any]:
+        """Return further state keys once a plan has ended; `made` are the versions that it made."""
+        del state, made, results
+        return {}
+
+    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
+        """Return the messages that answer the calls of an executed or rejected plan."""
+        del plan
+        return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
+
+    def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
+        """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""
+        del results
+        return ()
+
+    def has_answer(self, state: S) -> bool:
+        """Return True if a person has written since the last question."""
+        del state
+        return False
+
+    def closing_note(self, state: S) -> str:
+        """Return what the person should know of this turn, to be added to its closing text; or ""."""
+        del state
+        return ""
+
+
+class WorkflowSpec(ABC, Generic[S]):
+    """A workflow. A subclass names its parts and builds its graph.
 
     Its module holds one instance and, beside it, `graph = <instance>.graph`, which langgraph.json names.
-    Keys, export and import, lists, `/api/artefacts` and doctor's checks follow from it.
     """
 
     name: ClassVar[str]
     """The graph's name, as in langgraph.json."""
     title: ClassVar[str] = ""
     """Plural, for people: "audio ads"."""
-    kind: ClassVar[str]
-    """Kind of the artefact it makes; first part of the artefact's keys."""
-    streams: ClassVar[tuple[str, ...]]
-    """The artefact's version streams that turns are summarised by; `scene-*` is a family of streams."""
-    other_streams: ClassVar[tuple[str, ...]] = ()
-    """Further streams, which belong to the artefact and its export: uploads, for example."""
-    state: ClassVar[type[Workflow]] = Workflow
+    state: ClassVar[type[Any]] = Workflow
     """Keys that the graph remembers."""
-
-    plan_rules: ClassVar[PlanRules] = ANY
-    """The rules in which its plans differ from those of other workflows."""
-    max_rounds: ClassVar[int] = MAX_ROUNDS
-    """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
+    artefact: ArtefactSpec[S]
+    view: ModelView[S] = ModelView()
+    turn: TurnRules[S] = TurnRules()
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
-        """Offer `tools` to the model; `internal_tools` execute a person's answers.
+        """Offer `tools` to the model; `internal_tools` execute a person's answers, or a submitted plan.
 
         Raises `Broken` for a kind that cannot be part of a key.
         """
-        if not _KIND.fullmatch(self.kind) or self.kind in _RESERVED:
+        kind = self.artefact.kind
+        if not _KIND.fullmatch(kind) or kind in _RESERVED:
             raise Broken(
-                f"workflow {self.name!r} has kind {self.kind!r}",
+                f"workflow {self.name!r} has kind {kind!r}",
                 remedy=f"use lower-case letters, digits and -, and none of {', '.join(sorted(_RESERVED))}",
             )
         self.tools = tools
@@ -104,144 +238,31 @@ class WorkflowSpec(ABC):
         setattr(graph, _SPEC, self)
         return graph
 
-    def prompt(self, state: Any, artefact_id: str) -> str:
-        """Return the system prompt, the same in every turn, for the provider's prompt cache.
-
-        By default it is the file `prompts/<name>.md` beside the module of the class.
-        """
-        del state, artefact_id
-        return self._prompt_file
-
     @cached_property
-    def _prompt_file(self) -> str:
+    def prompt(self) -> str:
+        """The system prompt: the file `prompts/<name>.md` beside the module of the class; empty for none.
+
+        It is the same in every turn, for the provider's prompt cache.
+        """
         path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{self.name}.md"
         return path.read_text("utf-8").strip() if path.is_file() else ""
 
     @property
     def prompt_version(self) -> str:
-        """Name and content hash of the prompt file, which every checkpoint and trace has as metadata."""
-        digest = hashlib.sha256(self._prompt_file.encode()).hexdigest()
+        """Name and content hash of the prompt, which every checkpoint and trace has as metadata."""
+        digest = hashlib.sha256(self.prompt.encode()).hexdigest()
         return f"{self.name}@{digest[:_HASH_CHARS]}"
-
-    def artefact_id(self, state: Any, thread_id: str) -> str:
-        """Return the id of the thread's artefact."""
-        del state
-        return thread_id
-
-    def pinned_text(self, state: Any, messages: Sequence[AnyMessage]) -> str:
-        """Return what stays in the model's input word for word after a compaction: the first requests.
-
-        `messages` are those that the summary covers.
-        """
-        del state
-        return "\n\n".join(one.text for one in first_requests(messages))
-
-    def shown_message(self, state: Any, message: AnyMessage) -> AnyMessage:
-        """Return a message as the model is shown it."""
-        del state
-        return message
-
-    def state_block(self, state: Any, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
-        """Return the artefact as it is now, in a short text for the model; empty for none."""
-        del state, scope, heads
-        return ""
 
     @property
     def block_streams(self) -> tuple[str, ...]:
         """Streams that the state block shows."""
-        return self.streams
-
-    def facts(self, state: Any) -> Mapping[str, str]:
-        """Return facts about the artefact that tools need."""
-        del state
-        return {}
-
-    def brief_texts(self, state: Any) -> tuple[str, str]:
-        """Return what the person wrote before this turn and for it, for tools that compare their work."""
-        del state
-        return "", ""
-
-    def closing_note(self, state: Any) -> str:
-        """Return what the person should know of this turn, to be added to its closing text; or ""."""
-        del state
-        return ""
-
-    def opening(self, state: Any) -> str | None:
-        """Return the first user message where the input holds none."""
-        del state
-        return None
-
-    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
-        """Return a version in one line; by default its first text."""
-        del stream
-        text = next((str(value) for value in data.values() if isinstance(value, str)), "")
-        return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
-
-    def selected_part(self, state: Any) -> str:
-        """Return the part of the artefact that the person has selected; empty for none."""
-        del state
-        return ""
-
-    def describe_step(self, state: Any, step: Step, newest: Mapping[str, Version | None]) -> str:
-        """Return a step's target in a person's words; `newest` has the newest version by stream."""
-        del state, step, newest
-        return ""
-
-    def has_answer(self, state: Any) -> bool:
-        """Return True if a person has written since the last question."""
-        del state
-        return False
-
-    def after_plan(self, state: Any, made: Sequence[DraftMade]) -> Mapping[str, Any]:
-        """Return further state keys to set once a plan has ended; `made` are the versions it made."""
-        del state, made
-        return {}
-
-    def after_results(self, state: Any, results: Sequence[StepResult]) -> Mapping[str, Any]:
-        """Return further state keys to set from the results of an executed plan."""
-        del state, results
-        return {}
-
-    def nudge(self, state: Any, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
-        """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.
-
-        `created` has the versions that the turn made.
-        """
-        del state, history, created
-        return ""
-
-    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
-        """Return the messages that answer the calls of an executed or rejected plan."""
-        del plan
-        return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
-
-    def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
-        """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""
-        del results
-        return ()
-
-    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
-        """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""
-        del stream, data
-
-    async def streams_of(self, artefact: Artefact) -> tuple[str, ...]:
-        """Return the streams of an artefact that turns are summarised by; some workflows add streams."""
-        del artefact
-        return self.streams
-
-    async def all_streams_of(self, artefact: Artefact) -> tuple[str, ...]:
-        """Return every stream of an artefact."""
-        return (*await self.streams_of(artefact), *self.other_streams)
-
-    def has_stream(self, name: str) -> bool:
-        """Return True if artefacts of this kind may have a stream of this name."""
-        return covers((*self.streams, *self.other_streams), name)
+        return self.artefact.streams if self.view.streams is None else self.view.streams
 
     def allowed_tools(self, state: Workflow) -> Mapping[str, Tool]:
         """Return the tools that the plan may call: internal ones too for a plan that a person decided."""
         return {**self.tools, **self.internal_tools} if state.get("decided") else self.tools
 
-    def scope(self, state: Workflow, runtime: Runtime[Context]) -> Scope:
+    def scope(self, state: S, runtime: Runtime[Context]) -> Scope:
         """Return the owner, thread and artefact of this run, as far as the host sets them.
 
         Raises `Invalid` without a thread id, since nothing could be remembered.
@@ -255,23 +276,24 @@ class WorkflowSpec(ABC):
             )
         info = runtime.execution_info
         task = info.task_id if info else ""
-        plan = state.get("plan")
-        brief, request = self.brief_texts(state)
+        shared: Workflow = state
+        plan = shared.get("plan")
+        brief, request = self.view.brief_texts(state)
         return Scope(
             owner=str(configurable.get(OWNER_KEY) or LOCAL),
             thread=thread,
-            kind=self.kind,
-            artefact=self.artefact_id(state, thread),
+            kind=self.artefact.kind,
+            artefact=self.artefact.id_of(state, thread),
             run=str(configurable.get(RUN_KEY) or task),
             task=task,
             plan=plan["id"] if plan else "",
             epoch=int(configurable.get(EPOCH_KEY) or 0),
-            facts=self.facts(state),
+            facts=self.view.facts(state),
             brief=brief,
             request=request,
-            has_answer=self.has_answer(state),
-            made=tuple((item["stream"], item["versionId"]) for item in state.get("created", [])),
-            selected=self.selected_part(state),
-            model=context.get("model") or context.get("provider") or state.get("provider") or "",
+            has_answer=self.turn.has_answer(state),
+            made=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),
+            selected=self.view.selection(state),
+            model=context.get("model") or context.get("provider") or shared.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),
         )

@@ -13,12 +13,12 @@ import openai
 from langchain_core.exceptions import ContextOverflowError
 
 from callsheet.state.errors import (
-    Broken,
     CallsheetError,
     ContextOverflow,
     Invalid,
     Limited,
     Refused,
+    RequestRejected,
     TimedOut,
     Unavailable,
 )
@@ -52,10 +52,6 @@ _MAX_WORDS = 300
 
 class PolicyRefusal(Refused):
     """The vendor's content policy refuses the request; `ChatModel` answers with a refusal."""
-
-
-class RequestRejected(Broken):
-    """The vendor rejects the form of the request; a simpler one may be accepted."""
 
 
 @dataclass(frozen=True)

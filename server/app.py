@@ -1,15 +1,12 @@
 """The composition root: the one place that creates clients, savers and the application.
 
-The server answers `/ok` as soon as storage is connected. Workflows and their routes are imported meanwhile in
-a thread; requests for them wait.
+The server answers once storage is connected and the workflows are loaded; connections wait until then.
 """
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from importlib import import_module
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -18,29 +15,28 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from callsheet import storage
+from callsheet.server import assembly
 from callsheet.server.engine import graphs_file
 from callsheet.server.features import load_apis
-from callsheet.server.http import docs, errors, origins
+from callsheet.server.http import errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
-from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
-from callsheet.server.http.outage import StartupBarrier, StorageOutageMiddleware, StorageProbe
+from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
     API_READ,
-    MatchedRoute,
     OnOutage,
     RoutePolicy,
     RoutePolicyMiddleware,
-    RouteTable,
     policy_of,
     with_policy,
 )
-from callsheet.server.http.telemetry import RouteCaptureMiddleware, TelemetryMiddleware
+from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables
 from callsheet.server.telemetry import tracing
+from callsheet.server.telemetry.metrics import collect_metrics
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage import Storage
 from callsheet.storage.redis import health
@@ -49,8 +45,6 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
-_START_DELAY_S: Final = 1.5
-"""Seconds before queued runs are executed, so that the first requests are not slowed."""
 _EXPOSED: Final = (
     "Retry-After",
     "Location",
@@ -88,7 +82,6 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
-    app.router.routes.insert(0, MatchedRoute())
     _wrap(app, settings)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
@@ -101,15 +94,12 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
 
 def _wrap(app: "Application", settings: Settings) -> None:
     """Add the middleware; the last one added is the outermost."""
-    table = RouteTable(app.router.routes)
-    app.add_middleware(RouteCaptureMiddleware)
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(RateLimitMiddleware, settings=settings)
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(settings))
-    app.add_middleware(StartupBarrier, state=app.state, table=table)
     app.add_middleware(
         StorageOutageMiddleware,
-        probe=lambda: getattr(app.state, "probe", None),
+        probe=lambda: app.state.probe,
         patience_s=settings.storage_patience_s,
     )
     app.add_middleware(
@@ -122,7 +112,7 @@ def _wrap(app: "Application", settings: Settings) -> None:
         expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
     app.add_middleware(HostOriginMiddleware, settings=settings)
-    app.add_middleware(RoutePolicyMiddleware, table=table)
+    app.add_middleware(RoutePolicyMiddleware, routes=app.router.routes)
     app.add_middleware(TelemetryMiddleware, observer=app.state.observer)
 
 
@@ -135,7 +125,7 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
-            self.openapi_schema = with_authentication(
+            self.openapi_schema = openapi.with_authentication(
                 _without_validation_errors(super().openapi()),
                 {route.path_format: policy_of(route) for route in self.routes if isinstance(route, APIRoute)},
                 required=self.requires_auth,
@@ -144,7 +134,7 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
-@with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT, before_loading=True))
+@with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT))
 async def check_liveness() -> dict[str, bool]:
     """Check that the server is running; storage was reached when it started."""
     return {"ok": True}
@@ -159,7 +149,7 @@ async def show_index() -> RedirectResponse:
 @with_policy(API_READ)
 async def show_documentation(request: Request) -> HTMLResponse:
     """Show the documentation."""
-    return HTMLResponse(docs.render_docs(request.app.openapi()))
+    return HTMLResponse(openapi.render_docs(request.app.openapi()))
 
 
 @with_policy(API_READ)
@@ -179,16 +169,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             app.state.warnings = await _log_warnings(opened)
             app.state.probe = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
-            loading = app.state.loading = asyncio.create_task(_load(app, settings, opened, stack))
-            stack.callback(loading.cancel)
-            has_user_limits = {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {
-                "{}"
-            }
-            if app.state.graphs is not None or has_user_limits:
-                # The user's graphs or limits may be invalid; then the server reports it and stops.
-                await loading
-            else:
-                loading.add_done_callback(_log_failed_loading)
+            await _load(app, settings, opened, stack)
             yield
 
     return lifespan
@@ -215,26 +196,13 @@ def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:
-    """Import the workflows and their routes, and create the routes' context."""
-    await asyncio.to_thread(import_module, "callsheet.server.bootstrap")
-    # Imported already; at the top of the file they would delay the start by a second.
-    from callsheet.server import bootstrap  # noqa: PLC0415
-    from callsheet.server.assembly import assemble  # noqa: PLC0415
-    from callsheet.server.telemetry.metrics import collect_metrics  # noqa: PLC0415
-
+    """Load the workflows and their routes, and create the routes' context."""
     observer = app.state.observer
     await stack.enter_async_context(collect_metrics(observer, installed_version()))
-    runtime = await assemble(
-        opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
-    )
+    runtime = await assembly.assemble(opened, settings, app.state.graphs, stack, observer)
     app.state.context = runtime.context(settings, opened)
     features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
-    for end in bootstrap.start_maintenance(app.state.context):
+    for end in assembly.start_maintenance(app.state.context):
         stack.push_async_callback(end)
-    app.router.routes.extend(bootstrap.routes(features))
-
-
-def _log_failed_loading(loading: asyncio.Task[None]) -> None:
-    if not loading.cancelled() and (error := loading.exception()):
-        _log.critical("cannot load the workflows; only /ok is answered", exc_info=error)
+    app.router.routes.extend(assembly.routes(features))

@@ -125,3 +125,7 @@ class Fenced(CallsheetError):
 
 class Broken(CallsheetError):
     """A bug or a broken installation."""
+
+
+class RequestRejected(Broken):
+    """A vendor rejects the form of a request; a simpler one may be accepted."""

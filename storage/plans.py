@@ -46,7 +46,6 @@ local runs, active, status = unpack(redis.call('HMGET', KEYS[1], 'runs', 'active
 local ended, updated = unpack(redis.call('HMGET', KEYS[2], 'status', 'updatedMs'), 1, 2)
 return {now_ms(), runs or '', active or '', status or '', ended or '', updated or ''}
 """)
-# A call that is sent again because its reply was lost changes nothing more.
 # A call that is sent again because its reply was lost changes nothing more. A number that stands for now
 # becomes the time.
 _WRITE: Final = Script.with_clock("""

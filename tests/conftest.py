@@ -1,4 +1,4 @@
-"""What every test gets: one real Valkey for the session, emptied before each test and inspected after it."""
+"""Fixtures of all tests; the session has one real Valkey, emptied before each test and checked after it."""
 
 import asyncio
 import gc
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from langgraph_sdk.client import LangGraphClient
 
     from tests.lessons.lesson_client import LessonClient
-    from tests.lessons.lesson_doors import LessonDriver
+    from tests.lessons.lesson_drivers import LessonDriver
     from tests.video.video_double import PlanningModel, VideoClient
 
-# What is imported stays, so going through it for garbage again and again is an eighth of all the work.
+# Imported modules stay, so searching them for garbage again and again would be an eighth of all the work.
 gc.set_threshold(100_000, 20, 50)
 
-# A model server that runs on this machine answers no test that does not ask for it.
+# A model server on this machine must not answer a test by accident.
 os.environ["OLLAMA_DISCOVERY"] = "off"
 
-# Whatever a test speaks TLS with it trusts by name; reading all the authorities of the machine costs each
+# Tests name the authority that they trust; reading all the authorities of the machine costs each
 # client 20 ms and more, and there are thousands.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
-    slow = "run tests that take a second or programs from beside PyPI, too; on by itself where CI is set"
+    parser.addoption("--long", action="store_true", help="run all of the tests that are otherwise sampled")
+    slow = "also run tests that take half a second or need programs beside PyPI; the default with CI set"
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
 
 
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
-# Around the other plugins, of which pytest-randomly shuffles.
+# Wraps the other plugins, so that it sorts after pytest-randomly has shuffled.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> "Iterator[None]":
     yield
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
-    # The files that take a minute or two come first, so that no process is left with one at the end.
+    # Files that take a minute or two come first, so that none of them starts last.
     long_files = {item.path for item in items if item.get_closest_marker("timeout")}
     items.sort(key=lambda item: item.path not in long_files)
 
@@ -76,9 +76,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
-    """A server of this process's own, `unix://…?db=0`.
+    """The URL of this process's own server, `unix://…?db=0`.
 
-    A test that uses it finds it empty and must leave nothing that storage/redis/keys.py does not declare.
+    It is empty when a test begins, and a test may leave only keys that storage/redis/keys.py declares.
     """
     # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
@@ -93,59 +93,59 @@ def valkey_url() -> Iterator[str]:
 
 @pytest.fixture
 async def storage(valkey_url: str) -> AsyncIterator[Storage]:
-    """A connection to the session's server, which is empty when the test begins."""
-    async with connect(valkey_url) as opened:
-        yield opened
+    """A connection to the session's server."""
+    async with connect(valkey_url) as storage:
+        yield storage
 
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[str]:
-    """A Redis for the whole file, which nothing empties."""
+    """The URL of a Redis for all tests of the file, which is not emptied between them."""
     from tests.doubles.wire_served import running_redis_for_file
 
-    with running_redis_for_file() as found:
-        yield found
+    with running_redis_for_file() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def url(redis: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server on it, of the graphs that the file calls `GRAPHS`."""
+    """The URL of a server on that Redis, with the file's `GRAPHS`."""
     from tests.doubles.wire_server import running_server
 
-    with running_server(redis, request.module.GRAPHS) as found:
-        yield found
+    with running_server(redis, request.module.GRAPHS) as address:
+        yield address
 
 
 @pytest.fixture
 async def used(redis: str) -> AsyncIterator[Storage]:
-    """The storage of the whole file, in use here, too."""
-    async with connect(redis) as found:
-        use(found)
-        yield found
+    """The file's storage, as the one that `storage.current()` returns in this process."""
+    async with connect(redis) as storage:
+        use(storage)
+        yield storage
         use(None)
 
 
 @pytest.fixture
 async def client(url: str) -> "AsyncIterator[LangGraphClient]":
-    """LangGraph's own client of the server that the file calls `url`."""
+    """A client of LangGraph's SDK for the file's server."""
     from langgraph_sdk import get_client
 
-    async with get_client(url=url) as found:
-        yield found
+    async with get_client(url=url) as sdk_client:
+        yield sdk_client
 
 
 @pytest.fixture
 async def http(url: str) -> "AsyncIterator[AsyncClient]":
-    """A client of the same server that knows nothing but HTTP."""
+    """A plain HTTP client of the file's server."""
     from httpx import AsyncClient
 
-    async with AsyncClient(base_url=url, timeout=20) as found:
-        yield found
+    async with AsyncClient(base_url=url, timeout=20) as http_client:
+        yield http_client
 
 
 @pytest.fixture
 def lesson_client(http: "AsyncClient") -> "LessonClient":
-    """One who has no session yet."""
+    """A client of the lesson API without a session."""
     from tests.lessons.lesson_client import LessonClient
 
     return LessonClient(http)
@@ -161,8 +161,8 @@ def lesson_client(http: "AsyncClient") -> "LessonClient":
 def lesson_driver(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", lesson_client: "LessonClient"
 ) -> "LessonDriver":
-    """A lesson by each of its doors."""
-    from tests.lessons.lesson_doors import GraphDriver, RestDriver, SdkDriver
+    """Drives a lesson by the graph, LangGraph's SDK or REST."""
+    from tests.lessons.lesson_drivers import GraphDriver, RestDriver, SdkDriver
 
     if request.param == "graph":
         return GraphDriver(used)
@@ -171,14 +171,14 @@ def lesson_driver(
 
 @pytest.fixture(scope="session")
 def warm_parent() -> Iterator[WarmParent]:
-    """What starts processes that are there to be killed; it has imported everything once."""
+    """Starts processes that tests kill, by forking a process that has imported everything."""
     with WarmParent() as parent:
         yield parent
 
 
 @pytest.fixture
 async def killable_server(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[KillableServer]:
-    """Servers to be killed at a chosen message to Redis, and to go on elsewhere."""
+    """Servers that are killed at a chosen message to Redis, and whose runs others take over."""
     target = valkey_url.removeprefix("unix://").split("?")[0]
     async with KillingProxy(f"{target}-proxy-{os.getpid()}", target) as proxy:
         yield KillableServer(warm_parent, proxy, valkey_url)
@@ -188,26 +188,26 @@ async def killable_server(warm_parent: WarmParent, valkey_url: str) -> AsyncIter
 
 @pytest.fixture(scope="session")
 def inspector(valkey_url: str) -> Iterator[Redis]:
-    """A connection that looks at the session's server between the tests."""
+    """A connection that checks the session's server between the tests."""
     with Redis.from_url(valkey_url) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def declared_keys(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empty the server before a test that uses it, and fail the test for every key it leaves undeclared."""
+    """Empty the server before a test that uses it; fail the test if it leaves undeclared keys."""
     if "valkey_url" not in request.fixturenames:
         yield
         return
     server: Redis = request.getfixturevalue("inspector")
     server.flushall()
     yield
-    assert not (found := leaks(server)), "\n".join(found)
+    assert not (undeclared := leaks(server)), "\n".join(undeclared)
 
 
 @pytest.fixture
 async def opened(storage: Storage) -> AsyncIterator[Storage]:
-    """The test's storage, in use: what `storage.current()` returns to tools and nodes."""
+    """The test's storage, as the one that `storage.current()` returns to tools and nodes."""
     use(storage)
     yield storage
     use(None)
@@ -215,7 +215,7 @@ async def opened(storage: Storage) -> AsyncIterator[Storage]:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
-    """A vendor's endpoint at the wire; the environment points OpenAI's provider to it."""
+    """A scripted endpoint of a vendor; the environment points OpenAI's provider to it."""
     with ChatDouble() as double:
         for name, value in double.environ.items():
             monkeypatch.setenv(name, value)
@@ -224,7 +224,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 
 @pytest.fixture
 def graph(opened: Storage) -> "Pregel[Any, Any]":
-    """The audio-ad workflow, remembering in the test's storage."""
+    """The audio-ad workflow with a checkpointer on the test's storage."""
     # A test that needs no graph should not wait for LangGraph.
     from callsheet.graphs import ad_creation
     from callsheet.storage.checkpoints import RedisSaver
@@ -234,23 +234,23 @@ def graph(opened: Storage) -> "Pregel[Any, Any]":
 
 @pytest.fixture
 async def api(valkey_url: str) -> "AsyncIterator[AsyncClient]":
-    """A client of the whole application on the session's server, called without a network."""
+    """A client of the complete application on the session's server, called in process."""
     from tests.doubles.served import served_app
 
-    async with served_app(valkey_url) as found:
-        yield found
+    async with served_app(valkey_url) as http_client:
+        yield http_client
 
 
 @pytest.fixture
 def planning_model(monkeypatch: pytest.MonkeyPatch) -> "Iterator[PlanningModel]":
-    """A model that plans what the test says; a project that is made now uses it."""
+    """A model whose plans the test scripts; projects created from now on use it."""
     from tests.video.video_double import PlanningModel
 
-    with PlanningModel() as one:
-        for name, value in one.environ.items():
+    with PlanningModel() as double:
+        for name, value in double.environ.items():
             monkeypatch.setenv(name, value)
-        yield one
-        one.release()
+        yield double
+        double.release()
 
 
 @pytest.fixture
@@ -258,6 +258,6 @@ async def video(api: "AsyncClient", planning_model: "PlanningModel") -> "VideoCl
     """A new project of four scenes, edited by the director's plans."""
     from tests.video.video_double import VideoClient
 
-    one = VideoClient(api, planning_model)
-    await one.create()
-    return one
+    video_client = VideoClient(api, planning_model)
+    await video_client.create()
+    return video_client

@@ -1,11 +1,11 @@
 """`make faults`: kills processes under load, compares the outcome with a model, and prints the figures.
 
-Two servers and two workers share one Redis. Runs make versions with receipts; readers follow their streams
+Two servers and two workers share one Redis. Runs create versions with receipts; readers follow their streams
 in several modes and rejoin elsewhere when their server dies. Ads are edited over REST at the same time, each
-request repeated with its `Idempotency-Key` until it is answered. One server is never killed: its memory is
+request repeated with its `Idempotency-Key` until it has a reply. One server is never killed: its memory is
 measured. With `--redis`, Redis is killed too.
 
-The model: every run succeeds, makes each version once and keeps them all; every step's event is delivered
+The model: every run succeeds, creates each version once and keeps them all; every step's event is delivered
 once, and a replay equals what its reader saw.
 """
 
@@ -20,6 +20,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +33,8 @@ from callsheet.server.engine.execution import MAX_ATTEMPTS
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.doubles.killing import WarmParent
-from tests.doubles.redis_server import RedisServer
-from tests.doubles.redis_server import running_redis as redis_running
-from tests.engine.fault_house import ServerProcesses, StreamFollower, events
-from tests.engine.fault_house import server_processes as house_of
+from tests.doubles.redis_server import RedisServer, running_redis
+from tests.engine.fault_processes import ServerProcesses, StreamFollower, run_events, server_processes
 
 MODES: Final = (["updates"], ["updates", "custom"], ["values"], ["custom", "updates", "values"])
 """Stream modes of the readers, in turn."""
@@ -51,26 +50,26 @@ _DURABLE: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is done to the processes, and for how long."""
+class FaultPlan:
+    """The load, the kills, and their duration."""
 
     seconds: float
     lease_s: float
     """Seconds that a silent process keeps its runs."""
     pause_s: float
     """Seconds between kills."""
-    readers: int = 16
+    parallel_runs: int = 16
     """Runs at once."""
-    ads: int = 3
+    parallel_ads: int = 3
     """Ads that are edited at once."""
-    redis: bool = False
+    kills_redis: bool = False
     """True to kill Redis too, after every third kill."""
     pace_s: float = 0.2
 
 
 @dataclass
-class Figures:
-    """Outcome of a session."""
+class FaultFigures:
+    """Counts and measurements of a session."""
 
     kills: int = 0
     redis_kills: int = 0
@@ -81,7 +80,7 @@ class Figures:
     lost: list[str] = field(default_factory=list)
     """Other runs that did not succeed, and turns of ads without their version."""
     doubled: list[str] = field(default_factory=list)
-    """Effects that happened twice."""
+    """Effects that happened more than once."""
     streams: list[str] = field(default_factory=list)
     """Streams that miss or repeat a step, or differ from their replay."""
     resumed: int = 0
@@ -119,28 +118,28 @@ class Figures:
         return "\n".join([*(f"{name:<32}{value}" for name, value in rows), *wrong])
 
 
-def _spread(found: Sequence[float]) -> str:
-    if not found:
+def _spread(values_s: Sequence[float]) -> str:
+    if not values_s:
         return "none"
-    ordered = sorted(found)
+    ordered = sorted(values_s)
     p50, p99 = (ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.99))
     return f"p50 {p50:.1f} s, p99 {p99:.1f} s, max {ordered[-1]:.1f} s, of {len(ordered)}"
 
 
-class Session:
-    """One session of faults on a house."""
+class FaultSession:
+    """Load and kills on servers and workers with one Redis."""
 
-    def __init__(self, house: ServerProcesses, plan: Plan, server: RedisServer) -> None:
-        self._house, self._plan, self._redis = house, plan, server
-        self._figures = Figures()
+    def __init__(self, processes: ServerProcesses, plan: FaultPlan, server: RedisServer) -> None:
+        self._processes, self._plan, self._redis = processes, plan, server
+        self._figures = FaultFigures()
         self._ends = time.monotonic() + plan.seconds
         self._modes = iter(range(10**9))
 
-    async def run(self) -> Figures:
-        """Load the house and kill its processes until the time is over; then check what is left to check."""
-        memory = asyncio.create_task(self._watch_memory(self._house.servers[0][0]))
-        load = [self._read_runs() for _ in range(self._plan.readers)]
-        load += [self._edit_ads() for _ in range(self._plan.ads)]
+    async def run(self) -> FaultFigures:
+        """Put load on the servers and kill processes until the time is over; then check the outcome."""
+        memory = asyncio.create_task(self._watch_memory(self._processes.servers[0][0]))
+        load = [self._read_runs() for _ in range(self._plan.parallel_runs)]
+        load += [self._edit_ads() for _ in range(self._plan.parallel_ads)]
         try:
             await asyncio.gather(self._kill_processes(), *load)
         finally:
@@ -153,17 +152,17 @@ class Session:
     async def _kill_processes(self) -> None:
         # The first server stays, so that its memory can be compared.
         victims = [
-            lambda: self._house.kill_worker(0, again=True),
-            lambda: self._house.kill_server(1, again=True),
-            lambda: self._house.kill_worker(1, again=True),
+            lambda: self._processes.kill_worker(0, restart=True),
+            lambda: self._processes.kill_server(1, restart=True),
+            lambda: self._processes.kill_worker(1, restart=True),
         ]
-        turn = 0
+        kills = 0
         while not self._over():
             await asyncio.sleep(self._plan.pause_s)
-            await victims[turn % len(victims)]()
+            await victims[kills % len(victims)]()
             self._figures.kills += 1
-            turn += 1
-            if self._plan.redis and turn % len(victims) == 0:
+            kills += 1
+            if self._plan.kills_redis and kills % len(victims) == 0:
                 await asyncio.to_thread(self._kill_redis)
 
     def _kill_redis(self) -> None:
@@ -180,12 +179,12 @@ class Session:
 
     async def _read_runs(self) -> None:
         while not self._over():
-            reader = StreamFollower(self._house, PAGES, modes=MODES[next(self._modes) % len(MODES)])
-            await _repeated(lambda one=reader: one.begin(self._plan.pace_s))
+            reader = StreamFollower(self._processes, PAGES, modes=MODES[next(self._modes) % len(MODES)])
+            await _retry(partial(reader.start_run, self._plan.pace_s))
             async with asyncio.timeout(20 * self._plan.lease_s + 60):
                 await reader.read()
             self._figures.runs += 1
-            self._figures.resumed += reader.breaks
+            self._figures.resumed += reader.disconnects
             await self._check(reader)
 
     async def _check(self, reader: StreamFollower) -> None:
@@ -195,40 +194,40 @@ class Session:
             if reader.was_given_up() and reader.attempts() >= MAX_ATTEMPTS:
                 figures.given_up += 1
             else:
-                figures.lost.append(f"{name} ended as {record['status']}: {reader.told[-1:]}")
+                figures.lost.append(f"{name} ended as {record['status']}: {reader.events[-1:]}")
             return
-        wanted = [f"v{number + 1}" for number in range(PAGES)]
-        if (made := await self._versions(reader.thread)) != wanted:
-            figures.doubled.append(f"{name} made {made}")
+        expected = [f"v{number + 1}" for number in range(PAGES)]
+        if (versions := await self._versions(reader.thread)) != expected:
+            figures.doubled.append(f"{name} has versions {versions}")
         if reader.attempts() > 1:
             figures.taken_over += 1
             figures.recovery_s += _recoveries_s(reader)
-        replay = await _repeated(lambda: _replay(self._house, reader))
-        if [one.id for one in reader.told] != replay:
+        replay = await _retry(lambda: _replay(self._processes, reader))
+        if [event.id for event in reader.events] != replay:
             figures.streams.append(f"{name} differs from its replay")
-        updates = [one.data["page"]["stamped"][0] for one in reader.told if one.name == "updates"]
-        if "updates" in reader.modes and updates != wanted:
-            figures.streams.append(f"{name} told the updates {updates}")
-        values = [one.data["stamped"] for one in reader.told if one.name == "values"]
-        if "values" in reader.modes and [len(one) for one in values] != [*range(PAGES + 1)]:
-            figures.streams.append(f"{name} told the values {values}")
+        updates = [event.data["page"]["stamped"][0] for event in reader.events if event.name == "updates"]
+        if "updates" in reader.modes and updates != expected:
+            figures.streams.append(f"{name} sent the updates {updates}")
+        values = [event.data["stamped"] for event in reader.events if event.name == "values"]
+        if "values" in reader.modes and [len(event) for event in values] != [*range(PAGES + 1)]:
+            figures.streams.append(f"{name} sent the values {values}")
 
     async def _versions(self, thread: str) -> list[str]:
         async def read() -> list[str]:
-            async with Redis.from_url(self._house.redis_url) as redis:
-                found: Any = redis.lrange(keys.versions("ad", thread, "music"), 0, -1)
-                return [one.decode() for one in await found]
+            async with Redis.from_url(self._processes.redis_url) as redis:
+                entries: Any = redis.lrange(keys.versions("ad", thread, "music"), 0, -1)
+                return [entry.decode() for entry in await entries]
 
-        versions: list[str] = await _repeated(read)
+        versions: list[str] = await _retry(read)
         return versions
 
     async def _get(self, path: str) -> Any:
         async def get() -> Any:
-            reply = await self._house.http.get(self._house.any() + path)
+            reply = await self._processes.http.get(self._processes.any_url() + path)
             reply.raise_for_status()
             return reply.json()
 
-        return await _repeated(get)
+        return await _retry(get)
 
     async def _edit_ads(self) -> None:
         while not self._over():
@@ -243,9 +242,9 @@ class Session:
             self._figures.edits += 1
             await asyncio.sleep(EDIT_PAUSE_S)
             stream = await self._get(f"/api/ads/{ad}/music")
-            if (found := len(stream["versions"])) != turn:
-                wrong = self._figures.doubled if found > turn else self._figures.lost
-                wrong.append(f"ad {ad} has {found} versions after {turn} turns: {reply['message']}")
+            if (count := len(stream["versions"])) != turn:
+                problems = self._figures.doubled if count > turn else self._figures.lost
+                problems.append(f"ad {ad} has {count} versions after {turn} turns: {reply['message']}")
                 return
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
@@ -253,29 +252,34 @@ class Session:
         headers = {"Idempotency-Key": uuid.uuid4().hex}
 
         async def post() -> Any:
-            reply = await self._house.http.post(self._house.any() + path, json=body, headers=headers)
+            reply = await self._processes.http.post(
+                self._processes.any_url() + path, json=body, headers=headers
+            )
             reply.raise_for_status()
             return reply.json()
 
-        return await _repeated(post)
+        return await _retry(post)
 
 
 def _recoveries_s(reader: StreamFollower) -> list[float]:
-    """Return the seconds from each kill that this run died of to its next event."""
+    """Return the seconds from each kill of a process that executed the run to the run's next event."""
     waits = []
-    for before, after in zip(reader.told, reader.told[1:], strict=False):
-        fatal = [ms for ms in reader.house.killed_ms if before.ms <= ms <= after.ms]
-        if fatal and after.name == "metadata":
-            waits.append((after.ms - fatal[0]) / 1000)
+    for before, after in zip(reader.events, reader.events[1:], strict=False):
+        kills_ms = [ms for ms in reader.processes.killed_ms if before.ms <= ms <= after.ms]
+        if kills_ms and after.name == "metadata":
+            waits.append((after.ms - kills_ms[0]) / 1000)
     return waits
 
 
-async def _replay(house: ServerProcesses, reader: StreamFollower) -> list[str]:
-    return [one.id async for one in events(house, house.any(), reader.thread, reader.run, "-1")]
+async def _replay(processes: ServerProcesses, reader: StreamFollower) -> list[str]:
+    return [
+        event.id
+        async for event in run_events(processes, processes.any_url(), reader.thread, reader.run, "-1")
+    ]
 
 
-async def _repeated(call: Any, patience_s: float = 120) -> Any:
-    """Return what `call` returns once neither a dead process nor an absent Redis prevents it."""
+async def _retry(call: Any, patience_s: float = 120) -> Any:
+    """Return the result of `call`, repeated while a dead process or a stopped Redis prevents it."""
     ends = time.monotonic() + patience_s
     while True:
         try:
@@ -290,18 +294,20 @@ async def _repeated(call: Any, patience_s: float = 120) -> Any:
 
 
 @asynccontextmanager
-async def session(plan: Plan, warm_parent: WarmParent, folder: Path) -> AsyncIterator[Session]:
+async def fault_session(
+    plan: FaultPlan, warm_parent: WarmParent, folder: Path
+) -> AsyncIterator[FaultSession]:
     """A session on a Redis of its own."""
-    with redis_running(watchdog.binary(), folder, *_DURABLE) as server:
-        async with house_of(warm_parent, server.url, plan.lease_s, carry=True) as house:
-            yield Session(house, plan, server)
+    with running_redis(watchdog.binary(), folder, *_DURABLE) as server:
+        async with server_processes(warm_parent, server.url, plan.lease_s, executes_runs=True) as processes:
+            yield FaultSession(processes, plan, server)
 
 
-async def measure(plan: Plan) -> Figures:
+async def measure(plan: FaultPlan) -> FaultFigures:
     """Return the figures of one session."""
     with WarmParent() as warm_parent, tempfile.TemporaryDirectory(prefix="callsheet-faults-") as folder:
-        async with session(plan, warm_parent, Path(folder)) as made:
-            return await made.run()
+        async with fault_session(plan, warm_parent, Path(folder)) as faults:
+            return await faults.run()
 
 
 def main() -> int:
@@ -310,9 +316,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--lease", type=float, default=10.0, help="seconds")
     parser.add_argument("--redis", action="store_true", help="kill Redis too")
-    chosen = parser.parse_args()
-    pause_s = max(3.0, 2 * chosen.lease)
-    figures = asyncio.run(measure(Plan(chosen.minutes * 60, chosen.lease, pause_s, redis=chosen.redis)))
+    options = parser.parse_args()
+    pause_s = max(3.0, 2 * options.lease)
+    figures = asyncio.run(
+        measure(FaultPlan(options.minutes * 60, options.lease, pause_s, kills_redis=options.redis))
+    )
     sys.stdout.write(figures.table() + "\n")
     return int(figures.failed)
 

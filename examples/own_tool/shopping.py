@@ -14,7 +14,7 @@ from callsheet.nodes.approval import approval_node
 from callsheet.nodes.planner import plan_of_calls
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.workflow import Workflow
 from callsheet.tools import REGISTRY
@@ -53,13 +53,12 @@ for each in (add_item, clear_list):
     REGISTRY.add(each, "shopping")
 
 
-class Shopping(WorkflowSpec):
+class Shopping(WorkflowSpec[Workflow]):
     """Shopping lists. With a model, extend `LoopWorkflow`: its `build` has a planner that asks the model."""
 
     name = "shopping"
     title = "shopping lists"
-    kind = "shopping"
-    streams = ("list",)
+    artefact = ArtefactSpec("shopping", ("list",))
 
     def build(self) -> StateGraph[Any, Context]:
         """Return the usual loop, with a planner of our own that needs no model."""

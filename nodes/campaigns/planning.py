@@ -29,7 +29,7 @@ _SHOWN: Final = 10
 class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
 
-    async def state_block(self, workflow: WorkflowSpec, state: CampaignState, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec[Any], state: CampaignState, scope: Scope) -> str:
         """Return today's date, the page's filters and the campaigns of an earlier turn's result."""
         del workflow, scope
         lines = [f"<now>{datetime.now(UTC).date()}</now>"]
@@ -45,7 +45,7 @@ class CampaignPlanning(Planning):
         return "\n".join(lines)
 
     async def plan(
-        self, workflow: WorkflowSpec, state: CampaignState, scope: Scope, answer: AIMessage
+        self, workflow: WorkflowSpec[Any], state: CampaignState, scope: Scope, answer: AIMessage
     ) -> Planned:
         """Return the searches of an answer, or the checked answer itself."""
         del scope

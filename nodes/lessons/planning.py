@@ -35,7 +35,7 @@ _ASKS: Final = re.compile("[?？؟]")
 class LessonPlanning(Planning):
     """Plans of lessons. Ids, numbers and "all" in a message are read by code; other words by the model."""
 
-    def __init__(self, workflow: WorkflowSpec) -> None:
+    def __init__(self, workflow: WorkflowSpec[Any]) -> None:
         """Plan for this workflow."""
         self._workflow = workflow
 
@@ -56,7 +56,7 @@ class LessonPlanning(Planning):
         # Words that answer nothing are for the model.
         return None if update == session.chat_update(session.message) else update
 
-    async def state_block(self, workflow: WorkflowSpec, state: LessonState, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec[Any], state: LessonState, scope: Scope) -> str:
         """Return the lesson as it is now, with every material that a call can name."""
         block = await super().state_block(workflow, state, scope)
         return "\n".join([block, *outline.earlier_materials(await _earlier_sources(scope))])
@@ -78,7 +78,7 @@ class LessonPlanning(Planning):
         return shown, {"materials": known} if known else {}
 
     async def plan(
-        self, workflow: WorkflowSpec, state: LessonState, scope: Scope, answer: AIMessage
+        self, workflow: WorkflowSpec[Any], state: LessonState, scope: Scope, answer: AIMessage
     ) -> Planned:
         """Return the plan of every call; the refusal of an earlier answer is over."""
         planned = await super().plan(workflow, state, scope, answer)

@@ -34,7 +34,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
 """Every question by the name of its action."""
 
 
-def ask_node(workflow: WorkflowSpec) -> Node[LessonState]:
+def ask_node(workflow: WorkflowSpec[Any]) -> Node[LessonState]:
     """Return the node that asks the pending question."""
 
     async def ask(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from callsheet.storage.plans import Executions
 from callsheet.storage.video import settings
 
 
-def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
+def scene_approval_node(workflow: WorkflowSpec[Any]) -> Node[VideoState]:
     """Return the gate."""
     ask = approval_node(workflow)
 

@@ -19,7 +19,7 @@ class SceneClosing(PlanClosing):
     """Ends plans for a project's scenes."""
 
     async def close(
-        self, workflow: WorkflowSpec, state: VideoState, scope: Scope, record: Execution
+        self, workflow: WorkflowSpec[Any], state: VideoState, scope: Scope, record: Execution
     ) -> Mapping[str, Any]:
         """Return the answer to the model's call, and count how long the steps took."""
         del workflow

@@ -40,7 +40,7 @@ _MAX_PROBLEMS: Final = 8
 class ScenePlanning(Planning):
     """Plans for a project's scenes."""
 
-    async def state_block(self, workflow: WorkflowSpec, state: VideoState, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec[Any], state: VideoState, scope: Scope) -> str:
         """Return the project's outline, the last plan and the person's preferences."""
         del workflow
         opened = await storage.current()
@@ -60,7 +60,7 @@ class ScenePlanning(Planning):
         )
 
     async def plan(
-        self, workflow: WorkflowSpec, state: VideoState, scope: Scope, answer: AIMessage
+        self, workflow: WorkflowSpec[Any], state: VideoState, scope: Scope, answer: AIMessage
     ) -> Planned:
         """Return the plan that the answer submits; a bad one goes back to the model once."""
         del workflow

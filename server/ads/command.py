@@ -10,6 +10,8 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+from callsheet.server.processes import terminal
+from callsheet.state.errors import Invalid
 
 if TYPE_CHECKING:
     from callsheet.server.ads.terminal_session import AdCliTurn
@@ -89,7 +91,6 @@ def _parse_brief(text: str, file: str | None) -> tuple[object, str]:
 
 def _parse_json(text: str, file: str | None) -> object:
     from callsheet.server.http import requests  # noqa: PLC0415 -- FastAPI is slow to import; a text needs none
-    from callsheet.state.errors import Invalid  # noqa: PLC0415
 
     try:
         return requests.parse_json(text.encode())
@@ -114,6 +115,5 @@ def _execute(request: Mapping[str, Any], options: AdOptions) -> None:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
     from callsheet.server.ads import rendering  # noqa: PLC0415 -- see above
-    from callsheet.server.processes import terminal  # noqa: PLC0415
 
     rendering.show(terminal.console(), turn, options.data_dir)

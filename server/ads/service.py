@@ -131,7 +131,7 @@ def reply_builder(storage: Storage) -> BuildReply:
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         facts = ad_facts(state)
-        ad_id = ad_creation.WORKFLOW.artefact_id(cast("AdState", state), run.thread)
+        ad_id = ad_creation.WORKFLOW.artefact.id_of(cast("AdState", state), run.thread)
         thread = Thread(run.thread, run.owner, GRAPH, f"{KIND}:{ad_id}")
         _, used, timed = await asyncio.gather(
             ADS.artefact(storage, thread).set_facts(facts),
@@ -146,7 +146,7 @@ def reply_builder(storage: Storage) -> BuildReply:
 
 def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the ad's facts in a conversation's state: `language`, `market`, `spotSeconds`."""
-    return dict(ad_creation.WORKFLOW.facts(cast("AdState", state)))
+    return dict(ad_creation.WORKFLOW.view.facts(cast("AdState", state)))
 
 
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:

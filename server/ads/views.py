@@ -58,7 +58,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
 def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the conversation; without messages if there is none."""
     messages = state.get("messages", ())
-    prompt = ad_creation.WORKFLOW.prompt(state, ref.artefact.id) if messages else ""
+    prompt = ad_creation.WORKFLOW.prompt if messages else ""
     return {
         "conversationId": ref.thread.id,
         "messages": conversation.message_entries(prompt, messages) if messages else [],

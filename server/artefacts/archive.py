@@ -47,12 +47,12 @@ class ThreadArchive:
 
     async def streams_of(self, artefact: Artefact) -> Sequence[str]:
         """Return every stream of an artefact."""
-        return await self.workflow(artefact.kind)[0].all_streams_of(artefact)
+        return await self.workflow(artefact.kind)[0].artefact.all_streams_of(artefact)
 
-    def workflow(self, kind: str) -> tuple[WorkflowSpec, FeatureApi | None]:
+    def workflow(self, kind: str) -> tuple[WorkflowSpec[Any], FeatureApi | None]:
         """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
         for name, spec in self.workflows.specs.items():
-            if spec.kind == kind:
+            if spec.artefact.kind == kind:
                 feature = self.features.get(name)
                 return spec, feature if isinstance(feature, FeatureApi) else None
         raise Invalid(
@@ -112,7 +112,7 @@ def _check(archive: ThreadArchive, file: ThreadFile) -> None:
         _check_messages(archive.workflows.graphs[file.thread.graph], file)
     for entry in file.artefacts:
         spec, feature = archive.workflow(entry.artefact.kind)
-        identifier(entry.artefact.id, f"{spec.kind} id")
+        identifier(entry.artefact.id, f"{spec.artefact.kind} id")
         _check_versions(spec, entry)
         if feature:
             feature.check_artefact(entry)
@@ -130,12 +130,14 @@ def _check_messages(graph: Pregel[Any, Any], file: ThreadFile) -> None:
                 raise Invalid(rule, remedy="export the thread again")
 
 
-def _check_versions(spec: WorkflowSpec, entry: ArtefactEntry) -> None:
+def _check_versions(spec: WorkflowSpec[Any], entry: ArtefactEntry) -> None:
     """Raise `Invalid`, or pydantic's error, for versions that no tool and no person could have written."""
     for version in entry.versions:
-        if not spec.has_stream(version.stream):
-            raise Invalid(f"{spec.kind!r} has no stream {version.stream!r}", remedy="export the thread again")
-        spec.check_version(version.stream, version.data)
+        if not spec.artefact.has_stream(version.stream):
+            raise Invalid(
+                f"{spec.artefact.kind!r} has no stream {version.stream!r}", remedy="export the thread again"
+            )
+        spec.artefact.check_version(version.stream, version.data)
 
 
 def _check_files(entry: ArtefactEntry, max_bytes: int) -> None:

@@ -104,7 +104,7 @@ async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started."""
-    rules = ref.workflow.plan_rules
+    rules = ref.workflow.turn.plan_rules
     record = await executions.change(ref, lambda held, now: live_plan.skip_step(held, step_id, now, rules))
     return _view(ref, record)
 

@@ -43,7 +43,7 @@ class ExecutionRef:
     ctx: AppContext
     owner: str
     thread: Thread
-    workflow: WorkflowSpec
+    workflow: WorkflowSpec[Any]
     executions: Executions
     id: str
 
@@ -51,7 +51,7 @@ class ExecutionRef:
     def artefact(self) -> Artefact:
         """The artefact that the plan is about."""
         name = self.thread.artefact.partition(":")[2] or self.thread.id
-        return Artefact(self.ctx.storage, self.workflow.kind, name, self.owner)
+        return Artefact(self.ctx.storage, self.workflow.artefact.kind, name, self.owner)
 
 
 async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
@@ -61,7 +61,7 @@ async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
     workflow = ctx.workflows.specs.get(thread.graph)
     if workflow is None:
         raise missing_execution(execution_id)
-    executions = Executions(ctx.storage, workflow.kind, name, owner, workflow.plan_rules)
+    executions = Executions(ctx.storage, workflow.artefact.kind, name, owner, workflow.turn.plan_rules)
     return ExecutionRef(ctx, owner, thread, workflow, executions, execution_id)
 
 
@@ -178,7 +178,7 @@ async def edit_step(
     ref: ExecutionRef, edits: PlanEdits, step_id: str, params: Mapping[str, Any]
 ) -> Execution:
     """Change parameters of a pending step; raise `Invalid` for those that do not fit its tool."""
-    rules = ref.workflow.plan_rules
+    rules = ref.workflow.turn.plan_rules
     tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
 
     def edit(held: Execution, now_ms: int) -> Execution:
@@ -214,7 +214,7 @@ async def do_again(
 
     Two people who ask for the same get it once.
     """
-    rules = ref.workflow.plan_rules
+    rules = ref.workflow.turn.plan_rules
     repeat = partial(live_plan.repeat_step, rules=rules) if completed else live_plan.retry_step
     record = await change(
         ref, lambda held, now_ms: held if live_plan.is_over(held) else repeat(held, step_id, now_ms)

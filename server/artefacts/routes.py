@@ -44,8 +44,10 @@ async def list_artefacts(
     """List the owner's artefacts of one kind, last changed first."""
     spec = _workflow(request, kind)
     storage, owner = app_context(request).storage, current_owner(request)
-    page = await indexes.list_owned(storage, owner, spec.kind, after=after, limit=limit)
-    return ArtefactList(artefacts=[ArtefactRef(kind=spec.kind, id=name) for name in page.ids], next=page.next)
+    page = await indexes.list_owned(storage, owner, spec.artefact.kind, after=after, limit=limit)
+    return ArtefactList(
+        artefacts=[ArtefactRef(kind=spec.artefact.kind, id=name) for name in page.ids], next=page.next
+    )
 
 
 @router.get("/{kind}/{artefact_id}", responses=_responses(ArtefactView))
@@ -54,9 +56,9 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
     """Show an artefact: its conversation, and the newest and the active version of each stream."""
     spec = _workflow(request, kind)
     artefact, meta = await _find(request, spec, artefact_id)
-    streams = await artefact.streams(await spec.all_streams_of(artefact))
+    streams = await artefact.streams(await spec.artefact.all_streams_of(artefact))
     return ArtefactView(
-        kind=spec.kind,
+        kind=spec.artefact.kind,
         id=artefact_id,
         conversationId=meta.get("thread"),
         streams={name: _stream_view(stream) for name, stream in streams.items()},
@@ -75,7 +77,7 @@ async def list_artefact_versions(
     return ArtefactVersionList(
         versions=[
             ArtefactVersionSummary(
-                **version_fields(version, newest), summary=spec.summary(stream, version.data)
+                **version_fields(version, newest), summary=spec.artefact.summary(stream, version.data)
             )
             for version in versions.versions
             if newest
@@ -99,32 +101,36 @@ async def get_artefact_version(
     return ArtefactVersion(**version_fields(version, newest), data=version.data)
 
 
-def _workflow(request: Request, kind: str) -> WorkflowSpec:
+def _workflow(request: Request, kind: str) -> WorkflowSpec[Any]:
     specs = app_context(request).workflows.specs.values()
     for spec in specs:
-        if spec.kind == kind:
+        if spec.artefact.kind == kind:
             return spec
-    kinds = ", ".join(sorted(spec.kind for spec in specs)) or "none"
+    kinds = ", ".join(sorted(spec.artefact.kind for spec in specs)) or "none"
     raise Missing(f"no served workflow makes artefacts of kind {kind!r}", remedy=f"use one of: {kinds}")
 
 
-async def _find(request: Request, spec: WorkflowSpec, artefact_id: str) -> tuple[Artefact, dict[str, str]]:
+async def _find(
+    request: Request, spec: WorkflowSpec[Any], artefact_id: str
+) -> tuple[Artefact, dict[str, str]]:
     storage, owner = app_context(request).storage, current_owner(request)
-    artefact = Artefact(storage, spec.kind, identifier(artefact_id, "artefact id"), owner)
+    artefact = Artefact(storage, spec.artefact.kind, identifier(artefact_id, "artefact id"), owner)
     meta = await artefact.meta()
     if meta.get("owner") != owner:
         raise Missing(
-            f"there is no {spec.kind} {artefact_id!r}",
-            remedy=f"list them with GET /api/artefacts/{spec.kind}",
+            f"there is no {spec.artefact.kind} {artefact_id!r}",
+            remedy=f"list them with GET /api/artefacts/{spec.artefact.kind}",
         )
     return artefact, meta
 
 
-async def _stream(request: Request, spec: WorkflowSpec, artefact_id: str, name: str) -> Stream:
+async def _stream(request: Request, spec: WorkflowSpec[Any], artefact_id: str, name: str) -> Stream:
     artefact, _ = await _find(request, spec, artefact_id)
-    names = await spec.all_streams_of(artefact)
+    names = await spec.artefact.all_streams_of(artefact)
     if name not in names:
-        raise Missing(f"a {spec.kind} has no stream {name!r}", remedy=f"use one of: {', '.join(names)}")
+        raise Missing(
+            f"a {spec.artefact.kind} has no stream {name!r}", remedy=f"use one of: {', '.join(names)}"
+        )
     return await artefact.stream(name)
 
 

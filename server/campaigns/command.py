@@ -7,8 +7,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from callsheet.server.campaigns import rendering
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+from callsheet.server.processes import terminal
 
 _TEXT: Final = "The question; - for stdin; may be omitted with --import."
 _THREAD: Final = "Go on with this conversation [a new one]."
@@ -66,7 +68,4 @@ def _show(reply: Mapping[str, Any], options: AskOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.campaigns import rendering  # noqa: PLC0415 -- see above
-    from callsheet.server.processes import terminal  # noqa: PLC0415
-
     rendering.show(terminal.console(), reply, options.data_dir)

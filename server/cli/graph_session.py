@@ -78,7 +78,7 @@ async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> 
             )
         worker, storage = await stack.enter_async_context(local_worker(settings, graphs))
         spec = workflow_of(graphs[request.graph])
-        thread = await _thread(storage, request, spec.kind if spec else "")
+        thread = await _thread(storage, request, spec.artefact.kind if spec else "")
         await run_and_ack(worker, await _run_request(worker, thread, request), report)
         state = await worker.state(thread)
         questions = pending_interrupts(state)

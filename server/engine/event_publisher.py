@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.engine.encoding import Event
-from callsheet.server.engine.event_bus import LocalEventBuffer
 from callsheet.server.engine.repeated_events import RepeatedEvents
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
@@ -19,8 +18,8 @@ from callsheet.storage.runs.runs import Runs
 
 _MAX_WAITING: Final = 256
 """Events that may wait; further ones make the caller wait."""
-_SETTLE_TURNS: Final = 12
-"""Turns of the event loop in which what LangGraph streamed reaches `publish`; four to eight are needed."""
+SETTLE_TURNS: Final = 12
+"""Turns of the event loop in which what LangGraph streamed reaches `publish`; about six are needed."""
 BATCH_DELAY_S: Final = 0.01
 """Delay that remote followers do not notice."""
 
@@ -35,13 +34,12 @@ class _StoreRequest:
 
 
 class EventPublisher:
-    """Publishes to the thread's stream in Redis and to the local buffer; a `StepStore`."""
+    """Publishes to the thread's stream in Redis; a `StepStore`."""
 
     def __init__(
         self,
         runs: Runs,
         attempt: RunAttempt,
-        buffer: LocalEventBuffer | None,
         has_local_follower: Callable[[], bool] = lambda: False,
         batch_delay_s: float = BATCH_DELAY_S,
     ) -> None:
@@ -53,7 +51,6 @@ class EventPublisher:
         """Newest checkpoint of this run by namespace."""
         self._runs = runs
         self._attempt = attempt
-        self._buffer = buffer
         self._has_local_follower = has_local_follower
         self._batch_delay_s = batch_delay_s
         self._batches = 0
@@ -152,7 +149,7 @@ class EventPublisher:
         self._settling += 1
         try:
             turns = 0
-            while turns < _SETTLE_TURNS:
+            while turns < SETTLE_TURNS:
                 await asyncio.sleep(0)
                 turns += 1
                 if self._blocked and self._is_sending and self._sending:
@@ -223,7 +220,7 @@ class EventPublisher:
         self, batch: Sequence[tuple[str, bytes, str]], requests: Sequence[_StoreRequest]
     ) -> None:
         try:
-            ids, replies = await self._runs.emit(
+            replies = await self._runs.emit(
                 self._attempt,
                 self._batches,
                 batch,
@@ -236,8 +233,6 @@ class EventPublisher:
         for request, reply in zip(requests, replies, strict=True):
             if not request.reply.done():
                 request.reply.set_result(reply)
-        if self._buffer:
-            self._buffer.add(ids, [(name, data) for name, data, _ in batch])
 
 
 def _fail(requests: Sequence[_StoreRequest], error: BaseException) -> None:

@@ -6,9 +6,11 @@ run; otherwise the input never arrived and is passed again.
 
 import asyncio
 import json
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -33,12 +35,12 @@ from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.graph_factory import graph_of_run
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.engine.repeated_events import RepeatedEvents
-from callsheet.state.errors import Broken, Conflict, Fenced, StorageDown, Unavailable
+from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
-from callsheet.storage.runs.leases import LEASE, Lease
+from callsheet.storage.runs.leases import LEASE, Lease, create_task, renew_blocking
 from callsheet.storage.runs.records import Action, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
@@ -52,6 +54,9 @@ _FENCED_AT: Final = 0.5
 """Share of a lease without an answer from Redis after which an attempt stops itself."""
 _HEARTBEAT_DELAY_S: Final = 0.5
 """Seconds before the lease is renewed and cancellations are checked; most runs end earlier."""
+_WATCHES_PER_LEASE: Final = 20
+"""Looks for attempts that lost their thread while the process stood still, within one lease."""
+_log = logging.getLogger(__name__)
 
 
 class Drained(Exception):
@@ -379,6 +384,43 @@ class RunExecution:
         if self.cancelled == "rollback":
             return RunOutcome("rolled-back")
         return RunOutcome("interrupted", "interrupted", error=record)
+
+
+@contextmanager
+def watch_leases(runs: Runs, executions: Collection[RunExecution]) -> Iterator[None]:
+    """Stop attempts that lost their thread while this process stood still, before their code goes on.
+
+    A timer's callback runs before the tasks that the same wake-up continues. So it finds the leases that
+    expired meanwhile, renews them in one blocking round trip, and cancels every task of a fenced attempt.
+    """
+    loop = asyncio.get_running_loop()
+    factory = loop.get_task_factory()
+    loop.set_task_factory(partial(create_task, factory or asyncio.Task))
+    timer = loop.call_later(0, lambda: None)
+
+    def check() -> None:
+        nonlocal timer
+        timer = loop.call_later(runs.lease_s / _WATCHES_PER_LEASE, check)
+        if expired := [each for each in executions if each.is_overdue]:
+            _stop_fenced(runs, expired)
+
+    check()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        loop.set_task_factory(factory)
+
+
+def _stop_fenced(runs: Runs, executions: Collection[RunExecution]) -> None:
+    try:
+        lost = renew_blocking(runs, [each.lease for each in executions])
+    except CallsheetError as error:
+        _log.warning("%d runs stop, because their leases cannot be renewed: %s", len(executions), error)
+        lost = [each.lease for each in executions]
+    for each in executions:
+        if each.lease in lost:
+            each.stop_fenced()
 
 
 def unstorable_outcome(error: Exception) -> RunOutcome:

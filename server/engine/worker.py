@@ -3,8 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, KeysView, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, KeysView, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -15,12 +15,12 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.engine.admission import CrashLoopIsolation, RunSlots
 from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
+from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.encoding import ProtocolEncoder
 from callsheet.server.engine.errors import deserialize_error
-from callsheet.server.engine.event_bus import EventBus, LocalEventBuffer
+from callsheet.server.engine.event_bus import EventBus
 from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.execution import (
     BuildReply,
@@ -28,11 +28,11 @@ from callsheet.server.engine.execution import (
     Redeliver,
     RunExecution,
     unstorable_outcome,
+    watch_leases,
 )
 from callsheet.server.engine.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
-from callsheet.server.engine.lease_watch import watch_leases
 from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -61,6 +61,8 @@ OnProgress = Callable[[dict[str, Any]], None]
 _POLL_S: Final = 0.2
 _CHECK_S: Final = 2.0
 """Seconds between two checks for runs that no process executes."""
+_SLOT_PATIENCE_S: Final = 2.0
+"""Seconds that a run waits for a slot before it goes to another process."""
 _RELEASE_S: Final = 1.5
 """Seconds for a cancelled run to release its thread, and for the queue to stop."""
 _RESTART_S: Final = 1.0
@@ -78,8 +80,6 @@ class WorkerOptions:
     """Longest duration of an attempt."""
     grace_s: float = 5.0
     """Seconds for a step to end once the process stops."""
-    start_delay_s: float = 0
-    """Seconds after the start in which the process takes no deliveries: its first requests come first."""
     replies: Mapping[str, BuildReply] = field(default_factory=dict)
     """Reply builders by graph."""
     protocol: ProtocolEncoder | None = None
@@ -116,7 +116,8 @@ class Worker:
         self._own_tasks: set[asyncio.Task[None]] = set()
         """Tasks of runs that this process started without a delivery."""
         self._isolation = CrashLoopIsolation(saver)
-        self._slots = RunSlots(options.max_runs)
+        self._slots = asyncio.Semaphore(options.max_runs)
+        """The bound on the runs that this process executes at once, wherever they come from."""
         self._open = False
         """True while this process takes runs."""
         self._stopping = False
@@ -148,8 +149,6 @@ class Worker:
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
-        if (answer := self.events.buffers.answer(run)) is not None:
-            return dict(answer)
         try:
             ended = await self.runs.get(thread, run)
         except Missing:
@@ -169,31 +168,32 @@ class Worker:
         origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
-        with ExitStack() as held:
-            if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
-                held.callback(self._slots.release)
-            created = await self.runs.create(request, claim=claim)
-            if created.attempt:
-                held.pop_all()
-                record = request.to_run(created.attempt.started_ms)
-                task = self._start(thread, created.run, self._attempt(created.attempt, record))
-                task.add_done_callback(lambda _: self._slots.release())
-                # The caller follows the run next and must find its buffer.
-                await asyncio.sleep(0)
-        if created.verdict in {"start", "later", "attached"} and not created.attempt:
+        created = await self.runs.create(request)
+        if created.verdict == "start" and self._has_room(request.graph):
+            self._start(thread, created.run)
+        elif created.verdict in {"start", "later", "attached"}:
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
         return created
 
-    def _start(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Execute a run in a task of its own."""
-        task = asyncio.create_task(self._execute_or_requeue(thread, run, attempt))
+    def _has_room(self, graph: str) -> bool:
+        """Return True if a run created here starts here; half of the slots are left to deliveries."""
+        own_share = max(1, self._options.max_runs // 2)
+        return (
+            self._open
+            and graph in self.graphs
+            and len(self._own_tasks) < own_share
+            and not self._slots.locked()
+        )
+
+    def _start(self, thread: str, run: str) -> None:
+        """Execute a run in a task of its own, without a delivery."""
+        task = asyncio.create_task(self._execute_or_requeue(thread, run))
         self._own_tasks.add(task)
         task.add_done_callback(self._own_tasks.discard)
-        return task
 
-    async def _execute_or_requeue(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+    async def _execute_or_requeue(self, thread: str, run: str) -> None:
         try:
-            await attempt
+            await self.execute(thread, run)
         except (Drained, Redeliver):
             await self._queue.submit(thread, run)
         except CallsheetError as error:
@@ -274,24 +274,33 @@ class Worker:
     async def execute(self, thread: str, run: str) -> None:
         """Make an attempt at a run, unless it has ended or another run of the thread comes first.
 
-        Raises `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` for a graph
-        that is not served here, or a crash suspect while another one runs here.
+        Every run is claimed here, whether it was delivered, created here, or follows on its thread. Raises
+        `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` without a free slot,
+        for a graph that is not served here, or for a crash suspect while another one runs here.
         """
         record = await self._admit(thread, run)
         if record and record.graph not in self.graphs:
             raise Redeliver(f"this process does not serve graph {record.graph!r}")
-        async with AsyncExitStack() as held, self._slots.hold():
+        async with AsyncExitStack() as held, self._slot():
             if record and (attempt := await self._claim(thread, run, held)):
                 await self._attempt(attempt, record)
 
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Hold a slot; raise `Redeliver` if none becomes free in time."""
+        try:
+            async with asyncio.timeout(_SLOT_PATIENCE_S):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Redeliver("no slot is free in this process") from None
+        try:
+            yield
+        finally:
+            self._slots.release()
+
     async def _attempt(self, attempt: RunAttempt, record: Run) -> None:
         """Execute a claimed attempt; raises as `execute`."""
-        if self._stopping:
-            await self.runs.release(attempt)
-            raise Drained
-        # Events of earlier attempts are in Redis alone.
-        buffer = self.events.buffers.begin(attempt.started_event) if attempt.number == 1 else None
-        execution = self._execution(attempt, record, buffer)
+        execution = self._execution(attempt, record)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with (
@@ -299,7 +308,7 @@ class Worker:
                 self._observe(record) as tell,
                 log_attempt(record, attempt) as line,
             ):
-                outcome, error = await self._execute_to_end(execution, buffer)
+                outcome, error = await self._execute_to_end(execution)
                 tell(outcome.ending)
                 line.log_outcome(outcome, error)
         except (Drained, asyncio.CancelledError) as error:
@@ -307,12 +316,8 @@ class Worker:
             raise Drained from error
         finally:
             del self._executions[execution]
-            if buffer:
-                self.events.buffers.end(buffer)
 
-    async def _execute_to_end(
-        self, execution: RunExecution, buffer: LocalEventBuffer | None
-    ) -> tuple[RunOutcome, Exception | None]:
+    async def _execute_to_end(self, execution: RunExecution) -> tuple[RunOutcome, Exception | None]:
         """Execute and end the run; return its outcome, and the error that ended it.
 
         A run whose outcome cannot be stored fails, as it would in any attempt.
@@ -322,23 +327,18 @@ class Worker:
             outcome = await execution.run_to_outcome()
             if outcome.ending == "rolled-back":
                 await self._saver.adelete_for_runs([record.id])
-            await self._finish(record, attempt, outcome, buffer)
+            await self._finish(record, attempt, outcome)
         except (TypeError, ValueError, RecursionError) as error:
             outcome = unstorable_outcome(error)
-            await self._finish(record, attempt, outcome, buffer)
+            await self._finish(record, attempt, outcome)
             return outcome, error
         return outcome, execution.error
 
-    def _execution(self, attempt: RunAttempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
+    def _execution(self, attempt: RunAttempt, record: Run) -> RunExecution:
         return RunExecution(
             self.runs,
             self._announcements,
-            EventPublisher(
-                self.runs,
-                attempt,
-                buffer,
-                partial(self.events.has_local_follower, attempt.thread, buffer),
-            ),
+            EventPublisher(self.runs, attempt, partial(self._announcements.has_subscriber, attempt.thread)),
             attempt,
             record,
             self.graphs[record.graph],
@@ -382,16 +382,11 @@ class Worker:
             else:
                 return claimed
 
-    async def _finish(
-        self, record: Run, attempt: RunAttempt, outcome: RunOutcome, buffer: LocalEventBuffer | None
-    ) -> None:
-        following, ids = await self.runs.finish(attempt, outcome)
-        if buffer:
-            buffer.set_answer(json.dumps(outcome.answer))
-            buffer.add(ids, outcome.events)
+    async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
+        following = await self.runs.finish(attempt, outcome)
         self.finalizer.start_task(self._finalize(record))
         if following:
-            self._start(attempt.thread, following, self.execute(attempt.thread, following))
+            self._start(attempt.thread, following)
 
     async def _finalize(self, record: Run) -> None:
         """Finalise an ended run; other processes do it if this one dies."""
@@ -441,11 +436,8 @@ async def running_worker(
         if saver is None:
             saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
             stack.push_async_callback(saver.aclose)
-        delivery = TaskQueue(
-            storage, options.lease_s, at_once=options.max_runs, start_delay_s=options.start_delay_s
-        )
-        engine = await stack.enter_async_context(delivery)
-        worker = Worker(storage, saver, graphs, engine, options, observer)
+        queue = await stack.enter_async_context(TaskQueue(storage, options.lease_s, at_once=options.max_runs))
+        worker = Worker(storage, saver, graphs, queue, options, observer)
         stack.enter_context(watch_leases(worker.runs, worker.executions))
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from callsheet.nodes.workflow import WorkflowSpec, workflow_of
 from callsheet.server.engine import graph_loading, graphs_file
@@ -22,7 +23,7 @@ class Workflows:
     """By the name they are served under."""
 
     @cached_property
-    def specs(self) -> Mapping[str, WorkflowSpec]:
+    def specs(self) -> Mapping[str, WorkflowSpec[Any]]:
         """The specifications, by graph; a graph that was not built from one has none."""
         specs = {name: spec for name, graph in self.graphs.items() if (spec := workflow_of(graph))}
         _require_distinct_kinds(specs)
@@ -32,7 +33,7 @@ class Workflows:
     def tools(self) -> Mapping[str, tuple[str, Tool]]:
         """Every tool of the workflows by name, each with the kind of artefact it belongs to."""
         return {
-            name: (spec.kind, tool)
+            name: (spec.artefact.kind, tool)
             for spec in self.specs.values()
             for name, tool in {**spec.tools, **spec.internal_tools}.items()
         }
@@ -59,12 +60,12 @@ async def load_workflows(source: GraphsFile | Graphs | None, stack: AsyncExitSta
     return workflows
 
 
-def _require_distinct_kinds(specs: Mapping[str, WorkflowSpec]) -> None:
+def _require_distinct_kinds(specs: Mapping[str, WorkflowSpec[Any]]) -> None:
     users: dict[str, str] = {}
     for name, spec in specs.items():
-        if other := users.get(spec.kind):
+        if other := users.get(spec.artefact.kind):
             raise Invalid(
-                f"workflows {other!r} and {name!r} both make artefacts of kind {spec.kind!r}",
+                f"workflows {other!r} and {name!r} both make artefacts of kind {spec.artefact.kind!r}",
                 remedy="give one of them another kind",
             )
-        users[spec.kind] = name
+        users[spec.artefact.kind] = name

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -21,6 +21,7 @@ from callsheet.server.engine.permissions import PERMISSIONS, Permission, implied
 from callsheet.server.http import api_keys
 from callsheet.server.http.errors import reject
 from callsheet.server.http.policy import OnOutage, get_policy
+from callsheet.server.http.tokens import Tokens
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
 from callsheet.state.errors import Broken, CallsheetError, Forbidden, Invalid, StorageDown, Unauthenticated
@@ -111,12 +112,6 @@ _RESERVED_NAMES: Final = frozenset({"thread_id", "run_id"})
 _log = logging.getLogger(__name__)
 
 
-class _Tokens(Protocol):
-    async def claims(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token."""
-        ...
-
-
 class Authenticator:
     """Identifies callers by the settings; raises `Invalid` for contradictory settings."""
 
@@ -202,8 +197,7 @@ class AuthenticationMiddleware:
             await reject(error, scope, receive, send, _challenge(error, scope))
             return
         set_caller(scope, caller, partial(self._authenticator.authenticate, scope))
-        owner = caller.owner if self._authenticator.required else ""
-        with logs.log_context(owner=owner, key_id=caller.key_id):
+        with logs.log_context(owner=caller.owner, key_id=caller.key_id):
             await self._app(scope, receive, _accept_subprotocol(scope, send))
 
 
@@ -269,7 +263,7 @@ def _challenge(error: CallsheetError, scope: Scope) -> dict[str, str]:
     return {"WWW-Authenticate": f"{_CHALLENGE}{tried}"}
 
 
-def _create_tokens(settings: Settings) -> _Tokens | None:
+def _create_tokens(settings: Settings) -> Tokens | None:
     if "jwt" not in settings.auth:
         if settings.jwt_secret or settings.jwks_url:
             raise Invalid(
@@ -277,7 +271,4 @@ def _create_tokens(settings: Settings) -> _Tokens | None:
                 remedy="add jwt to CALLSHEET_AUTH, or unset CALLSHEET_JWT_SECRET and CALLSHEET_JWKS_URL",
             )
         return None
-    # Importing cryptography, where it is installed, takes longer than the rest of this module.
-    from callsheet.server.http.tokens import Tokens  # noqa: PLC0415
-
     return Tokens(settings)

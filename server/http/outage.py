@@ -1,41 +1,18 @@
-"""Requests while the server cannot answer: it still loads its workflows, or storage is away.
-
-While it loads, requests wait; while storage is away, they get 503 instead of a long wait.
-"""
+"""Requests while storage is away: they get 503 instead of a long wait."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
-from callsheet.server.http.policy import OnOutage, RouteTable, find_match, get_policy
+from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
 from callsheet.storage.redis.connection import Storage
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
-
-
-class StartupBarrier:
-    """Holds a request until the workflows are loaded, unless its policy lets it pass."""
-
-    def __init__(self, app: ASGIApp, state: State, table: RouteTable) -> None:
-        """`state.loading` is the loading of the workflows."""
-        self._app = app
-        self._state = state
-        self._table = table
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on once the workflows are loaded."""
-        if scope["type"] in {"http", "websocket"} and not get_policy(scope).before_loading:
-            await asyncio.shield(self._state.loading)
-            if find_match(scope) is None:
-                # Its route may have been loaded meanwhile.
-                self._table.resolve(scope)
-        await self._app(scope, receive, send)
 
 
 class StorageProbe:
@@ -82,8 +59,7 @@ class StorageProbe:
 class StorageOutageMiddleware:
     """Answers 503 if a request waits while storage is away; a request that is only slow goes on."""
 
-    def __init__(self, app: ASGIApp, probe: Callable[[], StorageProbe | None], patience_s: float) -> None:
-        """`probe` returns None until storage was reached once."""
+    def __init__(self, app: ASGIApp, probe: Callable[[], StorageProbe], patience_s: float) -> None:
         self._app = app
         self._probe = probe
         self._pause_s = patience_s / 3
@@ -97,7 +73,7 @@ class StorageOutageMiddleware:
         reply = _Reply(send)
         work = asyncio.create_task(self._serve(scope, receive, reply))
         try:
-            if error := await self._outage(scope, work, reply):
+            if error := await self._outage(work, reply):
                 reply.close()
                 self._abandon(work)
                 await errors.error_response(error)(scope, receive, send)
@@ -111,14 +87,12 @@ class StorageOutageMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
         await self._app(scope, receive, reply.send)
 
-    async def _outage(self, scope: Scope, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
+    async def _outage(self, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
         while True:
             await asyncio.wait((work,), timeout=self._pause_s)
-            watch = self._probe()
-            # The policy of a route is unknown until the workflows are loaded.
-            if work.done() or reply.started or watch is None or _reports_outage(scope):
+            if work.done() or reply.started:
                 return None
-            error = await watch.unavailable_reason()
+            error = await self._probe().unavailable_reason()
             if error and not (work.done() or reply.started):
                 return error
 

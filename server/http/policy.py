@@ -1,18 +1,17 @@
 """Policies of routes: permission, body limit, error form, streaming, and behaviour during an outage.
 
-A route's policy is declared on its endpoint. `RouteTable` finds route and policy of a request once, for the
-middleware and the router. Without a policy, a route is not served. A slash inside an id arrives as `%2F` and
-stays so in the path that routes are matched with.
+A route's policy is declared on its endpoint; without one, it is not served. Requests that no route answers
+follow a policy too: nobody learns without credentials which paths there are. A slash inside an id arrives as
+`%2F` and stays so in the path that routes are matched with.
 """
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
-from starlette.datastructures import URLPath
-from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.engine.permissions import Permission
@@ -23,7 +22,6 @@ _ATTRIBUTE: Final = "route_policy"
 _SCOPE_KEY: Final = "callsheet.policy"
 _ROUTED_TYPES: Final = frozenset({"http", "websocket"})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_MATCH_KEY: Final = "callsheet.match"
 _BY_METHOD: Final = frozenset({"read", "write"})
 """Permissions that depend on the method where no route answers it."""
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
@@ -88,8 +86,6 @@ class RoutePolicy:
     on_outage: OnOutage = OnOutage.REFUSE
     cancels_on_disconnect: bool = False
     """True if the query parameter `cancel_on_disconnect` raises the permission to `write`."""
-    before_loading: bool = False
-    """True if requests are answered while the workflows are still loaded."""
 
 
 API_READ: Final = RoutePolicy("read")
@@ -127,14 +123,9 @@ def policy_of(route: BaseRoute) -> RoutePolicy:
 
 
 def get_policy(scope: Mapping[str, Any]) -> RoutePolicy:
-    """Return the policy that a request follows; before `set_policy`, that of a route that writes."""
+    """Return the policy that a request follows; before `resolve_policy`, that of a route that writes."""
     policy = scope.get(_SCOPE_KEY)
     return policy if isinstance(policy, RoutePolicy) else _UNKNOWN
-
-
-def set_policy(scope: MutableMapping[str, Any], policy: RoutePolicy) -> None:
-    """Store the policy that a request follows in its scope."""
-    scope[_SCOPE_KEY] = policy
 
 
 def _route_name(route: BaseRoute) -> str:
@@ -142,120 +133,62 @@ def _route_name(route: BaseRoute) -> str:
     return repr(f"{methods} {getattr(route, 'path', type(route).__name__)}".strip())
 
 
-class RouteMatch(NamedTuple):
-    """The route that matches a request."""
-
-    route: BaseRoute
-    match: Match
-    child_scope: Scope
-    policy: RoutePolicy
-
-
-class RouteTable:
-    """The routes of an application by depth and first segment, and their policies."""
-
-    def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        """`routes` is the application's own list, which grows once the workflows are loaded."""
-        self._routes = routes
-        self._known = 0
-        self._groups: dict[tuple[int, str], list[tuple[BaseRoute, RoutePolicy]]] = {}
-        self._forms: dict[str, ErrorForm] = {}
-
-    def refresh(self) -> None:
-        """Read all routes again; raises `Broken` for one without a policy."""
-        groups: dict[tuple[int, str], list[tuple[BaseRoute, RoutePolicy]]] = {}
-        forms: dict[str, ErrorForm] = {}
-        for route in self._routes:
-            if isinstance(route, MatchedRoute):
-                continue
-            policy, path = policy_of(route), str(getattr(route, "path", "/"))
-            if path.startswith("/{") or ":path}" in path:
-                raise Broken(f"route {path!r} matches paths of several depths or first segments")
-            groups.setdefault(_group(path), []).append((route, policy))
-            forms.setdefault(_group(path)[1], policy.errors)
-        self._known, self._groups, self._forms = len(self._routes), groups, forms
-
-    def resolve(self, scope: Scope) -> None:
-        """Store a request's match and policy in its scope, and its path; raises `Broken` as `refresh`."""
-        if self._known != len(self._routes):
-            self.refresh()
-        raw = scope.get("raw_path") or b""
-        if b"%" in raw:
-            scope["path"] = "/".join(_decode_segment(part) for part in raw.split(b"/"))
-        scope[_MATCH_KEY] = None
-        matched = scope[_MATCH_KEY] = self._find(scope)
-        if matched is None:
-            set_policy(scope, self._unmatched_policy(scope))
-        elif matched.match is Match.FULL:
-            set_policy(scope, matched.policy)
-        else:
-            set_policy(scope, _by_method(matched.policy, scope))
-
-    def _find(self, scope: Scope) -> RouteMatch | None:
-        """Return the first route that matches in full, else the first of the path, as Starlette does."""
-        partial: RouteMatch | None = None
-        for route, policy in self._candidates(scope):
-            match, child_scope = route.matches(scope)
-            if match is Match.FULL:
-                return RouteMatch(route, match, child_scope, policy)
-            if match is Match.PARTIAL and partial is None:
-                partial = RouteMatch(route, match, child_scope, policy)
-        return partial
-
-    def _candidates(self, scope: Scope) -> Iterator[tuple[BaseRoute, RoutePolicy]]:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return iter(self._groups.get(_group(path), ()))
-
-    def _unmatched_policy(self, scope: Scope) -> RoutePolicy:
-        """Return the policy of an unknown path: that of its route with or without a slash at the end, if any.
-
-        Starlette redirects to that route. Other paths have the error form of the routes beside them.
-        """
-        path = scope["path"]
-        other = path.rstrip("/") if path.endswith("/") else f"{path}/"
-        if scope["type"] == "http" and path != "/" and (matched := self._find({**scope, "path": other})):
-            return matched.policy if matched.match is Match.FULL else _by_method(matched.policy, scope)
-        form = self._forms.get(_group(path)[1], ErrorForm.API)
-        return _by_method(RoutePolicy("write", errors=form), scope)
-
-
 class RoutePolicyMiddleware:
-    """Finds the policy that the middleware further in follows."""
+    """Finds the policy of a request, for the middleware further in and the form of errors."""
 
-    def __init__(self, app: ASGIApp, table: RouteTable) -> None:
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+        """`routes` is the application's own list, which grows until the server has started."""
         self._app = app
-        self._table = table
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         if scope["type"] in _ROUTED_TYPES:
-            self._table.resolve(scope)
+            resolve_policy(scope, self._routes)
         await self._app(scope, receive, send)
 
 
-class MatchedRoute(BaseRoute):
-    """First route of the router: stands for the one that the table found, which is thus searched once."""
+def resolve_policy(scope: Scope, routes: Sequence[BaseRoute]) -> None:
+    """Store in a request's scope the policy that it follows, and its path with encoded slashes inside ids.
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match if the table found a route that answers."""
-        matched = find_match(scope)
-        if matched is None or matched.match is not Match.FULL:
-            return Match.NONE, {}
-        return Match.FULL, matched.child_scope
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request by the route that the table found."""
-        await scope[_MATCH_KEY].route.handle(scope, receive, send)
-
-    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """Raise `NoMatchFound`: the route has no path of its own."""
-        raise NoMatchFound(name, path_params)
+    Raises `Broken` if its route has no policy.
+    """
+    raw = scope.get("raw_path") or b""
+    if b"%" in raw:
+        scope["path"] = "/".join(_decode_segment(part) for part in raw.split(b"/"))
+    scope[_SCOPE_KEY] = _matched_policy(scope, routes) or _unmatched_policy(scope, routes)
 
 
-def find_match(scope: Scope) -> RouteMatch | None:
-    """Return the match that `RouteTable.resolve` stored."""
-    matched: RouteMatch | None = scope.get(_MATCH_KEY)
-    return matched
+def _matched_policy(scope: Scope, routes: Sequence[BaseRoute]) -> RoutePolicy | None:
+    """Return the policy of the route that Starlette will call: the first that matches in full, or in part."""
+    same_path: BaseRoute | None = None
+    for route in routes:
+        match, _ = route.matches(scope)
+        if match is Match.FULL:
+            return policy_of(route)
+        if match is Match.PARTIAL and same_path is None:
+            same_path = route
+    return _by_method(policy_of(same_path), scope) if same_path else None
+
+
+def _unmatched_policy(scope: Scope, routes: Sequence[BaseRoute]) -> RoutePolicy:
+    """Return the policy of an unknown path: that of its route with or without a slash at the end, if any.
+
+    Starlette redirects to that route. Other paths have the error form of the routes beside them.
+    """
+    path = scope["path"]
+    other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+    if (
+        scope["type"] == "http"
+        and path != "/"
+        and (policy := _matched_policy({**scope, "path": other}, routes))
+    ):
+        return policy
+    similar = (
+        route for route in routes if _first_segment(getattr(route, "path", "")) == _first_segment(path)
+    )
+    form = next((policy_of(route).errors for route in similar), ErrorForm.API)
+    return _by_method(RoutePolicy("write", errors=form), scope)
 
 
 def decode_path_params(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,9 +204,8 @@ def _by_method(policy: RoutePolicy, scope: Scope) -> RoutePolicy:
     return replace(policy, permission="read" if reads else "write")
 
 
-def _group(path: str) -> tuple[int, str]:
-    """Return the depth of a path and its first segment, which is never a parameter."""
-    return path.count("/"), path[1:].partition("/")[0]
+def _first_segment(path: str) -> str:
+    return path[1:].partition("/")[0]
 
 
 def _decode_segment(part: bytes) -> str:

@@ -88,7 +88,7 @@ class ModelChoice(BaseModel):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads bodies with `parse_json`, and paths as split by `RouteTable`."""
+    """A route that reads bodies with `parse_json`, and decodes the ids in paths."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """`options` are FastAPI's."""

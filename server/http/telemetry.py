@@ -5,9 +5,8 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,29 +24,10 @@ UNMATCHED: Final = "unmatched"
 """Route label of every unknown path, so that callers cannot invent labels."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _ID: Final = re.compile(r"[\w.-]{1,64}")
-_ROUTE_KEY: Final = "callsheet.place"
 _SERVER_FAULT: Final = 500
 _CALLER_GONE: Final = 499
 """Status counted for a caller who closed the connection; nobody receives it."""
 _log = logging.getLogger(logs.REQUEST_LOGGER)
-
-
-class RouteCaptureMiddleware:
-    """Stores the matched route for `TelemetryMiddleware`, which is further out."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        try:
-            with logs.log_context(owner=_owner(scope)):
-                await self._app(scope, receive, send)
-        finally:
-            place = scope.get(_ROUTE_KEY)
-            if place is not None:
-                place["route"] = getattr(scope.get("route"), "path", UNMATCHED)
-                place["params"] = scope.get("path_params", {})
 
 
 class TelemetryMiddleware:
@@ -71,7 +51,6 @@ class TelemetryMiddleware:
             self._span(scope, headers) as span,
         ):
             try:
-                scope[_ROUTE_KEY] = observed.place
                 await self._app(scope, receive, observed.send)
             except asyncio.CancelledError:
                 observed.status = observed.status or _CALLER_GONE
@@ -110,7 +89,6 @@ class _ObservedRequest:
         self._began_s = time.monotonic()
         self._took_s: float | None = None
         self._streaming = False
-        self.place: MutableMapping[str, Any] = {"route": UNMATCHED, "params": {}}
         self.status = 0
 
     async def send(self, message: Message) -> None:
@@ -135,7 +113,8 @@ class _ObservedRequest:
         self.status = self.status or _SERVER_FAULT
         if self._streaming and self._metrics:
             self._metrics.streams.dec()
-        method, route = _method(self._scope), self.place["route"]
+        # The router stores the route in the scope of the request.
+        method, route = _method(self._scope), getattr(self._scope.get("route"), "path", UNMATCHED)
         metrics = self._observer.metrics
         if metrics:
             metrics.count_request(method, route, self.status, self._took_s or total_s)
@@ -152,11 +131,8 @@ class _ObservedRequest:
         level = logging.WARNING if self.status >= _SERVER_FAULT else quiet
         if not _log.isEnabledFor(level):
             return
-        known = {
-            "thread_id": self.place["params"].get("thread_id"),
-            "run_id": self.place["params"].get("run_id"),
-        }
-        fields = {name: str(value) for name, value in known.items() if value}
+        params = self._scope.get("path_params", {})
+        fields = {name: str(params[name]) for name in ("thread_id", "run_id") if params.get(name)}
         fields["owner"] = _owner(self._scope)
         took = {"status": self.status, "took_ms": round(total_s * 1000, 1)}
         _log.log(level, "%s %s %d", method, route, self.status, extra={**fields, **took, "route": route})

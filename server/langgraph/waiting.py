@@ -17,7 +17,7 @@ from callsheet.server.http.events import StreamingReply
 from callsheet.server.langgraph.run_streams import stored_run_events
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.state.errors import Missing, UnbuildableState
-from callsheet.storage.runs.events import END, Event
+from callsheet.storage.runs.events import END, Event, newest_of_run
 
 _WHITESPACE: Final = b"\n"
 """Sent while the result is unknown; JSON may begin with it."""
@@ -64,13 +64,7 @@ async def result_of_ended_run(ctx: AppContext, started: StartedRun, on_silence: 
 
 async def _wait_for_end(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> Mapping[str, Event]:
     """Wait for a run's end and return its last events by name."""
-    bus = ctx.worker.events
-    transcript = bus.buffers.find(started.run)
-    while transcript and not await transcript.wait_closed(bus.heartbeat_s):
-        await on_silence()
-    if transcript and (last := await _last_events(ctx, started)) is not None:
-        return last
-    async with aclosing(bus.run_ends(started.thread)) as ends:
+    async with aclosing(ctx.worker.events.run_ends(started.thread)) as ends:
         while True:
             if not await anext(ends):
                 await on_silence()
@@ -80,7 +74,7 @@ async def _wait_for_end(ctx: AppContext, started: StartedRun, on_silence: OnSile
 
 async def _last_events(ctx: AppContext, started: StartedRun) -> Mapping[str, Event] | None:
     """Return an ended run's last events by name; None if the run has not ended."""
-    last = await ctx.worker.events.last_events(started.thread, started.run, _TAIL)
+    last = await newest_of_run(ctx.storage, started.thread, started.run, _TAIL)
     if END in last and ("values" in last or "error" in last):
         return last
     if not await ctx.worker.runs.has_ended(started.thread, started.run):

@@ -11,6 +11,8 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+from callsheet.server.lessons import rendering
+from callsheet.server.processes import terminal
 
 Reply = Mapping[str, Any]
 _TEXT: Final = "The material, the student, or a change; - for stdin."
@@ -97,9 +99,6 @@ def _execute(options: LessonOptions, **request: Any) -> Reply:
 
 def _ask(reply: Reply) -> str:
     """Return a person's answer; empty to leave the question pending."""
-    from callsheet.server.lessons import rendering  # noqa: PLC0415
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
-
     rendering.show_question(terminal.console(stderr=True), reply)
     answer = commands.ask(
         lambda: typer.prompt("  Your answer", default="", show_default=False, err=True, type=str),
@@ -112,7 +111,4 @@ def _show(reply: Reply, options: LessonOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.lessons import rendering  # noqa: PLC0415
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
-
     rendering.show(terminal.console(), reply, options.data_dir)

@@ -23,7 +23,7 @@ from callsheet.server.engine import tool_policy
 from callsheet.server.engine.graphs_file import read_graphs_file
 from callsheet.server.engine.task_queue import check_queue
 from callsheet.server.engine.workflows import load_workflows
-from callsheet.server.http import listening, origins
+from callsheet.server.http import connections, origins
 from callsheet.server.http.auth import Authenticator
 from callsheet.server.settings.settings import Settings, unknown_variables
 from callsheet.server.telemetry import tracing
@@ -263,10 +263,10 @@ async def _check_clock(opened: Storage) -> Finding:
 def _check_port(settings: Settings) -> Finding:
     host, port = settings.host, settings.port
     try:
-        for listener in listening.bind_sockets(host, port):
+        for listener in connections.bind_sockets(host, port):
             listener.close()
     except Conflict as error:
-        if _is_ours(f"http://{listening.url_host(host)}:{port}/ok"):
+        if _is_ours(f"http://{connections.url_host(host)}:{port}/ok"):
             return Finding("Port", "ok", f"{port} on {host}: a Callsheet server is answering there")
         return Finding("Port", "fail", error.message, error.remedy)
     except CallsheetError as error:

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from callsheet import providers
 from callsheet.providers.outages import outages
-from callsheet.providers.routing import RoutingRequest as Asked
-from callsheet.providers.routing import route
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
@@ -56,7 +55,7 @@ async def show_health(request: Request) -> JsonReply:
         problems = [*problems, *_queue_problems(ctx), *await _worker_problems(ctx)]
     fatal = any(problem.fatal for problem in problems)
     tools = await _tools(ctx) if server_health else {}
-    chosen = route(Asked(), providers.with_key(os.environ), failed=outages().current())
+    chosen = route(RoutingRequest(), providers.with_key(os.environ), failed=outages().current())
     content = {
         "status": "degraded" if problems else "ok",
         "version": request.app.version,

@@ -11,6 +11,7 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, takes_options
+from callsheet.server.processes import terminal
 
 if TYPE_CHECKING:
     from callsheet.server.pages.terminal_session import PageCliTurn
@@ -93,7 +94,6 @@ def _body(options: PageOptions, decisions: Decisions | None) -> Any:
 
 def _ask(question: Mapping[str, Any]) -> bool:
     from callsheet.server.pages import rendering  # noqa: PLC0415
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show_question(terminal.console(stderr=True), question)
     return commands.ask(
@@ -106,6 +106,5 @@ def _show(turn: "PageCliTurn", options: PageOptions) -> None:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
     from callsheet.server.pages import rendering  # noqa: PLC0415
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
     rendering.show(terminal.console(), turn, options.data_dir)

@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from callsheet.providers import with_key
+from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.app import create_app
 from callsheet.server.engine import process
 from callsheet.server.http import connections
-from callsheet.server.http.listening import bind_sockets, url_host
 from callsheet.server.processes import terminal
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
@@ -39,15 +40,15 @@ def serve(settings: Settings, version: str) -> None:
     place = describe_storage(settings)
     app = create_app(settings)
     guarded = _Guarded(app)
-    listeners = bind_sockets(settings.host, settings.port)
+    listeners = connections.bind_sockets(settings.host, settings.port)
     where = terminal.console()
-    url = f"http://{url_host(settings.host)}:{listeners[0].getsockname()[1]}"
+    url = f"http://{connections.url_host(settings.host)}:{listeners[0].getsockname()[1]}"
     _log.setLevel(logging.WARNING)
     logs.configure(settings.log_level, settings.log_format)
     config = server_config(guarded, settings)
 
     async def ready() -> None:
-        app.state.loading.add_done_callback(lambda _: process.tune_garbage_collection())
+        process.tune_garbage_collection()
         # In a thread, so that requests are answered meanwhile.
         await asyncio.to_thread(lambda: where.print(greeting(version, url, place, app.state.warnings)))
 
@@ -133,10 +134,6 @@ class _Server(uvicorn.Server):
 
 def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
     """Return the greeting: URL, provider with its reason, location of the data, warnings."""
-    # Importing the model libraries takes longer than the rest of the start.
-    from callsheet.providers import with_key  # noqa: PLC0415
-    from callsheet.providers.routing import RoutingRequest, route  # noqa: PLC0415
-
     chosen = route(RoutingRequest(), with_key(os.environ))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

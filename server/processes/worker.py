@@ -5,7 +5,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -13,21 +13,25 @@ from langgraph.pregel import Pregel
 
 from callsheet import storage
 from callsheet.server.app import check_liveness
+from callsheet.server.assembly import Runtime, assemble, reply_builders
 from callsheet.server.engine import attempt_log, graphs_file, process
 from callsheet.server.engine.tool_policy import create_application
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
+from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.connections import bind_sockets, url_host
 from callsheet.server.http.context import AppContext
-from callsheet.server.http.listening import bind_sockets, url_host
 from callsheet.server.http.origins import HostOriginMiddleware
-from callsheet.server.http.policy import RoutePolicyMiddleware, RouteTable
+from callsheet.server.http.policy import RoutePolicyMiddleware
+from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
 from callsheet.server.operations import health_routes
 from callsheet.server.processes import terminal
 from callsheet.server.processes.serving import describe_storage
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs, tracing
+from callsheet.server.telemetry.metrics import collect_metrics
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.guard.application import ToolEnvironment
@@ -55,10 +59,6 @@ async def _running(
     logging.getLogger(attempt_log.__name__).addHandler(logging.NullHandler())
     try:
         # After Ctrl-C the prompt returns; the run continues in another process, or with the next command.
-        from callsheet.server.bootstrap import reply_builders  # noqa: PLC0415 -- slow
-        from callsheet.server.engine.workflows import Workflows  # noqa: PLC0415
-        from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder  # noqa: PLC0415
-
         replies = reply_builders(opened, Workflows(graphs))
         options = WorkerOptions(
             settings.lease_s,
@@ -100,7 +100,7 @@ def _app(ctx: AppContext, observer: Telemetry) -> FastAPI:
     app.state.context, app.state.observer = ctx, observer
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(ctx.settings))
     app.add_middleware(HostOriginMiddleware, settings=ctx.settings)
-    app.add_middleware(RoutePolicyMiddleware, table=RouteTable(app.router.routes))
+    app.add_middleware(RoutePolicyMiddleware, routes=app.router.routes)
     app.add_api_route("/ok", check_liveness, methods=["GET"])
     app.add_api_route("/ok", check_liveness, methods=["HEAD"], include_in_schema=False)
     app.router.routes.extend(health_routes.router.routes)
@@ -115,10 +115,6 @@ class _WithoutSignals(uvicorn.Server):
         yield
 
 
-if TYPE_CHECKING:
-    from callsheet.server.assembly import Runtime
-
-
 def run_worker(settings: Settings) -> None:
     """Execute runs until Ctrl-C or SIGTERM; runs in progress are handed over between two steps."""
     logs.configure(settings.log_level, settings.log_format)
@@ -126,10 +122,6 @@ def run_worker(settings: Settings) -> None:
 
 
 async def _work(settings: Settings, where: str) -> None:
-    # Importing the workflows takes longer than the rest of the start.
-    from callsheet.server.assembly import assemble  # noqa: PLC0415
-    from callsheet.server.telemetry.metrics import collect_metrics  # noqa: PLC0415
-
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -165,10 +157,8 @@ async def _until_stopped(stopped: asyncio.Event, worker: Worker) -> None:
 
 
 async def _serve_health(
-    runtime: "Runtime", settings: Settings, opened: Storage, observer: Telemetry, stack: AsyncExitStack
+    runtime: Runtime, settings: Settings, opened: Storage, observer: Telemetry, stack: AsyncExitStack
 ) -> None:
-    from callsheet.server.processes.worker import health_server  # noqa: PLC0415
-
     parts = runtime.context(settings, opened)
     url = await stack.enter_async_context(health_server(parts, observer, settings.worker_port or 0))
     terminal.console().print(f"Health and metrics on {url}")

@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Final, Literal, TextIO
 
+from structlog import dev, processors, stdlib
+
 Format = Literal["auto", "json", "text"]
 """`auto` is `text` on a terminal and `json` elsewhere."""
 REQUEST_LOGGER: Final = "server.requests"
@@ -134,9 +136,6 @@ class LineFormatter(logging.Formatter):
 
     @cached_property
     def _formatter(self) -> logging.Formatter:
-        # Imported with the first line: it takes 0.2 seconds.
-        from structlog import dev, processors, stdlib  # noqa: PLC0415
-
         as_json = self._form == "json"
         rendering: list[Any] = (
             [processors.JSONRenderer(ensure_ascii=False, default=str)]

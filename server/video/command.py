@@ -10,6 +10,8 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+from callsheet.server.processes import terminal
+from callsheet.server.video import rendering
 
 if TYPE_CHECKING:
     from callsheet.server.video.terminal_session import VideoCliTurn
@@ -58,10 +60,9 @@ def scenes(options: ScenesOptions) -> None:
 def _execute(options: ScenesOptions) -> "VideoCliTurn":
     def execute(report: Any) -> "Coroutine[Any, Any, VideoCliTurn]":
         from callsheet.server.video import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
-        from callsheet.server.video.terminal_session import VideoCliRequest  # noqa: PLC0415
 
         text = text_input.read_text(options.text, None, "the message") if options.text is not None else None
-        request = VideoCliRequest(
+        request = terminal_session.VideoCliRequest(
             options.project,
             text,
             starter=options.starter,
@@ -81,7 +82,4 @@ def _show(turn: "VideoCliTurn", options: ScenesOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
-    from callsheet.server.video import rendering  # noqa: PLC0415
-
     rendering.show(terminal.console(), turn, options)

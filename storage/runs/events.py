@@ -77,14 +77,14 @@ class Event:
 class EventCursor:
     """Reader of a thread's events from a position on, about a quarter of a megabyte at a time."""
 
-    def __init__(self, storage: Storage, thread: str, after: str, *, has_read: bool = False) -> None:
-        """`has_read` says that the reader has the event `after`, so that the first call may find a gap."""
+    def __init__(self, storage: Storage, thread: str, after: str) -> None:
         self._storage = storage
         self._thread = thread
         self.after = after
         """Id of the last event that was read."""
         self._limit = 16
-        self._has_read = has_read
+        self._has_read = False
+        """True once the event `after` was read, so that a gap behind it is noticed."""
 
     async def read_next(self) -> list[Event]:
         """Return the next events, oldest first; an empty list if there are none yet.

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.events import END, PAUSED, Event
+from callsheet.storage.runs.events import PAUSED
 
 Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 """Status of a run on the LangGraph wire; a run that asks a person something has succeeded."""
@@ -69,9 +69,9 @@ class RunRequest:
         """True if the thread was created for this run and is deleted with it."""
         return self.thread == self.id
 
-    def to_run(self, started_ms: int | None = None) -> "Run":
-        """Return the record of the run after its first attempt has started, by default now."""
-        now_ms = started_ms or int(time.time() * 1000)
+    def to_run(self) -> "Run":
+        """Return the record of the run as if its first attempt had started now."""
+        now_ms = int(time.time() * 1000)
         # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
         names = (self.thread, self.id, self.graph, self.owner)
@@ -138,15 +138,15 @@ class RunAttempt:
     epoch: int
     number: int
     """Counted from 1."""
-    started_event: Event
-    """Event that announced the attempt on the thread."""
+    started_id: str
+    """Id of the event that announced the attempt on the thread."""
     lease_ends_s: float
     """End of the first lease, by `now_s`."""
 
     @property
     def started_ms(self) -> int:
         """Unix time of the start in milliseconds, by Redis' clock."""
-        return int(self.started_event.id.partition("-")[0])
+        return int(self.started_id.partition("-")[0])
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,6 @@ class Created:
     """Id of the recorded run, or of the earlier run of the same request."""
     since: str
     """Id of the thread's newest event before the run."""
-    attempt: RunAttempt | None = None
-    """Attempt held by this process, if it asked for one and the thread was free."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +193,10 @@ class RunOutcome:
     """Last events (name, JSON), stored atomically with the state of the thread."""
 
     @property
-    def events(self) -> list[tuple[str, bytes]]:
-        """The last events, followed by the end event."""
+    def end_data(self) -> str:
+        """Data of the run's last event, `END`."""
         is_paused = self.ending == "success" and self.thread == "interrupted"
-        return [*self.final_events, (END, (PAUSED if is_paused else self.ending).encode())]
+        return PAUSED if is_paused else self.ending
 
 
 OPEN_STATUSES: Final = ("pending", "running")

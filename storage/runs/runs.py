@@ -17,7 +17,6 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
-from callsheet.storage.runs.events import ATTEMPT_STARTED, Event
 from callsheet.storage.runs.records import (
     Action,
     CancelResult,
@@ -47,8 +46,8 @@ class Runs:
         self.redis: Final = storage.redis
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
-    async def create(self, request: RunRequest, *, claim: bool = False) -> Created:
-        """Record a run, or find the one of the same request; `claim` starts an attempt if the thread is free.
+    async def create(self, request: RunRequest) -> Created:
+        """Record a run, or find the one of the same request.
 
         The verdict `changed` means that nothing was recorded: read the thread again. Raises `Busy` for the
         strategy "reject" on a busy thread, and `Conflict` for an idempotency key that was used for another
@@ -60,7 +59,7 @@ class Runs:
             _new_token(),
             *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
             *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
-            *(int(self.lease_s * 1000) if claim else 0, *(request.precondition or _NO_PRECONDITION)),
+            *(request.precondition or _NO_PRECONDITION),
             *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
             *("answering", " ".join(request.questions)),
             *("request", _json(request.request), "metadata", _json(request.metadata)),
@@ -68,17 +67,15 @@ class Runs:
         # The entry comes first: after a crash, nothing would find a run without one.
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
-        began_s = now_s()
         _, answer = await self.redis.execute_batch([entry, record])
-        verdict, run, since = _texts(answer[:3])
+        verdict, run, since = _texts(answer)
         _require_recorded(verdict, run, request)
         if run != request.id:
             await self.unschedule_check(thread, request.id)
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
-        attempt = _attempt((thread, run), began_s + self.lease_s, *answer[3:]) if answer[3:] else None
-        return Created(verdict, run, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
+        return Created(verdict, run, since)  # type: ignore[arg-type]  # the script's verdicts
 
     async def is_recorded(self, thread: str, key: str) -> bool:
         """Return whether a request with this idempotency key was recorded on the thread in the last day."""
@@ -133,17 +130,16 @@ class Runs:
         events: Sequence[tuple[str, bytes, str]],
         calls: Sequence[ScriptCall] = (),
         before: Sequence[ScriptCall] = (),
-    ) -> tuple[list[str], list[Any]]:
+    ) -> list[Any]:
         """Append events (name, JSON, checkpoint) to the thread in one transaction with `calls`.
 
-        Returns the ids of the events and the replies to the calls. Their keys are in the thread's slot, and
-        they check the attempt themselves. The calls `before` are executed first, on their own. `batch` is a
-        counter of the attempt: a batch that arrives twice is appended once. Raises `Fenced` when a later
-        attempt has the thread.
+        Returns the replies to the calls. Their keys are in the thread's slot, and they check the attempt
+        themselves. The calls `before` are executed first, on their own. `batch` is a counter of the attempt:
+        a batch that arrives twice is appended once. Raises `Fenced` when a later attempt has the thread.
         """
         if not events:
             *_, replies = await self.redis.execute_batch([*before, combine(calls)])
-            return [], replies
+            return list(replies)
         flat = [part for event in events for part in event]
         appending = ScriptCall(
             scripts.EMIT, keys.run_keys(attempt.thread), [attempt.run, attempt.epoch, batch, *flat]
@@ -151,27 +147,27 @@ class Runs:
         *_, reply = await self.redis.execute_batch(
             [*before, combine([*calls, appending]) if calls else appending]
         )
-        *replies, ids = reply if calls else [reply]
-        if not ids:
+        *replies, appended = reply if calls else [reply]
+        if not appended:
             raise _fenced_error(attempt)
-        return _texts(ids), replies
+        return replies
 
-    async def finish(self, attempt: RunAttempt, outcome: RunOutcome) -> tuple[str, list[str]]:
-        """End the run; return the id of the next active run, or "", and the ids of `outcome.events`.
+    async def finish(self, attempt: RunAttempt, outcome: RunOutcome) -> str:
+        """End the run; return the id of the next active run, or "".
 
         The caller unschedules the run's check. Raises `Fenced` when a later attempt has the thread.
         """
         answer = await self._call_once(
             scripts.FINISH,
             attempt.thread,
-            *(attempt.run, attempt.epoch, outcome.ending, outcome.events[-1][1], outcome.thread),
+            *(attempt.run, attempt.epoch, outcome.ending, outcome.end_data, outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
             *(part for event in outcome.final_events for part in event),
         )
         if not answer:
             raise _fenced_error(attempt)
-        next_run, *ids = _texts(answer)
-        return next_run, ids
+        [next_run] = _texts(answer)
+        return next_run
 
     async def record_crash(self, attempt: RunAttempt, checkpoint: str) -> int:
         """Return the number of consecutive attempts before this one that crashed at `checkpoint`, an id.
@@ -367,10 +363,9 @@ def _json(value: Any) -> str:
 
 
 def _attempt(
-    run_id: tuple[str, str], lease_ends_s: float, epoch: int, number: int, event_id: bytes, data: bytes
+    run_id: tuple[str, str], lease_ends_s: float, epoch: int, number: int, started: bytes
 ) -> RunAttempt:
-    started = Event(event_id.decode(), run_id[1], ATTEMPT_STARTED, data)
-    return RunAttempt(*run_id, epoch, number, started, lease_ends_s)
+    return RunAttempt(*run_id, epoch, number, started.decode(), lease_ends_s)
 
 
 def _fenced_error(attempt: RunAttempt) -> Fenced:

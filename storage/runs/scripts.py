@@ -13,9 +13,6 @@ from callsheet.storage.redis.scripts import Script
 MAX_EVENTS: Final = 10_000
 """Approximate number of events kept per thread."""
 
-MAX_FOREIGN_EVENTS: Final = 1_000
-"""Approximate number of `end` events of other runs that may lie between two events of one run."""
-
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
 
@@ -49,26 +46,11 @@ local function delete_run(run)
 end
 
 -- Ends a run that is no longer active; the status rolled-back deletes its record. `reason` is the data of the
--- end event, by default the status. Returns the id of that event.
+-- end event, by default the status.
 local function end_run(run, status, reason)
   if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status) end
-  local last = add_event(run, 'end', reason or status)
+  add_event(run, 'end', reason or status)
   redis.call('PUBLISH', events, 'end')
-  return last
-end
-
--- Starts an attempt at the active run. Returns its epoch and number, and the id and data of its first event.
-local function start_attempt(run, lease_ms)
-  local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
-  local attempt = redis.call('HINCRBY', run_key(run), 'attempt', 1)
-  redis.call('HDEL', meta, 'batch')
-  update_run(run, 'status', 'running')
-  update_thread('busy')
-  redis.call('SET', lease, epoch, 'PX', lease_ms)
-  local data = string.format('{{"run_id":%s,"attempt":%d}}', cjson.encode(run), attempt)
-  local id = add_event(run, 'metadata', data)
-  announce()
-  return epoch, attempt, id, data
 end
 
 -- Makes the next run in the queue the active one and returns its id; '' for an empty queue.
@@ -107,7 +89,7 @@ def _once(body: str) -> Script:
 CREATE: Final = _once("""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
-local due_ms, verdict, questions, lease_ms = tonumber(ARGV[5]), 'start', ARGV[7], ARGV[8]
+local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
 local active = redis.call('HGET', meta, 'active') or ''
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
@@ -150,7 +132,7 @@ if print ~= '' then
 end
 
 -- Check the precondition; a thread without a graph takes this run's, unless its metadata changed.
-local owner, before, metadata, graph = unpack(ARGV, 9, 12)
+local owner, before, metadata, graph = unpack(ARGV, 8, 11)
 if owner ~= '' then
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
   if its_metadata == '' then its_metadata = '{}' end
@@ -182,7 +164,7 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 12, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
@@ -190,10 +172,6 @@ if due_ms > 0 then verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else
   redis.call('HSET', meta, 'active', id)
-  -- A lease on a thread without an active run belongs to a manual update.
-  if lease_ms ~= '0' and redis.call('EXISTS', lease) == 0 then
-    return once({verdict, id, since, start_attempt(id, lease_ms)})
-  end
   update_thread('busy')
 end
 announce()
@@ -306,7 +284,16 @@ if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
 local died, spared, at = unpack(redis.call('HMGET', run_key(id), 'died', 'spared', 'diedAt'))
 if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect', at} end
-return once({'yours', start_attempt(id, lease_ms)})
+local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
+local attempt = redis.call('HINCRBY', run_key(id), 'attempt', 1)
+redis.call('HDEL', meta, 'batch')
+update_run(id, 'status', 'running')
+update_thread('busy')
+redis.call('SET', lease, epoch, 'PX', lease_ms)
+local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(id), attempt)
+local started = add_event(id, 'metadata', data)
+announce()
+return once({'yours', epoch, attempt, started})
 """)
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.
@@ -316,35 +303,28 @@ redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
 return redis.call('HGET', run_key(ARGV[1]), 'cancel') or ''
 """)
 
-EMIT: Final = _script(rf"""
+EMIT: Final = _script("""
 local run, epoch, batch = unpack(ARGV, 1, 3)
 local current, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
-if current ~= epoch then return {{}} end
-local ids, count = {{}}, (#ARGV - 3) / 3
-if last == batch then
-  -- The same call again, because its reply was lost: return the ids of the run's newest events.
-  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + {MAX_FOREIGN_EVENTS})) do
-    if entry[2][2] == run and #ids < count then table.insert(ids, 1, entry[1]) end
-  end
-  return ids
-end
-for i = 4, #ARGV, 3 do ids[#ids + 1] = add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+if current ~= epoch then return 0 end
+-- The same call again, because its reply was lost.
+if last == batch then return 1 end
+for i = 4, #ARGV, 3 do add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 redis.call('HSET', meta, 'batch', batch)
 announce()
-return ids
+return 1
 """)
 
 FINISH: Final = _once("""
 local id, epoch, status, reason, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
 if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {} end
-local ids = {}
 update_run(id, 'error', error, 'answer', answer)
-for i = 9, #ARGV, 2 do ids[#ids + 1] = add_event(id, ARGV[i], ARGV[i + 1]) end
-ids[#ids + 1] = end_run(id, status, reason)
+for i = 9, #ARGV, 2 do add_event(id, ARGV[i], ARGV[i + 1]) end
+end_run(id, status, reason)
 local next = activate_next()
 update_thread(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
 announce()
-return once({next, unpack(ids)})
+return once({next})
 """)
 
 # Counts the attempts that crashed at one checkpoint; one that released the thread or ended did not crash.

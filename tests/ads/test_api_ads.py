@@ -1,4 +1,4 @@
-"""An ad as a whole over REST: the list, the panel, the conversation, the mixer (A35-A37, X16)."""
+"""An ad as a whole over REST: list, view, conversation, mixer, locks (A35-A37, X16)."""
 
 import asyncio
 import json
@@ -19,76 +19,78 @@ from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url) as one:
-        yield one
+    async with served_app(valkey_url) as http:
+        yield http
 
 
-async def got(client: httpx.AsyncClient, path: str) -> Any:
+async def get_json(client: httpx.AsyncClient, path: str) -> Any:
     reply = await client.get(path)
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
-async def test_an_ad_is_shown_with_its_record_its_streams_and_its_times(client: httpx.AsyncClient) -> None:
+async def test_an_ad_is_shown_with_its_brief_streams_timeline_and_mixer(client: httpx.AsyncClient) -> None:
     """A35."""
-    made = await generate_ad(client)
-    found = await got(client, "/api/ads/ad-1")
-    TypeAdapter(AdView).validate_python(found)
-    assert (found["adId"], found["language"], found["market"], found["spotSeconds"]) == (
+    generated = await generate_ad(client)
+    ad = await get_json(client, "/api/ads/ad-1")
+    TypeAdapter(AdView).validate_python(ad)
+    assert (ad["adId"], ad["language"], ad["market"], ad["spotSeconds"]) == (
         "ad-1",
         "english",
         "US",
         30,
     )
-    assert found["brief"]["targetAudience"] == "families in the neighbourhood"
-    assert {name: one["newest"]["id"] for name, one in found["streams"].items()} == made["drafts"]
-    assert found["streams"]["voices"]["newest"]["data"]["voiceTracks"]
-    assert (found["timeline"], found["mixer"]) == (made["timeline"], made["mixer"])
-    assert (found["provider"], found["conversationId"]) == ("offline", "ad-1")
+    assert ad["brief"]["targetAudience"] == "families in the neighbourhood"
+    assert {name: stream["newest"]["id"] for name, stream in ad["streams"].items()} == generated["drafts"]
+    assert ad["streams"]["voices"]["newest"]["data"]["voiceTracks"]
+    assert (ad["timeline"], ad["mixer"]) == (generated["timeline"], generated["mixer"])
+    assert (ad["provider"], ad["conversationId"]) == ("offline", "ad-1")
 
 
-async def test_the_list_has_the_newest_change_first_and_comes_in_pages(client: httpx.AsyncClient) -> None:
+async def test_the_list_of_ads_is_paged_by_newest_change_first(client: httpx.AsyncClient) -> None:
     for number in range(5):
         await generate_ad(client, adId=f"ad-{number}")
     await chat_about_ad(client, "Make the music more upbeat", "ad-1")
-    order = ["ad-1", "ad-4", "ad-3", "ad-2", "ad-0"]
-    seen: list[str] = []
+    expected = ["ad-1", "ad-4", "ad-3", "ad-2", "ad-0"]
+    listed: list[str] = []
     path = "/api/ads?limit=2"
     for _ in range(3):
-        page = await got(client, path)
+        page = await get_json(client, path)
         TypeAdapter(AdList).validate_python(page)
-        seen += [one["adId"] for one in page["ads"]]
+        listed += [ad["adId"] for ad in page["ads"]]
         path = f"/api/ads?limit=2&after={page['next']}"
-    assert seen == order
+    assert listed == expected
     assert page["next"] is None
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == order
+    assert [ad["adId"] for ad in (await get_json(client, "/api/ads"))["ads"]] == expected
 
 
-async def test_entries_of_one_millisecond_are_paged_without_loss_or_repeat(storage: Storage) -> None:
-    names = [f"ad-{number:02}" for number in range(7)]
-    await storage.redis.zadd("owner:{local}:artefacts:ad", dict.fromkeys(names, 1_700_000_000_000))
-    seen: list[str] = []
+async def test_ads_changed_in_one_millisecond_are_each_on_one_page(storage: Storage) -> None:
+    ids = [f"ad-{number:02}" for number in range(7)]
+    await storage.redis.zadd("owner:{local}:artefacts:ad", dict.fromkeys(ids, 1_700_000_000_000))
+    listed: list[str] = []
     after = None
     for _ in range(4):
         page = await indexes.list_owned(storage, "local", "ad", after=after, limit=2)
-        seen, after = [*seen, *page.ids], page.next
-    assert seen == sorted(names, reverse=True)
+        listed, after = [*listed, *page.ids], page.next
+    assert listed == sorted(ids, reverse=True)
     assert after is None
 
 
-async def test_an_entry_whose_ad_is_not_there_is_not_shown(
+async def test_an_index_entry_without_an_ad_is_not_listed(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
-    """A list is a hint; the record decides."""
+    """The index is only a hint; the ad's record decides."""
     await generate_ad(client)
     await indexes.touch(storage, "local", "ad", "ad-ghost")
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
+    assert [ad["adId"] for ad in (await get_json(client, "/api/ads"))["ads"]] == ["ad-1"]
 
 
-async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient, storage: Storage) -> None:
-    """X16: not found rather than forbidden, for reading and for writing, and in no list."""
-    theirs = Artefact(storage, "ad", "ad-7", LOCAL)
-    await theirs.claim("step", epoch=1, owner="someone else", thread="ad-7", facts={})
+async def test_an_ad_of_another_owner_is_404_and_not_listed(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    """X16: for reads and writes."""
+    other_ad = Artefact(storage, "ad", "ad-7", LOCAL)
+    await other_ad.claim("step", epoch=1, owner="someone else", thread="ad-7", facts={})
     await indexes.touch(storage, "local", "ad", "ad-7")
     for part in ("", "/conversation", "/timeline", "/mixer", "/voices"):
         reply = await client.get(f"/api/ads/ad-7{part}")
@@ -96,64 +98,57 @@ async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient,
     body = {"voiceTracks": [{"voiceId": VOICE, "text": "Mine now."}]}
     assert (await client.post("/api/ads/ad-7/voices", json=body)).status_code == 404
     assert (await client.patch("/api/ads/ad-7/mixer", json={})).status_code == 404
-    assert (await got(client, "/api/ads"))["ads"] == []
-    assert (await theirs.stream("voices")).versions == ()
+    assert (await get_json(client, "/api/ads"))["ads"] == []
+    assert (await other_ad.stream("voices")).versions == ()
 
 
-async def test_the_conversation_is_shown_whole_and_in_order(client: httpx.AsyncClient) -> None:
-    """A29, A37, A54: the cached system prompt, every message, every call answered."""
+async def test_a_conversation_shows_every_message_and_tool_result_in_order(client: httpx.AsyncClient) -> None:
+    """A29, A37, A54: with the cached system prompt."""
     await generate_ad(client)
     await chat_about_ad(client, "Make the music more upbeat")
-    found = await got(client, "/api/ads/ad-1/conversation")
-    TypeAdapter(Conversation).validate_python(found)
-    messages = found["messages"]
+    conversation = await get_json(client, "/api/ads/ad-1/conversation")
+    TypeAdapter(Conversation).validate_python(conversation)
+    messages = conversation["messages"]
     assert (messages[0]["role"], messages[0]["cached"]) == ("system", True)
     assert messages[1]["content"].startswith("Create an audio ad.\nClient: Miel")
-    assert [one["content"] for one in messages if one["role"] == "user"][1] == "Make the music more upbeat"
-    asked = [call["id"] for one in messages for call in one.get("tool_calls", ())]
-    answered = [one["tool_call_id"] for one in messages if one["role"] == "tool"]
-    assert asked == answered
+    user_texts = [message["content"] for message in messages if message["role"] == "user"]
+    assert user_texts[1] == "Make the music more upbeat"
+    call_ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    result_ids = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert call_ids == result_ids
     assert messages[-1]["role"] == "assistant"
 
 
-async def test_clearing_the_conversation_keeps_the_versions(client: httpx.AsyncClient) -> None:
-    """A36: no messages, and a chat is told to begin with a brief; then everything goes on."""
+async def test_deleting_a_conversation_keeps_the_versions(client: httpx.AsyncClient) -> None:
+    """A36: a chat is refused until a new brief is sent; then version numbers go on."""
     await generate_ad(client)
     reply = await client.delete("/api/ads/ad-1/conversation")
     assert (reply.status_code, reply.json()) == (200, {"conversationId": "ad-1", "messages": []})
-    assert (await got(client, "/api/ads/ad-1/conversation"))["messages"] == []
+    assert (await get_json(client, "/api/ads/ad-1/conversation"))["messages"] == []
     chat = await client.post("/api/ads/ad-1/chat", json={"message": "hello"})
     assert (chat.status_code, chat.json()["error"]) == (
         400,
         "No conversation found. Generate initial ad first.",
     )
-    assert (await got(client, "/api/ads/ad-1"))["streams"]["voices"]["count"] == 1
+    assert (await get_json(client, "/api/ads/ad-1"))["streams"]["voices"]["count"] == 1
     assert (await generate_ad(client))["drafts"] == {"voices": "v2", "music": "v2", "sfx": "v2"}
-    assert (
-        len(
-            [
-                one
-                for one in (await got(client, "/api/ads/ad-1/conversation"))["messages"]
-                if one["role"] == "user"
-            ]
-        )
-        == 1
-    )
+    messages = (await get_json(client, "/api/ads/ad-1/conversation"))["messages"]
+    assert [message["role"] for message in messages].count("user") == 1
 
 
-async def test_clearing_twice_is_clearing_once(client: httpx.AsyncClient) -> None:
+async def test_a_second_deletion_of_a_conversation_succeeds(client: httpx.AsyncClient) -> None:
     await generate_ad(client)
     for _ in range(2):
         assert (await client.delete("/api/ads/ad-1/conversation")).json()["messages"] == []
 
 
-async def test_what_is_set_at_the_mixer_stays_and_the_rest_follows(client: httpx.AsyncClient) -> None:
-    """A35: kept across turns; new tracks come in at 0 dB, tracks that are gone leave."""
+async def test_mixer_settings_stay_while_tracks_are_added_and_removed(client: httpx.AsyncClient) -> None:
+    """A35: across turns; a new track starts at 0 dB, a removed one has no gain."""
     await generate_ad(client)
-    before = await got(client, "/api/ads/ad-1/mixer")
+    before = await get_json(client, "/api/ads/ad-1/mixer")
     TypeAdapter(Mixer).validate_python(before)
-    wanted = {"voices": {"track-0": -4.5}, "music": {"volumeDb": -20, "fadeOutSeconds": 3}}
-    reply = await client.patch("/api/ads/ad-1/mixer", json=wanted)
+    settings = {"voices": {"track-0": -4.5}, "music": {"volumeDb": -20, "fadeOutSeconds": 3}}
+    reply = await client.patch("/api/ads/ad-1/mixer", json=settings)
     assert reply.status_code == 200
     assert reply.json()["voices"] == {**before["voices"], "track-0": -4.5}
     assert reply.json()["music"] == {**before["music"], "volumeDb": -20, "fadeOutSeconds": 3}
@@ -163,18 +158,18 @@ async def test_what_is_set_at_the_mixer_stays_and_the_rest_follows(client: httpx
     after = (await client.post("/api/ads/ad-1/voices", json=body)).json()["mixer"]
     assert after["voices"] == {"track-0": -4.5}
     assert (after["music"]["volumeDb"], after["sfx"]["volumeDb"]) == (-20, -6)
-    assert (await got(client, "/api/ads/ad-1"))["mixer"] == after
+    assert (await get_json(client, "/api/ads/ad-1"))["mixer"] == after
 
 
-async def test_two_hands_at_the_mixer_lose_nothing(client: httpx.AsyncClient) -> None:
+async def test_concurrent_mixer_changes_are_all_kept(client: httpx.AsyncClient) -> None:
     tracks = list((await generate_ad(client))["mixer"]["voices"])
     changes = [{"voices": {track: -float(i + 1)}} for i, track in enumerate(tracks)]
     changes += [{"sfx": {"volumeDb": -9}}, {"music": {"duckingDb": -15}}, {"music": {"fadeInSeconds": 2}}]
-    replies = await asyncio.gather(*(client.patch("/api/ads/ad-1/mixer", json=one) for one in changes))
+    replies = await asyncio.gather(*(client.patch("/api/ads/ad-1/mixer", json=change) for change in changes))
     assert {reply.status_code for reply in replies} == {200}
-    found = await got(client, "/api/ads/ad-1/mixer")
-    assert found["voices"] == {track: -float(i + 1) for i, track in enumerate(tracks)}
-    assert (found["sfx"]["volumeDb"], found["music"]["duckingDb"], found["music"]["fadeInSeconds"]) == (
+    mixer = await get_json(client, "/api/ads/ad-1/mixer")
+    assert mixer["voices"] == {track: -float(i + 1) for i, track in enumerate(tracks)}
+    assert (mixer["sfx"]["volumeDb"], mixer["music"]["duckingDb"], mixer["music"]["fadeInSeconds"]) == (
         -9,
         -15,
         2,
@@ -191,41 +186,41 @@ MIXER_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
-async def test_a_setting_the_mixer_does_not_have_is_refused(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_mixer_setting_is_refused_and_changes_nothing(client: httpx.AsyncClient) -> None:
     before = (await generate_ad(client))["mixer"]
     for body, status, words in MIXER_REFUSALS:
         reply = await client.patch("/api/ads/ad-1/mixer", json=body)
         assert (reply.status_code, words in reply.json()["error"]) == (status, True), reply.text
-    assert await got(client, "/api/ads/ad-1/mixer") == before
+    assert await get_json(client, "/api/ads/ad-1/mixer") == before
 
 
-async def test_a_conversation_that_made_nothing_yet_is_an_ad_all_the_same(client: httpx.AsyncClient) -> None:
-    """A54: the brief is kept before the model answers, so a failed first turn is no lost ad."""
-    failed = await client.post(
+async def test_an_ad_exists_after_a_failed_first_turn_without_versions(client: httpx.AsyncClient) -> None:
+    """A54: the brief is stored before the model is called."""
+    failure = await client.post(
         "/api/ai/generate", json={"adId": "ad-1", "brief": "A bakery", "provider": "offline/no-such-model"}
     )
-    assert failed.status_code == 400
-    found = await got(client, "/api/ads/ad-1")
-    assert (found["brief"]["clientDescription"], found["streams"]["voices"]["count"]) == ("A bakery", 0)
-    TypeAdapter(AdView).validate_python(found)
+    assert failure.status_code == 400
+    ad = await get_json(client, "/api/ads/ad-1")
+    assert (ad["brief"]["clientDescription"], ad["streams"]["voices"]["count"]) == ("A bakery", 0)
+    TypeAdapter(AdView).validate_python(ad)
     body = {"voiceTracks": [{"voiceId": VOICE, "text": "By hand."}]}
     assert (await client.post("/api/ads/ad-1/voices", json=body)).json()["versionId"] == "v1"
-    assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
+    assert [ad["adId"] for ad in (await get_json(client, "/api/ads"))["ads"]] == ["ad-1"]
 
 
-async def test_a_locked_stream_is_left_alone_to_the_byte_until_it_is_unlocked(
+async def test_a_locked_stream_is_not_changed_by_a_byte_until_it_is_unlocked(
     client: httpx.AsyncClient, model: ChatDouble
 ) -> None:
-    """C34: "leave the voices alone" holds for the model and for people, and what is beside goes on."""
+    """C34: neither by a model nor by people; other streams can change."""
     await generate_ad(client)
     reply = await client.put("/api/ads/ad-1/locks/voices")
     locked = TypeAdapter(StreamLocks).validate_python(reply.json())
-    assert [(one["stream"], one["by"]) for one in locked["locks"]] == [("voices", "local")]
-    assert (await got(client, "/api/ads/ad-1"))["locks"] == locked["locks"]
+    assert [(lock["stream"], lock["by"]) for lock in locked["locks"]] == [("voices", "local")]
+    assert (await get_json(client, "/api/ads/ad-1"))["locks"] == locked["locks"]
     before = (await client.get("/api/ads/ad-1/voices")).content
-    told = (await chat_about_ad(client, "Make the script shorter", provider="offline"))["message"]
-    assert "locked" in told
-    assert "shorter now" not in told, "what could not be written has not happened"
+    message = (await chat_about_ad(client, "Make the script shorter", provider="offline"))["message"]
+    assert "locked" in message
+    assert "shorter now" not in message, "the reply claims no change that was refused"
     track = {"voiceId": VOICE, "text": "Mine now."}
     voices = Say(calls=[("v", "create_voice_draft", json.dumps({"adId": "ad-1", "tracks": [track]}))])
     music = Say(calls=[("m", "create_music_draft", json.dumps({"adId": "ad-1", "prompt": "calm"}))])

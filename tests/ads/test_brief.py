@@ -1,4 +1,4 @@
-"""Briefs in both shapes, and the message they become (A51, A52, A-R15, A12)."""
+"""Briefs in both shapes, and the message that a brief becomes (A12, A51, A52, A-R15)."""
 
 import pytest
 
@@ -39,16 +39,19 @@ def test_the_message_follows_the_template():
     )
 
 
-def test_the_format_reaches_the_model():
+def test_the_format_is_in_the_message():
     """A51: all of it, not only its seconds; a length alone is no format."""
-    wish = "Dialogue between two friends, then a jingle"
-    assert f"Format: {wish}" in message(parse({"clientDescription": "A gym", "format": wish})).splitlines()
+    format_text = "Dialogue between two friends, then a jingle"
+    assert (
+        f"Format: {format_text}"
+        in message(parse({"clientDescription": "A gym", "format": format_text})).splitlines()
+    )
     assert "Format" not in message(parse("A gym, 20 seconds"))
     assert parse({"clientDescription": "A gym", "format": 20})["format"] == ""
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected_s"),
+    ("fields", "expected_s"),
     [
         ({"format": "30s audio ad"}, 30),
         ({"format": "a 45-second spot"}, 45),
@@ -65,9 +68,9 @@ def test_the_format_reaches_the_model():
         ({}, 30),
     ],
 )
-def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
-    """A-R15: seconds out of `format`; 30 where nothing was said."""
-    assert parse({"clientDescription": "x", **shape})["duration"] == expected_s
+def test_the_length_is_read_from_any_field_and_language(fields, expected_s):
+    """A-R15: seconds out of `format`; 30 by default."""
+    assert parse({"clientDescription": "x", **fields})["duration"] == expected_s
 
 
 @pytest.mark.parametrize(
@@ -82,8 +85,8 @@ def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
         ("ร้านกาแฟ 15 วิธีชงกาแฟ", 30),
     ],
 )
-def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
-    """A51: and no price, hour or waiting time is taken for one."""
+def test_the_length_is_distinguished_from_other_numbers(text, expected_s):
+    """A51: a price, an hour or a waiting time is no length."""
     assert parse(text)["duration"] == expected_s
 
 
@@ -97,27 +100,27 @@ def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
         ("", 0),
     ],
 )
-def test_a_length_that_no_spot_can_have_is_passed_over_in_what_is_merely_said(text, expected_s):
+def test_a_length_beyond_the_limits_is_ignored_in_free_text(text, expected_s):
     assert mentioned_seconds(text) == expected_s
 
 
-def test_the_second_shape_and_other_spellings_are_accepted():
+def test_other_names_of_the_fields_are_accepted():
     brief = parse({"client_description": "A gym", "audience": "beginners", "creative_brief": "no shouting"})
     assert (brief["clientDescription"], brief["targetAudience"]) == ("A gym", "beginners")
     assert brief["additionalContext"] == "no shouting"
 
 
-def test_the_exact_spelling_wins_over_an_alias_in_any_order():
-    for pair in ({"client": "a", "clientDescription": "b"}, {"clientDescription": "b", "client": "a"}):
-        assert parse(pair)["clientDescription"] == "b"
+def test_the_exact_field_name_takes_precedence_over_an_alias():
+    for fields in ({"client": "a", "clientDescription": "b"}, {"clientDescription": "b", "client": "a"}):
+        assert parse(fields)["clientDescription"] == "b"
 
 
-def test_fields_it_does_not_know_are_not_lost():
+def test_unknown_fields_are_added_to_the_additional_context():
     brief = parse({"clientDescription": "x", "website": "x.example", "budget": 5, "empty": " ", "list": [1]})
     assert brief["additionalContext"] == "website: x.example\nbudget: 5"
 
 
-def test_a_sentence_is_a_brief():
+def test_a_sentence_is_read_as_a_brief():
     assert parse("Coffee for night owls, 20s")["duration"] == 20
     assert parse("Coffee since 1998")["duration"] == 30
     assert parse("Kawiarnia dla nocnych marków, 20 sekund")["duration"] == 20
@@ -136,12 +139,12 @@ def test_a_sentence_is_a_brief():
         ("", {}, "english"),
     ],
 )
-def test_the_language_is_the_requests_then_the_briefs_then_the_audiences(body, brief, expected):
-    """A-R15: body, brief, audience, what the brief is written in, english."""
+def test_the_language_comes_from_the_request_then_the_brief_then_the_audience(body, brief, expected):
+    """A-R15: then the language that the brief is written in, then English."""
     assert parse({"clientDescription": "x", **brief}, language=body)["language"] == expected
 
 
-def test_the_requests_own_length_wins_and_is_checked_like_the_briefs():
+def test_the_length_of_the_request_takes_precedence_and_is_validated():
     """A-R15."""
     for raw in ("Coffee, 20 seconds", {"clientDescription": "Coffee", "duration": 20}):
         assert parse(raw, duration=15)["duration"] == 15
@@ -163,25 +166,25 @@ def test_the_requests_own_length_wins_and_is_checked_like_the_briefs():
         {"clientDescription": 7},
     ],
 )
-def test_a_brief_that_says_nothing_about_the_client_is_refused(raw):
-    with pytest.raises(Invalid) as refused:
+def test_a_brief_without_a_client_is_refused_with_a_remedy(raw):
+    with pytest.raises(Invalid) as error:
         parse(raw)
-    assert refused.value.remedy
+    assert error.value.remedy
 
 
 @pytest.mark.parametrize("value", [0, -1, MAX_SPOT_S + 1, float("nan"), float("inf"), True, "soon", [30]])
-def test_a_length_that_is_no_length_is_refused(value):
+def test_an_invalid_length_is_refused(value):
     with pytest.raises(Invalid, match="duration"):
         parse({"clientDescription": "x", "duration": value})
 
 
-def test_a_length_alone_is_checked_too():
+def test_a_length_without_a_brief_is_validated():
     assert seconds(15) == 15.0
     with pytest.raises(Invalid, match="more than 0"):
         seconds(0)
 
 
-def test_a_text_over_the_limit_is_refused_and_nul_is_left_out():
+def test_a_text_over_the_limit_is_refused_and_nul_characters_are_removed():
     with pytest.raises(Invalid, match="limit is 20000"):
         parse({"clientDescription": "x" * 20_001})
     assert parse("a\x00b")["clientDescription"] == "ab"
@@ -210,12 +213,12 @@ def test_a_language_is_known_by_name_code_tag_and_native_name(text, name):
 
 
 @pytest.mark.parametrize("text", ["klingon", "", "  ", "x-klingon", "xx-US", "-", "(thai)"])
-def test_an_unknown_language_is_refused_with_the_known_ones(text):
-    """A10."""
+def test_an_unknown_language_finds_nothing_and_is_refused_in_a_brief_with_the_known_ones(text):
+    """A10: the lookup raises nothing."""
     assert languages.find(text) is None
-    with pytest.raises(Invalid, match="not known") as refused:
+    with pytest.raises(Invalid, match="not known") as error:
         language_name(text)
-    assert "thai" in refused.value.remedy
+    assert "thai" in error.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -230,12 +233,12 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
         ("", ""),
     ],
 )
-def test_a_language_outside_the_table_keeps_its_name(text, name):
+def test_a_stated_language_outside_the_table_keeps_its_name(text, name):
     assert languages.stated_name(text) == name
 
 
-def test_an_unknown_language_is_called_the_briefs():
-    """A51, A52, A-R15: a model reads it better than rules guess it."""
+def test_a_brief_in_an_unrecognised_language_asks_for_the_briefs_language():
+    """A51, A52, A-R15: a model recognises it better than rules."""
     assert "Language: the brief's language" in message(parse("Boghandlen på hjørnet, 20s"))
 
 
@@ -275,5 +278,5 @@ def test_an_unknown_language_is_called_the_briefs():
         ("Kadıköy'de küçük bir kitapçı, hafta sonu indirim var", "turkish"),
     ],
 )
-def test_the_language_of_a_text_is_told_or_admitted_unknown(text, name):
+def test_the_language_of_a_text_is_detected_or_none(text, name):
     assert languages.detect(text) == name

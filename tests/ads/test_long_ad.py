@@ -1,4 +1,4 @@
-"""An ad after many turns: the state grows by the conversation, not by every look at the ad."""
+"""The size of the state of an ad after many turns."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,15 +22,15 @@ BYTES_PER_TURN = 11_500
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a server that has one ad."""
-    async with served_app(valkey_url) as one:
-        await generate_ad(one)
-        yield one
+    async with served_app(valkey_url) as http:
+        await generate_ad(http)
+        yield http
 
 
-async def conversation(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def messages_of_ad(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     reply = await client.get("/api/ads/ad-1/conversation")
-    found: list[dict[str, Any]] = reply.json()["messages"]
-    return found
+    messages: list[dict[str, Any]] = reply.json()["messages"]
+    return messages
 
 
 async def state_bytes(client: httpx.AsyncClient) -> int:
@@ -39,14 +39,14 @@ async def state_bytes(client: httpx.AsyncClient) -> int:
 
 
 @pytest.mark.slow
-async def test_the_state_of_an_ad_grows_by_a_few_kilobytes_a_turn(client: httpx.AsyncClient) -> None:
-    """Each turn looks at the ad; with every version in every result, a turn would add more each time."""
+async def test_the_state_of_an_ad_grows_by_a_constant_size_per_turn(client: httpx.AsyncClient) -> None:
+    """Each turn reads the ad; results with the data of every version would grow with each turn."""
     sizes = []
     for number in range(TURNS):
         await chat_about_ad(client, WISHES[number % len(WISHES)])
         sizes.append(await state_bytes(client))
     assert sizes[-1] - sizes[TURNS // 2 - 1] < TURNS // 2 * BYTES_PER_TURN, sizes
-    messages = await conversation(client)
-    assert len([one for one in messages if one["role"] == "user"]) == TURNS + 1
-    answered = [call["id"] for one in messages for call in one.get("tool_calls", ())]
-    assert answered == [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+    messages = await messages_of_ad(client)
+    assert len([message for message in messages if message["role"] == "user"]) == TURNS + 1
+    call_ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert call_ids == [message["tool_call_id"] for message in messages if message["role"] == "tool"]

@@ -1,4 +1,4 @@
-"""What a brief wants spoken word for word, and what of it a script lacks (A51)."""
+"""The lines that a brief wants spoken word for word, and those that a script lacks (A51)."""
 
 import re
 
@@ -7,17 +7,19 @@ import pytest
 from callsheet.state.ads.mandatory import MAX_LINES, MandatoryLine, compare, due_lines, mandatory_lines
 
 
-def lines(brief: str) -> list[str]:
+def line_texts(brief: str) -> list[str]:
     return [str(line) for line in mandatory_lines(brief)]
 
 
-def told(brief: str, script: str = "Elm Books. Come on in.", language: str = "english") -> list[list[str]]:
-    """The lines that are missing and those to check."""
+def missing_and_check(
+    brief: str, script: str = "Elm Books. Come on in.", language: str = "english"
+) -> list[list[str]]:
+    """Return the lines that are missing and those to check."""
     return [[*map(str, part)] for part in compare(mandatory_lines(brief), script, language)]
 
 
 @pytest.mark.parametrize(
-    ("brief", "wanted"),
+    ("brief", "expected"),
     [
         ("Call 0800 123 456 now", ["phone number 0800 123 456"]),
         ("Tel: +44 (0)20 7946 0958.", ["phone number +44 (0)20 7946 0958"]),
@@ -67,16 +69,16 @@ def told(brief: str, script: str = "Elm Books. Come on in.", language: str = "en
         ("1.000.000 zł", ["price 1.000.000 zł"]),
     ],
 )  # fmt: skip
-def test_what_a_brief_wants_spoken_is_found_by_its_form(brief, wanted):
-    assert lines(brief) == wanted
+def test_mandatory_lines_are_recognised_in_a_brief_by_their_form(brief, expected):
+    assert line_texts(brief) == expected
 
 
-def test_a_line_is_listed_once_and_there_is_a_limit():
-    assert lines("20% off! Only 20% today.") == ["price 20%"]
-    assert len(lines(" ".join(f"{n}%" for n in range(50)))) == MAX_LINES
+def test_a_line_is_listed_once_and_the_number_of_lines_is_limited():
+    assert line_texts("20% off! Only 20% today.") == ["price 20%"]
+    assert len(line_texts(" ".join(f"{n}%" for n in range(50)))) == MAX_LINES
 
 
-SAME = [
+EQUIVALENT_WORDINGS = [
     ("phone number", "0800 123 456", "Call oh eight hundred, one two three, four five six."),
     ("phone number", "0800 123 456", "Call 0 8 0 0, 1 2 3, 4 5 6"),
     ("phone number", "+44 20 7946 0958", "oh two oh, seven nine four six, oh nine five eight"),
@@ -106,20 +108,22 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "script"), SAME)
-def test_a_line_may_be_spoken_in_several_ways(kind, text, script):
+@pytest.mark.parametrize(("kind", "text", "script"), EQUIVALENT_WORDINGS)
+def test_a_line_may_be_worded_in_several_ways(kind, text, script):
     assert compare([MandatoryLine(kind, text)], script, "english") == ((), ())
 
 
-@pytest.mark.parametrize(("kind", "text"), list(dict.fromkeys((kind, text) for kind, text, _ in SAME)))
-def test_a_line_that_is_not_spoken_is_missing(kind, text):
-    """A price is only missing from a script without any amount: "half off" is one, too."""
+@pytest.mark.parametrize(
+    ("kind", "text"), list(dict.fromkeys((kind, text) for kind, text, _ in EQUIVALENT_WORDINGS))
+)
+def test_a_line_that_the_script_lacks_is_missing(kind, text):
+    """A price is missing only from a script without any amount, since "half off" is one, too."""
     amounts = "four of you! Come on the 30th, and 12 or one hundred flowers until" * (kind != "price")
     line = MandatoryLine(kind, text)
     assert compare([line], f"Hello, {amounts} May: a dot.", "english").missing == (line,)
 
 
-def test_the_digits_of_two_numbers_are_not_one():
+def test_the_digits_of_two_numbers_do_not_make_one_price():
     line = MandatoryLine("price", "$499")
     assert compare([line], "4 friends came along one day with 99 balloons", "english").check == (line,)
 
@@ -142,13 +146,13 @@ def test_the_digits_of_two_numbers_are_not_one():
         ("Dress code BLACK, code GOLD7", ["code GOLD7"], ["code BLACK"]),
     ],
 )  # fmt: skip
-def test_only_what_is_surely_to_be_spoken_is_missing(brief, missing, check):
-    assert told(brief) == [missing, check]
+def test_only_surely_mandatory_lines_are_missing_and_the_others_to_check(brief, missing, check):
+    assert missing_and_check(brief) == [missing, check]
 
 
 @pytest.mark.parametrize("script", ["Half off everything.", "Five grand of tea.", "Free delivery, 30 shops"])
-def test_a_price_may_be_said_in_another_way(script):
-    assert told("50% off, from $5k", script)[0] == []
+def test_a_price_in_another_form_is_not_missing(script):
+    assert missing_and_check("50% off, from $5k", script)[0] == []
 
 
 @pytest.mark.parametrize(
@@ -160,47 +164,47 @@ def test_a_price_may_be_said_in_another_way(script):
         ("thai", "ข้อกำหนด: เฉพาะลูกค้าใหม่เท่านั้น"),
     ],
 )
-def test_a_legal_line_is_marked_in_the_brief_s_language(language, line):
+def test_a_legal_line_is_recognised_by_its_label_in_other_languages(language, line):
     [legal] = mandatory_lines(line)
     assert legal.text == re.split("[:：]", line)[1].strip()
     assert compare([legal], "Elm", language).missing == (legal,)
 
 
 EARLIER = "From $49 a month. Call 555 010 0199. Code RIDE20."
-SPOKEN = "Forty-nine dollars. Call five five five, oh one oh, oh one nine nine."
+EARLIER_SCRIPT = "Forty-nine dollars. Call five five five, oh one oh, oh one nine nine."
 
 
 @pytest.mark.parametrize(
     ("request_", "previous", "script", "missing", "check"),
     [
         ("", None, "Elm.", ["phone number 555 010 0199", "code RIDE20", "price $49"], []),
-        ("more lively", SPOKEN, "Elm.", ["phone number 555 010 0199", "price $49"], []),
+        ("more lively", EARLIER_SCRIPT, "Elm.", ["phone number 555 010 0199", "price $49"], []),
         ("more lively", "Elm.", "Elm!", [], []),
-        ("Now $39 instead", SPOKEN, "$39. Call 555 010 0199", [], ["price $49"]),
+        ("Now $39 instead", EARLIER_SCRIPT, "$39. Call 555 010 0199", [], ["price $49"]),
         (
             "Without 555 010 0199, and code FIT25",
-            SPOKEN,
+            EARLIER_SCRIPT,
             "$49",
             ["code FIT25"],
             ["phone number 555 010 0199"],
         ),
-        ("The code is RIDE20", SPOKEN, SPOKEN, ["code RIDE20"], []),
+        ("The code is RIDE20", EARLIER_SCRIPT, EARLIER_SCRIPT, ["code RIDE20"], []),
     ],
 )
-def test_a_later_message_changes_what_is_to_be_spoken(request_, previous, script, missing, check):
-    compared = compare(due_lines(EARLIER, request_, previous), script, "english")
-    assert [[*map(str, part)] for part in compared] == [missing, check]
+def test_a_later_message_changes_the_mandatory_lines(request_, previous, script, missing, check):
+    result = compare(due_lines(EARLIER, request_, previous), script, "english")
+    assert [[*map(str, part)] for part in result] == [missing, check]
 
 
-def test_what_may_be_said_in_another_language_is_to_be_checked():
+def test_a_line_in_another_language_than_the_script_is_to_be_checked():
     price, legal = (
         MandatoryLine("price", "20%"),
         MandatoryLine("legal line", "This is for you and your friends."),
     )
     german = MandatoryLine("legal line", "Gilt nur für neue Kunden und nicht am Sonntag.")
     exact = MandatoryLine("exact words", "Ride more")
-    both = compare([price, legal, german, exact], "Zwanzig Prozent für alle", "german")
-    assert both == ((german, exact), (price, legal))
+    result = compare([price, legal, german, exact], "Zwanzig Prozent für alle", "german")
+    assert result == ((german, exact), (price, legal))
     assert compare([german], "Twenty percent", "english") == ((), (german,))
     numbered = MandatoryLine("exact words", "Ab 18")
     assert compare([numbered], "Ab achtzehn", "german") == ((), (numbered,))

@@ -1,4 +1,4 @@
-"""Switches of an earlier interface are accepted and change nothing."""
+"""Flags of an earlier interface are accepted and ignored."""
 
 import httpx
 import pytest
@@ -8,7 +8,7 @@ from tests.doubles.served import BRIEF, served_app
 
 @pytest.mark.parametrize("query", ["", "?v=3"])
 @pytest.mark.parametrize("flag", [{}, {"useToolCalling": False}])
-async def test_an_ad_is_made_with_tools_whatever_the_old_switches_say(
+async def test_flags_of_an_earlier_interface_change_nothing(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch, query: str, flag: dict[str, bool]
 ) -> None:
     """A61, A-R13."""

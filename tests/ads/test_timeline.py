@@ -1,4 +1,4 @@
-"""Spoken time and start times (A-R5, A-R6, A-R7)."""
+"""Speaking times and start times of an ad (A-R5, A-R6, A-R7)."""
 
 import pytest
 
@@ -16,31 +16,31 @@ def effect(kind="end", duration=2.0, **more):
     return {"description": f"{kind} sound", "placement": placement, "duration": duration, **more}
 
 
-def placed(tracks, effects=(), language="english", spot_s=30.0, music=None):
+def timeline(tracks, effects=(), language="english", spot_s=30.0, music=None):
     return build_timeline(tracks, effects, language=language, spot_s=spot_s, music=music)
 
 
-def spans(result, of="voices"):
-    return [(span["start"], span["end"]) for span in result[of]]
+def spans(result, stream="voices"):
+    return [(span["start"], span["end"]) for span in result[stream]]
 
 
-def test_words_are_counted_where_words_are_parted_by_spaces():
+def test_text_with_spaces_between_words_is_timed_by_its_words():
     assert speaking_time_s("one two three four five", "english") == 2.0
     assert speaking_time_s("jeden dwa trzy cztery pięć", "polish") > 2.0
 
 
-def test_characters_are_counted_where_they_are_not():
-    """Thai and Chinese have no spaces between words; tone marks and vowels above take no time."""
+def test_thai_and_chinese_text_is_timed_by_its_characters():
+    """They have no spaces between words; tone marks and vowels above take no time."""
     assert speaking_time_s("กาแฟ", "thai") == round(4 / 13, 3)
     assert speaking_time_s("ที่", "thai") == round(1 / 13, 3)
     assert speaking_time_s("咖啡", "chinese") == round(2 / 4.3, 3)
 
 
-def test_foreign_words_in_such_a_script_are_timed_as_english_words():
+def test_latin_words_in_thai_text_are_timed_as_english_words():
     assert speaking_time_s("กาแฟ Doi Chang", "thai") == pytest.approx(4 / 13 + 2 / 2.5, abs=0.001)
 
 
-def test_the_words_that_fit_leave_room_for_effects_at_the_start_and_the_end():
+def test_the_words_that_fit_leave_time_for_effects_at_the_start_and_the_end():
     """A-R5, A-R6: a script of that many words in sentences of twelve fits, and one more sentence does not."""
     effects = [effect("start", 2.0), effect("end", 3.0), effect("afterVoice", 9.0, index=0)]
     count, unit = words_that_fit("english", 20.0, effects)
@@ -49,21 +49,21 @@ def test_the_words_that_fit_leave_room_for_effects_at_the_start_and_the_end():
         (0, "words"),
     )
     text = " ".join(f"word{'.' * (n % 12 == 0)}" for n in range(1, count + 1))
-    assert placed([track(0, text)], effects[:2], spot_s=20.0)["fits"]
-    assert not placed([track(0, f"{text} word word word")], effects[:2], spot_s=20.0)["fits"]
+    assert timeline([track(0, text)], effects[:2], spot_s=20.0)["fits"]
+    assert not timeline([track(0, f"{text} word word word")], effects[:2], spot_s=20.0)["fits"]
     assert words_that_fit("thai", 10.0)[1] == "characters"
 
 
-def test_a_faster_voice_takes_less_time_in_proportion():
+def test_a_voice_at_double_speed_takes_half_the_time():
     assert speaking_time_s("one two three four five", "english", 2.0) == 1.0
 
 
-def test_each_sentence_but_the_last_takes_a_breath():
+def test_each_sentence_but_the_last_is_followed_by_a_pause():
     assert speaking_time_s("One two. Three four! Five", "english") == pytest.approx(2.0 + 2 * PAUSE_S)
     assert speaking_time_s("One two three four five...", "english") == 2.0
 
 
-def test_figures_take_the_time_of_their_names():
+def test_digits_take_the_time_of_their_names():
     assert speaking_time_s("call 0800 123 456", "english") > speaking_time_s(
         "call us today please", "english"
     )
@@ -73,7 +73,7 @@ def test_a_very_long_word_takes_longer_than_a_short_one():
     assert speaking_time_s("Rindfleischetikettierungsgesetz", "german") > speaking_time_s("Kaffee", "german")
 
 
-def test_signs_and_emoji_are_not_spoken():
+def test_punctuation_and_emoji_take_no_time():
     assert speaking_time_s("— … 🎧 !", "english") == 0.0
 
 
@@ -82,78 +82,78 @@ def test_an_unknown_language_is_timed_as_english():
 
 
 def test_tracks_follow_one_another():
-    assert spans(placed([track(0), track(1), track(2)])) == [(0, 2), (2, 4), (4, 6)]
+    assert spans(timeline([track(0), track(1), track(2)])) == [(0, 2), (2, 4), (4, 6)]
 
 
 def test_a_positive_overlap_starts_earlier_and_a_negative_one_leaves_a_gap():
     """A-R6: start = end(previous) - overlap, never before 0."""
-    assert spans(placed([track(0), track(1, overlap=0.5)])) == [(0, 2), (1.5, 3.5)]
-    assert spans(placed([track(0), track(1, overlap=-0.5)])) == [(0, 2), (2.5, 4.5)]
-    assert spans(placed([track(0), track(1, overlap=60)])) == [(0, 2), (0, 2)]
-    assert spans(placed([track(0, overlap=-1)])) == [(1, 3)]
+    assert spans(timeline([track(0), track(1, overlap=0.5)])) == [(0, 2), (1.5, 3.5)]
+    assert spans(timeline([track(0), track(1, overlap=-0.5)])) == [(0, 2), (2.5, 4.5)]
+    assert spans(timeline([track(0), track(1, overlap=60)])) == [(0, 2), (0, 2)]
+    assert spans(timeline([track(0, overlap=-1)])) == [(1, 3)]
 
 
 def test_two_tracks_after_the_same_one_sound_together():
     """A-R7."""
     tracks = [track(0), track(1), track(2, playAfter="track-0")]
-    assert spans(placed(tracks)) == [(0, 2), (2, 4), (2, 4)]
-    assert placed(tracks)["durationSeconds"] == 4
+    assert spans(timeline(tracks)) == [(0, 2), (2, 4), (2, 4)]
+    assert timeline(tracks)["durationSeconds"] == 4
 
 
 @pytest.mark.parametrize("after", ["track-1", "track-2", "track-9", "end", "", "Track-0"])
 def test_a_track_after_itself_a_later_or_an_unknown_one_is_refused(after):
     """A-R7: no cycle can arise."""
-    with pytest.raises(Invalid, match="not 'start' or an earlier track") as refused:
-        placed([track(0), track(1, playAfter=after), track(2)])
-    assert refused.value.remedy == "use one of 'start', 'track-0'"
+    with pytest.raises(Invalid, match="not 'start' or an earlier track") as error:
+        timeline([track(0), track(1, playAfter=after), track(2)])
+    assert error.value.remedy == "use one of 'start', 'track-0'"
 
 
 def test_effects_at_the_start_come_before_the_voices_one_after_another():
     """A-R5: start is sequential."""
-    result = placed([track(0)], [effect("start", 1.5), effect("beforeVoices", 0.5)])
+    result = timeline([track(0)], [effect("start", 1.5), effect("beforeVoices", 0.5)])
     assert spans(result, "sfx") == [(0, 1.5), (1.5, 2.0)]
     assert spans(result) == [(2, 4)]
 
 
 def test_an_effect_with_the_first_voice_sounds_under_it():
-    result = placed([track(0)], [effect("start", 1), effect("withFirstVoice", 3)])
+    result = timeline([track(0)], [effect("start", 1), effect("withFirstVoice", 3)])
     assert spans(result, "sfx") == [(0, 1), (1, 4)]
     assert spans(result) == [(1, 3)]
 
 
 def test_effects_at_the_end_follow_the_last_voice_one_after_another():
-    result = placed([track(0)], [effect("end", 1), effect("end", 2)])
+    result = timeline([track(0)], [effect("end", 1), effect("end", 2)])
     assert spans(result, "sfx") == [(2, 3), (3, 5)]
     assert result["durationSeconds"] == 5
 
 
 def test_an_effect_after_a_voice_starts_when_that_voice_ends():
-    result = placed([track(0), track(1)], [effect("afterVoice", 1, index=0)])
+    result = timeline([track(0), track(1)], [effect("afterVoice", 1, index=0)])
     assert spans(result, "sfx") == [(2, 3)]
     assert spans(result) == [(0, 2), (2, 4)]
 
 
-def test_an_effect_after_a_voice_that_has_gone_follows_the_last_one():
-    assert spans(placed([track(0)], [effect("afterVoice", 1, index=4)]), "sfx") == [(2, 3)]
-    assert spans(placed([], [effect("afterVoice", 1, index=4)]), "sfx") == [(0, 1)]
+def test_an_effect_after_a_removed_voice_follows_the_last_voice():
+    assert spans(timeline([track(0)], [effect("afterVoice", 1, index=4)]), "sfx") == [(2, 3)]
+    assert spans(timeline([], [effect("afterVoice", 1, index=4)]), "sfx") == [(0, 1)]
 
 
 def test_an_overlap_moves_an_effect_too():
-    assert spans(placed([track(0)], [effect("end", 1, overlap=0.5)]), "sfx") == [(1.5, 2.5)]
+    assert spans(timeline([track(0)], [effect("end", 1, overlap=0.5)]), "sfx") == [(1.5, 2.5)]
 
 
 def test_an_ad_fits_when_everything_ends_within_the_spot():
-    assert placed([track(0)], spot_s=2.0)["fits"]
-    assert not placed([track(0)], spot_s=1.9)["fits"]
-    assert not placed([track(0)], [effect("end", 3)], spot_s=4.0)["fits"]
+    assert timeline([track(0)], spot_s=2.0)["fits"]
+    assert not timeline([track(0)], spot_s=1.9)["fits"]
+    assert not timeline([track(0)], [effect("end", 3)], spot_s=4.0)["fits"]
 
 
-def test_music_lasts_as_long_as_it_was_ordered_or_as_the_ad():
-    assert placed([track(0)], music={"duration": 12})["music"] == {"start": 0.0, "end": 12.0}
-    assert placed([track(0)], music={})["music"] == {"start": 0.0, "end": 30.0}
-    assert "music" not in placed([track(0)])
+def test_music_without_a_duration_lasts_as_long_as_the_spot():
+    assert timeline([track(0)], music={"duration": 12})["music"] == {"start": 0.0, "end": 12.0}
+    assert timeline([track(0)], music={})["music"] == {"start": 0.0, "end": 30.0}
+    assert "music" not in timeline([track(0)])
 
 
 def test_an_empty_ad_takes_no_time_and_fits():
-    assert placed([])["durationSeconds"] == 0
-    assert placed([])["fits"]
+    assert timeline([])["durationSeconds"] == 0
+    assert timeline([])["fits"]

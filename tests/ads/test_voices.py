@@ -1,3 +1,5 @@
+"""The catalogue of voices and its search (A3-A12)."""
+
 import json
 from importlib.resources import files
 
@@ -24,20 +26,20 @@ PROMISED = (
 )
 
 
-def test_ten_thai_voices_are_ten_and_all_thai():
+def test_a_search_for_ten_thai_voices_returns_ten_thai_voices():
     """A6, A11."""
-    found = voices.search("thai", count=10)
-    assert len(found) == 10
-    assert {voice.language for voice in found} == {"thai"}
+    voice_list = voices.search("thai", count=10)
+    assert len(voice_list) == 10
+    assert {voice.language for voice in voice_list} == {"thai"}
 
 
 @pytest.mark.parametrize("language", PROMISED)
-def test_every_promised_language_has_ten_voices_of_its_own_and_both_genders(language):
+def test_every_promised_language_has_ten_native_voices_and_five_of_each_gender(language):
     """A11."""
-    found = voices.search(language, count=50)
-    assert sum(voice.native for voice in found) >= 10
-    assert sum(voice.gender == "female" for voice in found) >= 5
-    assert sum(voice.gender == "male" for voice in found) >= 5
+    voice_list = voices.search(language, count=50)
+    assert sum(voice.native for voice in voice_list) >= 10
+    assert sum(voice.gender == "female" for voice in voice_list) >= 5
+    assert sum(voice.gender == "male" for voice in voice_list) >= 5
 
 
 def test_every_language_the_product_speaks_has_voices():
@@ -47,13 +49,13 @@ def test_every_language_the_product_speaks_has_voices():
 @pytest.mark.parametrize(
     "spelling", ["thai", "Thai", " THAI ", "th", "th-TH", "th_TH", "tha", "ไทย", "ภาษาไทย"]
 )
-def test_a_language_is_found_under_each_of_its_names(spelling):
+def test_each_name_and_code_of_a_language_returns_the_same_voices(spelling):
     """A12: name, ISO code, BCP-47 tag, native name."""
     assert voices.search(spelling) == voices.search("thai")
 
 
 @pytest.mark.parametrize("language", ["klingon", "", "  ", "xx-YY", "old english", "english klingon"])
-def test_an_unknown_language_has_no_voices_and_raises_nothing(language):
+def test_an_unknown_language_has_no_voices(language):
     """A10."""
     assert voices.search(language) == []
 
@@ -72,10 +74,10 @@ def test_an_unknown_language_has_no_voices_and_raises_nothing(language):
         ("de-CH", "Swiss"),
     ],
 )
-def test_a_region_named_with_the_language_keeps_its_voices_and_those_without_a_region(language, accent):
-    found = voices.search(language, count=50)
-    assert found[0].accent == accent
-    assert {voice.accent for voice in found} <= {accent, ""}
+def test_a_region_in_the_language_returns_its_voices_and_those_without_a_region(language, accent):
+    voice_list = voices.search(language, count=50)
+    assert voice_list[0].accent == accent
+    assert {voice.accent for voice in voice_list} <= {accent, ""}
 
 
 def test_es_419_means_any_country_of_latin_america():
@@ -84,36 +86,36 @@ def test_es_419_means_any_country_of_latin_america():
     assert "Castilian" not in accents
 
 
-def test_a_region_without_voices_of_its_own_leaves_all_voices_of_the_language():
+def test_a_region_without_voices_returns_all_voices_of_the_language():
     assert voices.search("en-FR") == voices.search("english")
 
 
 @pytest.mark.parametrize("gender", ["female", "FEMALE", " Female "])
 def test_gender_is_exact_and_its_case_does_not_matter(gender):
-    """A3: and "male" is part of "female", which must not match."""
-    found = voices.search("english", gender=gender, count=50)
-    assert len(found) >= 5
-    assert {voice.gender for voice in found} == {"female"}
+    """A3: "male" is part of "female", and must not match it."""
+    voice_list = voices.search("english", gender=gender, count=50)
+    assert len(voice_list) >= 5
+    assert {voice.gender for voice in voice_list} == {"female"}
     assert {voice.gender for voice in voices.search("english", gender="male", count=50)} == {"male"}
 
 
-def test_voices_whose_gender_is_not_published_match_no_gender():
+def test_voices_without_a_published_gender_match_no_gender():
     """A6: unpublished attributes are left out, never guessed."""
     unpublished = {voice.provider for voice in voices.bundled_catalogue().voices if not voice.gender}
     assert unpublished == {"openai", "gemini"}
     for gender in ("female", "male", "neutral"):
-        found = voices.search("thai", gender=gender, count=50)
-        assert "openai" not in {voice.provider for voice in found}
+        voice_list = voices.search("thai", gender=gender, count=50)
+        assert "openai" not in {voice.provider for voice in voice_list}
 
 
 @pytest.mark.parametrize(
     "accent", ["US", "us", "American", "american accent", "US English", "en-US", "en_us"]
 )
-def test_an_accent_is_found_under_its_name_its_country_or_its_locale(accent):
+def test_an_accent_may_be_a_name_a_country_or_a_locale(accent):
     """A4."""
-    found = voices.search("english", accent=accent, count=50)
-    assert len(found) == 50
-    assert {voice.locale for voice in found} == {"en-US"}
+    voice_list = voices.search("english", accent=accent, count=50)
+    assert len(voice_list) == 50
+    assert {voice.locale for voice in voice_list} == {"en-US"}
 
 
 @pytest.mark.parametrize("accent", ["British", "UK", "GB", "en-GB", "United Kingdom"])
@@ -121,15 +123,15 @@ def test_a_british_accent_is_never_an_american_voice(accent):
     assert {voice.locale for voice in voices.search("english", accent=accent, count=50)} == {"en-GB"}
 
 
-def test_an_accent_nobody_has_leaves_no_voices():
+def test_an_unknown_accent_has_no_voices():
     assert voices.search("english", accent="Martian") == []
 
 
-def test_the_accent_that_is_asked_for_beats_the_region_of_the_language():
+def test_the_accent_argument_takes_precedence_over_the_region_of_the_language():
     assert {voice.locale for voice in voices.search("pt-BR", accent="Portugal", count=50)} == {"pt-PT"}
 
 
-def test_style_is_part_of_the_style_or_of_the_use_case_in_any_case():
+def test_a_style_matches_a_part_of_the_style_or_use_case_in_any_case():
     """A5."""
     by_style = voices.search("english", style="CHEER", count=50)
     by_use = voices.search("english", style="Advertis", count=50)
@@ -140,28 +142,28 @@ def test_style_is_part_of_the_style_or_of_the_use_case_in_any_case():
     assert all("advertis" not in voice.style for voice in by_use)
 
 
-def test_a_style_works_in_every_promised_language():
-    """Multilingual voices bring their published style along, so a Thai search need not come back empty."""
+def test_a_warm_style_has_voices_in_every_promised_language():
+    """Multilingual voices have a published style in each of their languages."""
     assert [language for language in PROMISED if not voices.search(language, style="warm")] == []
 
 
 @pytest.mark.parametrize(("count", "returned"), [(-3, 1), (0, 1), (1, 1), (10, 10), (50, 50), (1000, 50)])
-def test_count_is_held_between_one_and_fifty(count, returned):
+def test_the_count_is_limited_to_between_one_and_fifty(count, returned):
     """A6."""
     assert len(voices.search("english", count=count)) == returned
 
 
-def test_ten_voices_come_when_no_count_is_given():
+def test_a_search_without_a_count_returns_ten_voices():
     """A6."""
     assert len(voices.search("english")) == 10
 
 
-def test_a_smaller_count_is_the_beginning_of_a_larger_one():
+def test_a_smaller_count_returns_the_first_voices_of_a_larger_one():
     assert voices.search("polish", count=4) == voices.search("polish", count=40)[:4]
 
 
 @pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
-def test_the_first_two_voices_can_hold_a_dialogue(language):
+def test_the_first_two_voices_are_a_native_woman_and_a_native_man(language):
     first, second, *_ = voices.search(language)
     assert {first.gender, second.gender} == {"female", "male"}
     assert first.native
@@ -169,21 +171,21 @@ def test_the_first_two_voices_can_hold_a_dialogue(language):
 
 
 @pytest.mark.parametrize("language", PROMISED)
-def test_native_voices_come_before_the_ones_that_can_also_speak_the_language(language):
+def test_native_voices_come_before_multilingual_ones(language):
     native = [voice.native for voice in voices.search(language, count=50)]
     assert native == sorted(native, reverse=True)
 
 
 @pytest.mark.parametrize(("language", "locale"), [("english", "en-US"), ("portuguese", "pt-BR")])
-def test_the_region_that_is_meant_when_none_is_named_comes_first(language, locale):
+def test_a_language_without_a_region_returns_its_usual_region_first(language, locale):
     assert {voice.locale for voice in voices.search(language, count=30)} == {locale}
 
 
-def test_providers_take_turns_so_that_a_short_list_offers_a_choice():
+def test_a_short_list_has_voices_of_several_providers():
     assert {voice.provider for voice in voices.search("english", count=6)} == {"azure", "google"}
 
 
-def test_a_multilingual_voice_counts_once_in_each_language_it_speaks():
+def test_a_multilingual_voice_has_an_entry_in_each_of_its_languages():
     """A6."""
     thai = voices.find("openai/alloy@thai")
     polish = voices.find("openai/alloy@polish")
@@ -199,7 +201,7 @@ def test_a_multilingual_voice_counts_once_in_each_language_it_speaks():
     }
 
 
-def test_an_attribute_that_is_absent_is_an_absent_key():
+def test_an_attribute_without_a_value_is_left_out():
     """A8."""
     premwadee = voices.find("azure/th-TH-PremwadeeNeural")
     assert premwadee is not None
@@ -220,37 +222,37 @@ def test_style_falls_back_to_the_use_case():
     assert Voice("x/y", "Y", "x", "thai", style="warm", use_case="narration").public()["style"] == "warm"
 
 
-def test_unapproved_voices_are_in_the_file_and_never_in_an_answer():
+def test_unapproved_voices_are_never_returned():
     """A7."""
-    listed = json.loads(
+    entries = json.loads(
         files("callsheet.tools.ads").joinpath("catalogue/voices.json").read_text(encoding="utf-8")
     )["voices"]
-    unapproved = [entry["ref"] for entry in listed if entry.get("approved") is False]
+    unapproved = [entry["ref"] for entry in entries if entry.get("approved") is False]
     assert "en-GB-MiaNeural" in unapproved
-    known = {voice.id for voice in voices.bundled_catalogue().voices}
-    assert [ref for ref in unapproved if any(ref in voice_id for voice_id in known)] == []
+    known_ids = {voice.id for voice in voices.bundled_catalogue().voices}
+    assert [ref for ref in unapproved if any(ref in voice_id for voice_id in known_ids)] == []
     assert voices.find("azure/en-GB-MiaNeural") is None
     assert voices.find("azure/en-GB-SoniaNeural") is not None
 
 
-def test_every_voice_is_found_by_its_id_and_speaks_a_language_the_product_knows():
-    known = {language.name for language in LANGUAGES}
-    every = voices.bundled_catalogue().voices
-    assert len({voice.id for voice in every}) == len(every)
-    assert {voice.language for voice in every} <= known
-    assert {voice.gender for voice in every} == {"female", "male", "neutral", ""}
+def test_every_voice_has_a_unique_id_and_a_known_language():
+    known_languages = {language.name for language in LANGUAGES}
+    catalogue = voices.bundled_catalogue().voices
+    assert len({voice.id for voice in catalogue}) == len(catalogue)
+    assert {voice.language for voice in catalogue} <= known_languages
+    assert {voice.gender for voice in catalogue} == {"female", "male", "neutral", ""}
     assert voices.find("azure/th-TH-NobodyNeural") is None
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "reason"),
     [
         ({"voices": [{"provider": "x", "ref": "a", "name": "A", "locale": "tlh-US"}]}, "names no language"),
         ({"voices": [{"provider": "x", "ref": "a", "name": "A", "locale": "th-LA"}]}, "has no place"),
         ({"voices": [{"provider": "x", "ref": "a", "name": "A", "locale": "th-TH"}] * 2}, "2 times"),
     ],
 )
-def test_a_catalogue_that_contradicts_itself_is_refused(change, complaint):
-    sound = {"accents": {"th-TH": ["Thai"]}, "speaks": {}, "voices": []}
-    with pytest.raises(Broken, match=complaint):
-        voices.parse_catalogue({**sound, **change})
+def test_an_inconsistent_catalogue_is_refused(change, reason):
+    valid = {"accents": {"th-TH": ["Thai"]}, "speaks": {}, "voices": []}
+    with pytest.raises(Broken, match=reason):
+        voices.parse_catalogue({**valid, **change})

@@ -1,43 +1,39 @@
-"""What the model and clients of campaign search rely on: the loop, the tools' results, the reply."""
+"""The contract of campaign search: the tool loop, the tools' results, and the reply."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.served import served_app
 
 TOOLS = ("filter_campaigns", "semantic_search", "full_text_search", "search_offers")
 
 
-@pytest.fixture
-async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url) as client:
-        yield client
-
-
-def search(name: str = "filter_campaigns", call: str = "call_1", **args: Any) -> Say:
+def search_call(name: str = "filter_campaigns", call: str = "call_1", **args: Any) -> Say:
     return Say(calls=[(call, name, json.dumps(args))])
 
 
-async def ask(http: httpx.AsyncClient, message: str, **more: Any) -> dict[str, Any]:
-    reply = await http.post("/api/chat", json={"message": message, "provider": "openai", **more})
+async def post_question(api: httpx.AsyncClient, message: str, **more: Any) -> dict[str, Any]:
+    reply = await api.post("/api/chat", json={"message": message, "provider": "openai", **more})
     assert reply.status_code == 200, reply.text
     return dict(reply.json())
 
 
-def result_of(message: dict[str, Any]) -> dict[str, Any]:
-    """The result of a tool as the model was sent it."""
+def tool_result(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the result in a tool message of a request to the model."""
     return dict(json.loads(message["content"].partition("\n\n<state>")[0]))
 
 
-async def test_the_model_calls_tools_until_it_answers(http: httpx.AsyncClient, model: ChatDouble) -> None:
-    """E1, E3, E4, E10: every question, a greeting too, is one loop; an answer without calls ends it."""
-    model.script(search(channel=["email"]), search("full_text_search", "call_2", query="bags"), Say("Found."))
-    reply = await ask(http, "what about email?")
+async def test_the_model_calls_tools_until_it_answers_in_text(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E1, E3, E4, E10: also for a greeting."""
+    model.script(
+        search_call(channel=["email"]), search_call("full_text_search", "call_2", query="bags"), Say("Found.")
+    )
+    reply = await post_question(api, "what about email?")
     assert [one["name"] for one in reply["steps"]] == ["filter_campaigns", "full_text_search"]
     first, second, third = model.requests
     prompt = first.messages[0]
@@ -49,32 +45,34 @@ async def test_the_model_calls_tools_until_it_answers(http: httpx.AsyncClient, m
     assert calls == [message["tool_call_id"] for message in third.messages if message["role"] == "tool"]
     assert len(second.messages) == 4
     model.script(Say("Hello!"))
-    assert (await ask(http, "hello"))["response"] == "Hello!"
+    assert (await post_question(api, "hello"))["response"] == "Hello!"
     assert len(model.requests) == 4
 
 
-async def test_the_reply_has_the_agreed_fields(http: httpx.AsyncClient, model: ChatDouble) -> None:
+async def test_the_reply_has_campaigns_aggregation_and_detected_filters(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
     """E5, E6."""
-    model.script(search(group_by="channel"), Say("Here they are."))
+    model.script(search_call(group_by="channel"), Say("Here they are."))
     body = {"activeFilters": {"channel": "email"}, "applyFiltersToQuery": True}
-    reply = await ask(http, "count them", **body)
+    reply = await post_question(api, "count them", **body)
     fields = {"response", "campaigns", "aggregation", "total", "suggestions", "detectedFilters"}
     assert reply.keys() >= fields
     assert [row["value"] for row in reply["aggregation"]["groups"]] == ["email"]
     assert reply["detectedFilters"] == {"channel": ["email"]}
 
 
-async def test_the_campaigns_are_those_of_the_last_search_that_found_any(
-    http: httpx.AsyncClient, model: ChatDouble
+async def test_the_campaigns_of_the_last_search_with_results_are_returned(
+    api: httpx.AsyncClient, model: ChatDouble
 ) -> None:
-    """E7, E-R4: an empty search afterwards takes no cards away, and the source is named."""
+    """E7, E-R4: a later search without results does not remove them, and the source is named."""
     model.script(
-        search(channel=["facebook"]),
-        search("semantic_search", "call_2", query="airport lounges", channel=["email"]),
-        search("full_text_search", "call_3", query="zebra crossing at noon"),
+        search_call(channel=["facebook"]),
+        search_call("semantic_search", "call_2", query="airport lounges", channel=["email"]),
+        search_call("full_text_search", "call_3", query="zebra crossing at noon"),
         Say("Look at the cards."),
     )
-    reply = await ask(http, "lounges?")
+    reply = await post_question(api, "lounges?")
     assert (reply["campaignsSource"], len(reply["steps"])) == ("semantic_search", 3)
     assert {one["channel"] for one in reply["campaigns"]} == {"email"}
     assert reply["total"] == reply["steps"][1]["result"]["count"]
@@ -82,14 +80,16 @@ async def test_the_campaigns_are_those_of_the_last_search_that_found_any(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_every_tool_has_the_same_result(http: httpx.AsyncClient, model: ChatDouble, tool: str) -> None:
-    """E11, E13, E14, E15, E16, E17: a count and at most 20 lines for the model, campaigns for the page."""
+async def test_every_search_tool_returns_the_same_fields(
+    api: httpx.AsyncClient, model: ChatDouble, tool: str
+) -> None:
+    """E11, E13, E14, E15, E16, E17: a count and at most 20 lines for the model, campaigns for the client."""
     query = {} if tool == "filter_campaigns" else {"query": "travel"}
     if tool == "search_offers":
         query = {"query": "free"}
-    model.script(search(tool, **query), Say("Here they are."))
-    reply = await ask(http, "show me some")
-    result = result_of(model.requests[1].messages[-1])
+    model.script(search_call(tool, **query), Say("Here they are."))
+    reply = await post_question(api, "show me some")
+    result = tool_result(model.requests[1].messages[-1])
     assert result.keys() >= {"count", "summary_for_llm", "detectedFilters"}
     assert "campaigns" not in result
     heading, *lines = result["summary_for_llm"].splitlines()
@@ -97,13 +97,15 @@ async def test_every_tool_has_the_same_result(http: httpx.AsyncClient, model: Ch
     assert len(lines) == min(20, result["count"])
     first = reply["campaigns"][0]
     assert lines[0].startswith(f"[{first['id']}] {first['company']} | Brand: {first['brand']} | ")
-    shown = {
+    optional_parts = {
         "Value props": ", ".join(first["key_value_props"]),
         "Sentiment": first["imagery_sentiment"],
         "Style": first["imagery_visual_style"],
         "Date": first["capture_date"],
     }
-    assert [name for name, value in shown.items() if value and f" | {name}: {value}" not in lines[0]] == []
+    assert [
+        name for name, value in optional_parts.items() if value and f" | {name}: {value}" not in lines[0]
+    ] == []
     assert (f"Offer: {first['offer']}" if first["offer"] else "No offer") in lines[0]
     assert " | Text: " in lines[0]
     assert len(reply["campaigns"]) == min(50, result["count"]) or tool == "semantic_search"

@@ -1,4 +1,4 @@
-"""Filters read generously, files imported, statements checked, the sample library (E20-E31)."""
+"""Loose filters, imported files, checked statements, and the sample library (E20-E31)."""
 
 import json
 from collections.abc import Mapping
@@ -30,35 +30,35 @@ TODAY = date(2026, 11, 20)
 QUESTIONS = labelled_questions()
 
 
-def resolved(**loose: Any) -> Filters:
+def resolve(**loose: Any) -> Filters:
     return resolve_filters(LooseFilters(**loose), LAST_DAY, TODAY).filters
 
 
-def test_loose_words_become_exact_values():
+def test_loose_filter_words_become_exact_values():
     """E-R1: "Cash Back, Premium" is a value prop and a sentiment."""
-    assert resolved(value_prop=["Cash Back", "Premium"]) == Filters(
+    assert resolve(value_prop=["Cash Back", "Premium"]) == Filters(
         value_prop=("Cash Back / Rewards",), sentiment=("Premium",)
     )
-    assert resolved(
+    assert resolve(
         channel="Insta", company=["Own & Co", " "], visual_style="minimalist", product=["card"]
     ) == Filters(
         channel=("instagram",), company=("Own & Co",), visual_style=("Minimalist Graphic",), product=("card",)
     )
-    assert resolved(channel=None) == Filters()
-    assert resolved(exclude={"channel": "e-mail"}).exclude == Values(channel=("email",))
+    assert resolve(channel=None) == Filters()
+    assert resolve(exclude={"channel": "e-mail"}).exclude == Values(channel=("email",))
     assert match_value("value_prop", "rewards") == "Cash Back / Rewards"
     assert match_value("value_prop", "building security") is None
     assert match_value("visual_style", "graphic") == "Minimalist Graphic"
     assert match_value("sentiment", "!") is None
     with pytest.raises(Invalid, match="there is no sentiment 'angry'") as refused:
-        resolved(sentiment=["angry"])
+        resolve(sentiment=["angry"])
     assert "Trust-Building" in refused.value.remedy
     with pytest.raises(ValidationError):
         LooseFilters.model_validate({"colour": "red"})
 
 
 @pytest.mark.parametrize(
-    ("given", "start", "end"),
+    ("text", "start", "end"),
     [
         ("last 3 months", TODAY - timedelta(days=90), TODAY),
         ("the past 2 weeks", TODAY - timedelta(days=14), TODAY),
@@ -69,11 +69,11 @@ def test_loose_words_become_exact_values():
         ({"start": "2026-01-01"}, date(2026, 1, 1), None),
     ],
 )
-def test_dates_are_resolved_to_days(given: Any, start: date, end: date | None):
-    assert resolved(date_range=given).date_range == DateRange(start=start, end=end)
+def test_date_ranges_are_resolved_to_days(text: Any, start: date, end: date | None):
+    assert resolve(date_range=text).date_range == DateRange(start=start, end=end)
 
 
-def test_recent_is_ninety_days_or_the_librarys_last_ninety():
+def test_recent_means_ninety_days_before_today_or_the_newest_campaign():
     """E-R2."""
     recent = resolve_filters(LooseFilters(date_range="recent"), LAST_DAY, TODAY)
     assert recent == (Filters(date_range=DateRange(start=TODAY - timedelta(days=90), end=TODAY)), ())
@@ -81,21 +81,21 @@ def test_recent_is_ninety_days_or_the_librarys_last_ninety():
     late = resolve_filters(LooseFilters(date_range="Recent"), old, TODAY)
     assert late.filters.date_range == DateRange(start=old - timedelta(days=90), end=old)
     assert late.notes == ("nothing is newer than 2025-01-31, so recent means the 90 days before it",)
-    assert resolved(date_range="").date_range is None
-    assert resolved(date_range={}).date_range is None
+    assert resolve(date_range="").date_range is None
+    assert resolve(date_range={}).date_range is None
     for wrong in ("soon", "2026-13", "2026-1-1-1", "20-26"):
         with pytest.raises(Invalid, match="no range of days"):
-            resolved(date_range=wrong)
+            resolve(date_range=wrong)
     with pytest.raises(Invalid, match="starts 2026-02-01 and ends 2026-01-01"):
-        resolved(date_range={"start": "2026-02-01", "end": "2026-01-01"})
+        resolve(date_range={"start": "2026-02-01", "end": "2026-01-01"})
 
 
-def test_a_tools_own_value_replaces_the_pages_for_its_dimension():
+def test_a_tools_filter_replaces_the_pages_filter_of_the_same_dimension():
     """E-R3."""
-    page = resolved(
+    page = resolve(
         channel="email", sentiment="playful", has_offer=True, exclude={"company": "A"}, date_range="2026"
     )
-    own = resolved(channel="facebook", exclude={"company": "B"})
+    own = resolve(channel="facebook", exclude={"company": "B"})
     merged = merge_filters(page, own)
     assert active_filters(merged) == {
         "channel": ["facebook"],
@@ -104,30 +104,30 @@ def test_a_tools_own_value_replaces_the_pages_for_its_dimension():
         "has_offer": True,
         "exclude": {"company": ["A", "B"]},
     }
-    assert merge_filters(page, resolved(has_offer=False)).has_offer is False
+    assert merge_filters(page, resolve(has_offer=False)).has_offer is False
     assert active_filters(Filters()) == {}
 
 
-def rows(text: str | bytes, kind: Any = "csv") -> list[Campaign | RefusedRow]:
+def read_rows(text: str | bytes, kind: Any = "csv") -> list[Campaign | RefusedRow]:
     return list(read_campaigns(text if isinstance(text, bytes) else text.encode(), kind))
 
 
-def test_usual_files_are_read():
+def test_csv_json_and_json_lines_files_are_read():
     head = "Id,COMPANY,channel,Key Value Props,incentives,date,spend,Style\n"
-    [one] = rows(
+    [row] = read_rows(
         "\ufeff"
         + head
         + '1,Own,Direct Mail,"No fee; Travel","[""a"", ""b""]",09/30/2026,"$1,200.50",abstract\n\n'
     )
-    assert isinstance(one, Campaign)
-    assert (one.channel, one.spend, one.capture_date) == ("direct_mail", 1200.5, date(2026, 9, 30))
-    assert (one.key_value_props, one.incentives) == (["No Fee / No Minimum", "Travel Benefits"], ["a", "b"])
-    data = one.model_dump(mode="json")
-    assert rows(json.dumps([data]), "json") == [one]
-    assert rows(json.dumps({"campaigns": [data]}), "json") == [one]
-    assert rows(json.dumps(data) + "\n\n", "jsonl") == [one]
-    assert rows(to_csv([one])) == [one]
-    formula = one.model_copy(update={"offer": "=1+1"})
+    assert isinstance(row, Campaign)
+    assert (row.channel, row.spend, row.capture_date) == ("direct_mail", 1200.5, date(2026, 9, 30))
+    assert (row.key_value_props, row.incentives) == (["No Fee / No Minimum", "Travel Benefits"], ["a", "b"])
+    data = row.model_dump(mode="json")
+    assert read_rows(json.dumps([data]), "json") == [row]
+    assert read_rows(json.dumps({"campaigns": [data]}), "json") == [row]
+    assert read_rows(json.dumps(data) + "\n\n", "jsonl") == [row]
+    assert read_rows(to_csv([row])) == [row]
+    formula = row.model_copy(update={"offer": "=1+1"})
     assert "'=1+1" in to_csv([formula])
 
 
@@ -143,13 +143,13 @@ def test_usual_files_are_read():
         ('[{"id": 1, "company": "O", "channel": 7, "capture_date": "2026-01-01"}]', "json", "channel is 7"),
     ],
 )
-def test_a_refused_row_has_its_reason(text: str, kind: str, reason: str):
-    [row] = rows(text, kind)
+def test_a_refused_row_has_a_reason(text: str, kind: str, reason: str):
+    [row] = read_rows(text, kind)
     assert isinstance(row, RefusedRow)
     assert reason in row.reason
 
 
-def test_a_file_that_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_an_unreadable_or_too_large_file_is_refused(monkeypatch: pytest.MonkeyPatch):
     for content, kind, words in (
         (b"\xff", "csv", "not UTF-8 at byte 0"),
         (b"[1", "json", "is no JSON"),
@@ -159,11 +159,11 @@ def test_a_file_that_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch):
         if "bytes" in words:
             monkeypatch.setattr(importing, "MAX_IMPORT", 10)
         with pytest.raises(Invalid, match=words):
-            rows(content, kind)
+            read_rows(content, kind)
     monkeypatch.undo()
     monkeypatch.setattr(importing, "MAX_ROWS", 1)
     with pytest.raises(Invalid, match="more than 1 rows"):
-        rows("[1, 2]", "json")
+        read_rows("[1, 2]", "json")
     assert [kind_of(name) for name in ("A.CSV", "b.ndjson", "c.json", "d.jsonl")] == [
         "csv",
         "jsonl",
@@ -212,7 +212,7 @@ EVIDENCE = evidence_of(
         {"text": "Their Bank leads", "companies": ["Their Bank"]},
     ],
 )
-def test_a_supported_statement_has_no_problem(claim: Mapping[str, Any]):
+def test_a_statement_supported_by_the_evidence_has_no_problem(claim: Mapping[str, Any]):
     assert problems(Statement.model_validate(claim), EVIDENCE) == []
 
 
@@ -231,7 +231,7 @@ def test_a_supported_statement_has_no_problem(claim: Mapping[str, Any]):
         {"text": "version 1.2.3"},
     ],
 )
-def test_a_false_statement_is_caught(claim: Mapping[str, Any]):
+def test_a_statement_without_evidence_has_a_problem(claim: Mapping[str, Any]):
     assert problems(Statement.model_validate(claim), EVIDENCE)
 
 
@@ -246,8 +246,8 @@ def test_a_false_statement_is_caught(claim: Mapping[str, Any]):
         "It spent $1",
     ],
 )
-def test_false_words_are_caught_without_a_field_that_names_them(text: str):
-    """E27: figures, companies and dates of the text itself are looked up in the cited campaign."""
+def test_unsupported_figures_companies_and_dates_in_a_text_are_problems(text: str):
+    """E27: they are compared with the cited campaign, also if no field of the statement names them."""
     cited, other = (one.model_dump(mode="json") for one in sample_campaigns()[:2])
     evidence = evidence_of([{"count": 2, "campaigns": [cited, other]}])
     claim = Statement(text=text.format(other=other["company"]), campaigns=[cited["id"]])
@@ -258,7 +258,7 @@ def test_false_words_are_caught_without_a_field_that_names_them(text: str):
     assert problems(Statement(text=true, campaigns=[cited["id"]]), evidence) == []
 
 
-def test_the_sample_library_is_what_its_generator_makes():
+def test_the_sample_library_equals_the_output_of_its_generator():
     """E31."""
     assert files("callsheet.state.campaigns").joinpath(FILE).read_text(encoding="utf-8") == sample_lines()
     library = sample_campaigns()
@@ -267,15 +267,15 @@ def test_the_sample_library_is_what_its_generator_makes():
     assert (LAST_DAY - min(one.capture_date for one in library)).days > 500
 
 
-def test_every_question_is_labelled_with_what_the_library_has():
-    known = {one.id: one for one in sample_campaigns()}
+def test_the_expected_campaigns_of_every_question_match_its_filters():
+    by_id = {one.id: one for one in sample_campaigns()}
     assert len(QUESTIONS) >= 80
     for question in QUESTIONS:
-        filters = resolved(**question["filters"])
+        filters = resolve(**question["filters"])
         expected = question.get("ids", [])
-        assert set(expected) <= known.keys(), question["id"]
+        assert set(expected) <= by_id.keys(), question["id"]
         for name in expected:
-            one = known[name]
+            one = by_id[name]
             assert not filters.channel or one.channel in filters.channel, question["id"]
             assert not filters.sentiment or one.imagery_sentiment in filters.sentiment, question["id"]
             assert not filters.exclude.channel or one.channel not in filters.exclude.channel, question["id"]

@@ -1,4 +1,4 @@
-"""An export whose storage goes away while it is read: nobody takes its half for the whole."""
+"""An export whose storage fails while it is read: a client can see that it is incomplete."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield one
 
 
-async def test_an_export_that_breaks_is_seen_as_broken(server: RedisServer) -> None:
-    """X13: the connection ends without the end of the body, which every client reports."""
+async def test_a_client_notices_an_export_that_breaks_off(server: RedisServer) -> None:
+    """X13: the connection closes without the end of the chunked body, which every HTTP client reports."""
     async with connect(server.url) as storage:
         text = "words " * 1_500
         library = await own_library(storage, "local")
         await library.put([campaign(f"c-{n}", full_campaign_text=text) for n in range(ROWS)])
     with running_server(server.url, None) as url:
-        whole = await asyncio.to_thread(httpx.get, f"{url}/api/campaigns/export", timeout=120)
-        assert whole.text.count("\r\n") == 1 + ROWS
+        complete = await asyncio.to_thread(httpx.get, f"{url}/api/campaigns/export", timeout=120)
+        assert complete.text.count("\r\n") == 1 + ROWS
         async with httpx.AsyncClient(base_url=url, timeout=120) as http:
             await _read_while_storage_fails(http, server)
             # Before it begins, a failure has a status.

@@ -1,4 +1,4 @@
-"""Files of campaigns, read generously; each refused row has its line and a reason (E28, E29, X13)."""
+"""Import of campaign files: accepted forms, and refused rows with line and reason (E28, E29, X13)."""
 
 import contextlib
 import json
@@ -32,13 +32,13 @@ def campaign(**fields: Any) -> Campaign:
     return row
 
 
-def refused(**fields: Any) -> str:
+def refusal_reason(**fields: Any) -> str:
     row = read_one(**fields)
     assert isinstance(row, RefusedRow), row
     return row.reason
 
 
-def test_a_spreadsheets_export_is_read():
+def test_a_csv_export_of_a_spreadsheet_is_read():
     """Byte order mark, semicolons, names with spaces, lists in cells, loose values, blank lines."""
     rows = read(
         "\ufeffID;Company;CHANNEL;Capture Date;Key Value Props;Incentives;Volume;Spend;Sentiment;Notes;\r\n"
@@ -85,7 +85,7 @@ def test_a_spreadsheets_export_is_read():
         "10/31/2026 8:15",
     ],
 )
-def test_a_day_is_read_in_usual_forms(text: str):
+def test_a_date_is_read_in_common_formats(text: str):
     assert campaign(capture_date=text).capture_date == date(2026, 10, 31)
 
 
@@ -102,8 +102,8 @@ def test_a_day_is_read_in_usual_forms(text: str):
     ],
     ids=["day first", "month first", "dotted", "unknown", "contradictory", "impossible", "no such day"],
 )
-def test_the_file_decides_whether_the_day_or_the_month_is_first(texts: list[str], days: list[str | None]):
-    """E28, E29: nothing is guessed."""
+def test_the_order_of_day_and_month_is_inferred_from_the_file(texts: list[str], days: list[str | None]):
+    """E28, E29: a date that stays ambiguous is refused."""
     lines = [json.dumps(MINIMAL | {"id": str(n), "Date": text}) for n, text in enumerate(texts)]
     lines = [line.replace('"capture_date": "2026-10-31", ', "") for line in lines]
     rows = read("\n".join(lines), "jsonl")
@@ -142,8 +142,8 @@ def test_the_file_decides_whether_the_day_or_the_month_is_first(texts: list[str]
         ({"campaign_text": "x" * 20_001}, ["campaign_text is", "20000"]),
     ],
 )
-def test_a_refused_row_names_field_value_and_rule(fields: dict[str, Any], parts: list[str]):
-    reason = refused(**fields)
+def test_the_reason_of_a_refused_row_names_field_value_and_rule(fields: dict[str, Any], parts: list[str]):
+    reason = refusal_reason(**fields)
     for part in parts:
         assert part in reason
     assert len(reason) < 400
@@ -157,7 +157,7 @@ def test_numbers_are_read_from_json_and_text():
     }
 
 
-def test_one_bad_row_of_a_csv_file_leaves_the_others():
+def test_bad_rows_of_a_csv_file_are_refused_and_the_others_are_read():
     rows = read(
         "id,company,channel,capture_date,offer\n"
         'a,Alder,email,2026-10-31,"two\nlines"\n'
@@ -179,7 +179,7 @@ def test_one_bad_row_of_a_csv_file_leaves_the_others():
     assert "no CSV" in reasons[10]
 
 
-def test_lines_may_end_as_on_any_system():
+def test_csv_lines_may_end_with_lf_crlf_or_cr():
     for end in ("\n", "\r\n", "\r"):
         rows = read(end.join(["id,company,channel,capture_date", "a,Alder,email,2026-10-31", ""]))
         assert [row.id for row in rows if isinstance(row, Campaign)] == ["a"]
@@ -191,7 +191,7 @@ def test_a_csv_file_without_columns_is_refused(text: str):
         read(text)
 
 
-def test_bad_lines_of_json_lines_are_refused_one_by_one():
+def test_bad_lines_of_json_lines_are_refused_and_the_others_are_read():
     """Unusual line ends inside of a string, deep nesting, other values than objects."""
     good = json.dumps(MINIMAL | {"offer": "one\u2028two\x85three"}, ensure_ascii=False)
     rows = read("\n".join(["{", good, "", "[" * 100_000, "[]", "7", "null"]), "jsonl")
@@ -205,7 +205,7 @@ def test_a_json_file_without_a_list_is_refused(text: str):
         read(text, "json")
 
 
-def test_a_json_file_is_a_list_or_an_object_with_campaigns():
+def test_a_json_file_can_be_a_list_or_an_object_with_campaigns():
     for text in (json.dumps([MINIMAL, MINIMAL]), json.dumps({"campaigns": [MINIMAL, MINIMAL]})):
         first, second = read(text, "json")
         assert isinstance(first, Campaign)
@@ -224,12 +224,12 @@ def test_a_json_file_is_a_list_or_an_object_with_campaigns():
         ("upload", "application/x-ndjson", "jsonl"),
     ],
 )
-def test_the_kind_of_a_file_is_that_of_its_name_or_media_type(name: str, media_type: str, kind: Kind):
+def test_the_format_of_a_file_comes_from_its_name_or_media_type(name: str, media_type: str, kind: Kind):
     assert kind_of(name, media_type) == kind
 
 
 @pytest.mark.parametrize(("name", "media_type"), [("a.xlsx", ""), ("", ""), ("jsonlist", "text/plain")])
-def test_another_kind_of_file_is_refused(name: str, media_type: str):
+def test_a_file_of_an_unknown_format_is_refused(name: str, media_type: str):
     with pytest.raises(Invalid, match=r"no CSV, JSON or JSON Lines"):
         kind_of(name, media_type)
 
@@ -253,18 +253,18 @@ _CAMPAIGNS = st.builds(
 
 
 @given(st.lists(_CAMPAIGNS, max_size=4, unique_by=lambda one: one.id))
-def test_exported_campaigns_are_read_back(campaigns: list[Campaign]):
-    """Formulas, quotes and line ends in the text included."""
+def test_exported_campaigns_can_be_imported_unchanged(campaigns: list[Campaign]):
+    """Also with formulas, quotes and line ends in texts."""
     assert read(to_csv(campaigns)) == campaigns
 
 
-def test_no_exported_cell_begins_like_a_formula():
+def test_cells_of_an_export_never_start_a_formula():
     for first in ("=", "+", "-", "@", "\t", "\r"):
         row = to_csv([Campaign.model_validate(MINIMAL | {"id": f"{first}cmd()"})]).split("\n")[1]
         assert row.lstrip('"').startswith("'")
 
 
-def test_the_sample_library_is_read_back_from_every_kind():
+def test_the_sample_library_can_be_imported_from_every_format():
     """E31."""
     library = [*sample_campaigns()]
     rows = [one.model_dump(mode="json") for one in library]
@@ -274,7 +274,7 @@ def test_the_sample_library_is_read_back_from_every_kind():
 
 
 @given(st.binary(max_size=200), st.sampled_from(["csv", "json", "jsonl"]))
-def test_any_bytes_are_read_or_refused(content: bytes, kind: Kind):
+def test_arbitrary_bytes_are_read_or_refused(content: bytes, kind: Kind):
     """X13: never another exception."""
     with contextlib.suppress(Invalid):
         for row in read_campaigns(b"id,company\n" + content, kind):

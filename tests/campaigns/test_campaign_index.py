@@ -1,4 +1,4 @@
-"""What every index of campaigns does, whichever it is (E12, E18-E22, E26, E30, E-R3, E-R7 to E-R9)."""
+"""Behaviour that both indexes of campaigns share (E12, E18-E22, E26, E30, E-R3, E-R7 to E-R9)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -30,7 +30,7 @@ def postgres_url() -> Iterator[str]:
 async def index_of(
     request: pytest.FixtureRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[[str], Awaitable[CampaignIndex]]]:
-    """An owner's library, by the name of the owner."""
+    """Return a function from an owner's name to the owner's library."""
     if request.param == "postgresql":
         monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", request.getfixturevalue("postgres_url"))
     yield lambda owner: own_library(storage, owner)
@@ -49,7 +49,7 @@ def ids(result: Matches) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-async def test_an_empty_library_answers_every_question_with_nothing(index_of):
+async def test_every_search_of_an_empty_library_has_no_result(index_of):
     """E18."""
     index = await index_of("nobody")
     empty = Matches((), 0)
@@ -61,16 +61,16 @@ async def test_an_empty_library_answers_every_question_with_nothing(index_of):
     assert await index.delete(["x"]) == 0
 
 
-async def test_campaigns_come_back_as_they_were_put(index):
+async def test_stored_campaigns_are_returned_unchanged(index):
     assert await index.get(["birch-cash", "nothing", "alder-travel"]) == [LIBRARY[1], LIBRARY[0]]
     assert await index.count() == 6
     assert await index.newest() == date(2026, 5, 20)
 
 
-async def test_a_campaign_put_again_replaces_the_earlier_one_everywhere(index):
+async def test_a_campaign_stored_again_replaces_the_earlier_one_in_every_search(index):
     changed = campaign("birch-cash", channel="twitter", campaign_text="Zebras only", offer="")
-    fresh = campaign("dune", campaign_text="A dune")
-    assert await index.put([changed, fresh, fresh]) == 1
+    new = campaign("dune", campaign_text="A dune")
+    assert await index.put([changed, new, new]) == 1
     assert await index.count() == 7
     assert await index.get(["birch-cash"]) == [changed]
     assert ids(await index.full_text("grocery", ALL)) == []
@@ -80,7 +80,7 @@ async def test_a_campaign_put_again_replaces_the_earlier_one_everywhere(index):
     assert ids(await index.similar("zebras", ALL, field="copy")).count("birch-cash") == 1
 
 
-async def test_earlier_texts_of_a_campaign_do_not_count(index):
+async def test_earlier_texts_of_a_campaign_do_not_match(index):
     for i in range(5):
         await index.put([campaign(each, campaign_text=f"Kayak {i}") for each in ("one", "two")])
     result = await index.full_text("kayak", ALL, limit=1)
@@ -98,7 +98,7 @@ async def test_a_deleted_campaign_is_in_no_result(index):
     assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
 
 
-async def test_two_owners_see_nothing_of_each_other(index, index_of):
+async def test_owners_do_not_see_each_others_campaigns(index, index_of):
     other = await index_of("bob")
     assert await other.put([campaign("birch-cash", campaign_text="Bob's own")]) == 1
     assert (await other.count(), await index.count()) == (1, 6)
@@ -150,22 +150,22 @@ async def test_two_owners_see_nothing_of_each_other(index, index_of):
         (Filters(channel=("facebook",), exclude=Values(sentiment=("Urgent",))), {"birch-cash"}),
     ],
 )
-async def test_every_condition_holds_in_every_kind_of_search(index, filters, expected):
+async def test_filters_apply_to_every_kind_of_search(index, filters, expected):
     """E20, E23, E26, E-R3: all tools honour all filters."""
     result = await index.filter(filters)
     assert (set(ids(result)), result.total) == (expected, len(expected))
     similar = ids(await index.similar("no fee credit card", filters, limit=50))
     assert set(similar) <= expected
     assert similar or not expected & {"birch-cash", "birch-savings", "alder-travel", "cedar-credit"}
-    worded = {each.id for each in LIBRARY if "back" in each.full_campaign_text}
+    with_word = {each.id for each in LIBRARY if "back" in each.full_campaign_text}
     result = await index.full_text("back", filters)
-    assert (set(ids(result)), result.total) == (worded & expected, len(worded & expected))
+    assert (set(ids(result)), result.total) == (with_word & expected, len(with_word & expected))
     counts = {group.value: group.count for group in await index.group(filters, "channel")}
     assert sum(counts.values()) == len(expected)
 
 
-async def test_results_are_sorted_and_paged(index):
-    """E-R8: the total counts all matches, however short the page."""
+async def test_results_are_sorted_and_paginated(index):
+    """E-R8: the total counts all matches, also beyond the page."""
     newest = await index.filter(ALL, limit=2)
     assert (ids(newest), newest.total) == (["alder-travel", "birch-savings"], 6)
     assert ids(await index.filter(ALL, offset=2, limit=2)) == ["birch-cash", "cedar-security"]
@@ -180,23 +180,25 @@ async def test_results_are_sorted_and_paged(index):
 
 
 async def test_an_export_yields_every_campaign_once(index):
-    """Newest first, in portions, and those alone that meet the conditions."""
+    """Newest first, in portions, and only campaigns that match the filters."""
     await index.put([campaign(f"m-{n}", company=f"Many {n % 2}") for n in range(1_100)])
-    everything = [each.id async for portion in index.export(ALL) for each in portion]
-    assert len(everything) == len({*everything}) == 1_100 + len(LIBRARY)
-    assert everything == ids(await index.filter(ALL, limit=2_000))
-    some = [each async for portion in index.export(Filters(company=("many 1",))) for each in portion]
-    assert len(some) == 550
-    assert {each.company for each in some} == {"Many 1"}
+    exported = [each.id async for portion in index.export(ALL) for each in portion]
+    assert len(exported) == len({*exported}) == 1_100 + len(LIBRARY)
+    assert exported == ids(await index.filter(ALL, limit=2_000))
+    of_one_company = [
+        each async for portion in index.export(Filters(company=("many 1",))) for each in portion
+    ]
+    assert len(of_one_company) == 550
+    assert {each.company for each in of_one_company} == {"Many 1"}
     assert [portion async for portion in index.export(Filters(company=("nobody",)))] == []
 
 
-async def test_campaigns_that_are_equal_in_the_order_come_by_id(index):
-    same = [campaign(f"same-{i}", channel="twitter") for i in (3, 1, 2, 0)]
-    await index.put(same)
-    only = Filters(channel=("twitter",))
-    assert ids(await index.filter(only)) == ["same-0", "same-1", "same-2", "same-3"]
-    assert ids(await index.filter(only, sort="spend", offset=1, limit=2)) == ["same-1", "same-2"]
+async def test_campaigns_with_equal_sort_keys_are_sorted_by_id(index):
+    equal = [campaign(f"same-{i}", channel="twitter") for i in (3, 1, 2, 0)]
+    await index.put(equal)
+    on_twitter = Filters(channel=("twitter",))
+    assert ids(await index.filter(on_twitter)) == ["same-0", "same-1", "same-2", "same-3"]
+    assert ids(await index.filter(on_twitter, sort="spend", offset=1, limit=2)) == ["same-1", "same-2"]
 
 
 async def test_groups_have_counts_spend_and_volume(index):
@@ -255,14 +257,14 @@ async def test_groups_have_counts_spend_and_volume(index):
         ("beach", set()),
     ],
 )
-async def test_words_and_phrases_of_the_copy_match(index, query, expected):
+async def test_full_text_search_matches_words_and_phrases_of_the_copy(index, query, expected):
     """E21, E22, E-R9: English stems, phrases in quotes, and only the copy."""
     result = await index.full_text(query, ALL)
     assert (set(ids(result)), result.total) == (expected, len(expected))
     assert all(match.score > 0 for match in result.matches)
 
 
-async def test_the_best_match_comes_first_with_the_words_around_it(index):
+async def test_the_best_match_comes_first_with_a_snippet(index):
     long = "Filler words go on. " * 50
     await index.put(
         [
@@ -315,7 +317,7 @@ async def test_the_best_match_comes_first_with_the_words_around_it(index):
         ),
     ],
 )
-async def test_no_query_is_an_error(index, query):
+async def test_search_operators_and_odd_characters_raise_no_error(index, query):
     """Operators of search engines, quotes and odd characters are plain text, and long queries are bounded."""
     result = await index.full_text(query, ALL)
     assert result.total == len(result.matches)
@@ -323,7 +325,7 @@ async def test_no_query_is_an_error(index, query):
     await index.filter(Filters(company=(query.replace("\x00", ""),)))
 
 
-async def test_operators_are_words(index):
+async def test_search_operators_are_matched_as_words(index):
     await index.put([campaign("logic", campaign_text="Cash and not back or near")])
     assert ids(await index.full_text("cash AND NOT back", ALL)) == ["logic"]
     assert ids(await index.full_text('"cash back"', Filters(company=("Alder Bank",)))) == []
@@ -332,7 +334,7 @@ async def test_operators_are_words(index):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=200))
-async def test_any_text_is_a_query(index, query):
+async def test_any_text_is_a_valid_query(index, query):
     result = await index.full_text(query, ALL)
     assert result.total == len(result.matches)
 
@@ -348,8 +350,8 @@ async def test_any_text_is_a_query(index, query):
         ("apply before the end of the week", "copy", "cedar-credit"),
     ],
 )
-async def test_the_campaign_nearest_in_meaning_comes_first(index, query, field, expected):
-    """E19, E30: three embeddings, each of another text."""
+async def test_the_most_similar_campaign_comes_first(index, query, field, expected):
+    """E19, E30: three embeddings, each of a different text."""
     result = await index.similar(query, ALL, field=field, limit=3)
     assert ids(result)[0] == expected
     scores = [match.score for match in result.matches]
@@ -358,8 +360,8 @@ async def test_the_campaign_nearest_in_meaning_comes_first(index, query, field, 
 
 
 @pytest.mark.parametrize("field", ["value_prop", "copy", "visual"])
-async def test_what_is_far_less_similar_than_the_best_match_is_no_match(index, field):
-    """E12, E-R8: the total counts what matches, and not all there is."""
+async def test_campaigns_far_less_similar_than_the_best_match_are_left_out(index, field):
+    """E12, E-R8: the total counts matches, not all campaigns."""
     result = await index.similar("fraud alerts and a padlock", ALL, field=field)
     assert ids(result)[0] == "cedar-security"
     assert result.total == len(result.matches) < len(LIBRARY)
@@ -382,18 +384,18 @@ async def test_what_is_far_less_similar_than_the_best_match_is_no_match(index, f
         ("", ALL, ""),
     ],
 )
-def test_words_that_all_candidates_share_do_not_count_in_a_question(query, filters, expected):
+def test_words_of_the_filters_are_removed_from_a_similarity_query(query, filters, expected):
     assert distinctive_text(query, filters) == expected
 
 
-async def test_a_page_of_similar_campaigns_is_no_longer_than_its_limit(index):
+async def test_a_similarity_search_returns_at_most_its_limit(index):
     result = await index.similar("bank account", ALL, limit=2)
     assert len(result.matches) == 2
     assert result.total >= 2
     assert (await index.similar("bank account", ALL, limit=0)).matches == ()
 
 
-async def test_tasks_that_change_and_search_at_once_do_not_disturb_each_other(index):
+async def test_concurrent_writes_and_searches_give_correct_results(index):
     async def change(i: int) -> None:
         await index.put([campaign(f"more-{i}-{j}", campaign_text="Many more") for j in range(10)])
 

@@ -1,4 +1,4 @@
-"""Campaign libraries: records in Redis, indexes of every process that follow them (E31)."""
+"""Campaign libraries: records in Redis, and an index in every process that follows them (E31)."""
 
 import asyncio
 import contextlib
@@ -29,8 +29,8 @@ from callsheet.storage.campaigns.vector_cache import unpack
 from callsheet.storage.campaigns.words import embedding_texts
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
-from tests.campaigns.writer_process import EACH
-from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.campaigns.writer_process import BATCH_SIZE
+from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.redis_server import one_node_cluster
 
 ALL = Filters()
@@ -55,22 +55,22 @@ def ids(result) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-def indexes(folder: Path) -> list[Path]:
+def index_folders(folder: Path) -> list[Path]:
     return [path for path in folder.glob("campaigns/*/*") if path.is_dir()]
 
 
-async def test_an_owner_without_campaigns_searches_the_sample_library(storage, folder):
+async def test_an_owner_without_campaigns_gets_the_sample_library(storage, folder):
     """E31."""
     sample = await library(storage, "ana")
     total = await sample.count()
     assert total >= 300
     assert (await sample.filter(ALL)).total == total
     assert (await sample.similar("travel benefits", ALL)).matches
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
     assert await (await library(storage, "ana")).count() == 6
     assert await (await library(storage, "bob")).count() == total
-    await mine.delete([each.id for each in LIBRARY])
+    await index.delete([each.id for each in LIBRARY])
     assert await (await library(storage, "ana")).count() == total
 
 
@@ -86,7 +86,7 @@ async def test_the_sample_library_cannot_be_changed():
             await change
 
 
-def test_the_vectors_of_the_sample_library_are_ready_made():
+def test_precomputed_vectors_exist_for_the_sample_library():
     campaigns = sample_campaigns()
     texts = {each.id: list(embedding_texts(each).values()) for each in campaigns}
     model = OfflineEmbeddings().suited_to(len(campaigns)).model
@@ -95,13 +95,13 @@ def test_the_vectors_of_the_sample_library_are_ready_made():
 
 
 @pytest.mark.slow
-async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path):
+async def test_precomputed_vectors_are_used_unless_the_text_changed(tmp_path):
     file = tmp_path / "vectors.npz"
     assert sample_vectors.read(file) == {}
     sample_vectors.read.cache_clear()
     await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
     stored = sample_vectors.read(file)
-    embeddings = Counting(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
+    embeddings = CountingEmbeddings(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
     sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
     await sample.similar("fraud", ALL)
     assert embeddings.texts == ["fraud"]
@@ -112,7 +112,7 @@ async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path)
     assert len(embeddings.texts) < 6
 
 
-async def test_every_process_sees_what_any_of_them_stored(storage, other):
+async def test_every_process_sees_writes_of_the_others(storage, other):
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put(LIBRARY[:3])
     assert await two.count() == 3
@@ -127,12 +127,12 @@ async def test_every_process_sees_what_any_of_them_stored(storage, other):
 
 
 @pytest.mark.slow
-async def test_two_processes_that_write_at_once_lose_nothing(storage, other):
+async def test_concurrent_writes_of_two_processes_are_all_kept(storage, other):
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
 
-    async def put(where: CampaignIndex, name: str) -> None:
+    async def put(target: CampaignIndex, name: str) -> None:
         for i in range(10):
-            await where.put([campaign(f"{name}-{i}-{j}", campaign_text=f"{name} words") for j in range(5)])
+            await target.put([campaign(f"{name}-{i}-{j}", campaign_text=f"{name} words") for j in range(5)])
 
     await asyncio.gather(put(one, "elm"), put(two, "fir"), put(one, "ash"))
     for index in (one, two):
@@ -142,43 +142,41 @@ async def test_two_processes_that_write_at_once_lose_nothing(storage, other):
         assert len((await index.similar("words", ALL, field="copy", limit=500)).matches) == 150
 
 
-async def test_the_index_on_disk_is_used_again(storage, other, folder):
-    embeddings = Counting()
+async def test_the_index_on_disk_is_reused(storage, other, folder):
+    embeddings = CountingEmbeddings()
     await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
-    assert len(indexes(folder)) == 1
-    written = sorted(path.name for path in indexes(folder)[0].iterdir())
-    assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(written)
+    assert len(index_folders(folder)) == 1
+    files = sorted(path.name for path in index_folders(folder)[0].iterdir())
+    assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(files)
     embeddings.texts.clear()
-    again = await own_library(other, "ana", embeddings)
-    assert len((await again.similar("x", ALL)).matches) == 6
+    reopened = await own_library(other, "ana", embeddings)
+    assert len((await reopened.similar("x", ALL)).matches) == 6
     assert embeddings.texts == ["x"]
-    assert len(indexes(folder)) == 1
+    assert len(index_folders(folder)) == 1
 
 
 @pytest.mark.parametrize("file", ["rows.sqlite", "words/meta.json", "copy.f32"])
 @pytest.mark.parametrize("damage", [b"", b"\x00nonsense" * 500])
-async def test_a_damaged_index_is_built_again(valkey_url, folder, storage, file, damage):
+async def test_a_damaged_index_is_rebuilt(valkey_url, folder, storage, file, damage):
     if file == "copy.f32" and damage:
         damage = damage[:100]
     async with connect(valkey_url) as first:
         await (await own_library(first, "ana")).put(LIBRARY)
-    place = indexes(folder)[0]
-    (place / "rows.sqlite-wal").unlink(missing_ok=True)
-    (place / file).write_bytes(damage)
-    again = await own_library(storage, "ana")
-    assert ids(await again.full_text("cash back", ALL)) == ["birch-cash"]
-    assert ids(await again.similar("fraud", ALL))[0] == "cedar-security"
-    assert await again.count() == 6
-    assert len(indexes(folder)) == 1
+    index_folder = index_folders(folder)[0]
+    (index_folder / "rows.sqlite-wal").unlink(missing_ok=True)
+    (index_folder / file).write_bytes(damage)
+    reopened = await own_library(storage, "ana")
+    assert ids(await reopened.full_text("cash back", ALL)) == ["birch-cash"]
+    assert ids(await reopened.similar("fraud", ALL))[0] == "cedar-security"
+    assert await reopened.count() == 6
+    assert len(index_folders(folder)) == 1
 
 
 @pytest.mark.fault
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 3])
-async def test_processes_killed_while_they_write_leave_an_index_that_goes_on(
-    storage, valkey_url, folder, after
-):
-    mine = await own_library(storage, "ana")
+async def test_the_index_is_consistent_after_its_writers_are_killed(storage, valkey_url, folder, after):
+    index = await own_library(storage, "ana")
     command = [sys.executable, "-m", "tests.campaigns.writer_process", valkey_url]
     writers = [
         await asyncio.create_subprocess_exec(*command, name, cwd=ROOT, stdout=subprocess.PIPE)
@@ -193,15 +191,15 @@ async def test_processes_killed_while_they_write_leave_an_index_that_goes_on(
             os.kill(writer.pid, signal.SIGKILL)
             await writer.wait()
     stored = await storage.redis.hlen(keys.library("ana").records)
-    assert stored >= (after + 2) * EACH
-    assert await mine.count() == stored
-    assert (await mine.full_text("offer many", ALL)).total == stored
-    assert len((await mine.similar("offer", ALL, field="copy", limit=10_000)).matches) == stored
-    await mine.put([campaign("last", campaign_text="The last offer of many")])
-    assert (await mine.full_text("offer many", ALL)).total == stored + 1
+    assert stored >= (after + 2) * BATCH_SIZE
+    assert await index.count() == stored
+    assert (await index.full_text("offer many", ALL)).total == stored
+    assert len((await index.similar("offer", ALL, field="copy", limit=10_000)).matches) == stored
+    await index.put([campaign("last", campaign_text="The last offer of many")])
+    assert (await index.full_text("offer many", ALL)).total == stored + 1
 
 
-def test_a_writer_waits_for_another_one_and_not_for_ever(tmp_path):
+def test_a_writer_waits_for_another_until_its_timeout(tmp_path):
     one, two = (RowLog(tmp_path / "rows.sqlite", wait_s=0.05) for _ in range(2))
     with one.transaction() as progress:
         one.set_progress(progress._replace(seq=7))
@@ -210,7 +208,7 @@ def test_a_writer_waits_for_another_one_and_not_for_ever(tmp_path):
     assert two.progress().seq == 7
 
 
-def test_a_transaction_that_fails_leaves_nothing(tmp_path):
+def test_a_failed_transaction_is_rolled_back(tmp_path):
     log = RowLog(tmp_path / "rows.sqlite")
 
     def fail() -> None:
@@ -224,22 +222,22 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path):
     assert (log.progress(), log.read(0, 10)) == (Progress(), [])
 
 
-async def test_a_deleted_library_leaves_nothing(storage, other, folder):
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    assert indexes(folder)
+async def test_a_deleted_library_leaves_no_keys_and_no_files(storage, other, folder):
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    assert index_folders(folder)
     await delete_library(storage, "ana")
     await delete_library(storage, "ana")
-    assert indexes(folder) == []
-    assert await mine.count() == 0
+    assert index_folders(folder) == []
+    assert await index.count() == 0
     assert await storage.redis.exists(*keys.library("ana")) == 0
-    await mine.put(LIBRARY[:1])
+    await index.put(LIBRARY[:1])
     assert ids(await (await own_library(other, "ana")).filter(ALL)) == ["alder-travel"]
 
 
-async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_path):
-    class Replaced(RedisRecords):
-        """Records that somebody deletes and imports anew between two readings."""
+async def test_a_library_replaced_during_a_read_is_read_again(storage, tmp_path):
+    class ReplacedRecords(RedisRecords):
+        """Records that are deleted and imported again between two reads."""
 
         readings = 0
 
@@ -250,19 +248,19 @@ async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_pa
                 await self.put(LIBRARY[:2], 0)
             return await super().changes(after, mark)
 
-    records = Replaced(storage, "ana")
+    records = ReplacedRecords(storage, "ana")
     await records.put(LIBRARY, 0)
     index = EmbeddedIndex(records, OfflineEmbeddings(), tmp_path / "index")
     assert sorted(ids(await index.filter(ALL))) == ["alder-travel", "birch-cash"]
     assert records.readings == 2
 
 
-async def test_a_library_of_a_version_without_marks_is_followed(storage, other, folder):
-    """Its changes have no marks, and its indexes know none."""
+async def test_a_library_without_marks_is_still_followed(storage, other, folder):
+    """As an older release left it."""
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put(LIBRARY[:3])
     await storage.redis.delete(keys.library("ana").marks)
-    with contextlib.closing(sqlite3.connect(indexes(folder)[0] / "rows.sqlite")) as rows, rows:
+    with contextlib.closing(sqlite3.connect(index_folders(folder)[0] / "rows.sqlite")) as rows, rows:
         rows.execute("DELETE FROM state WHERE name = 'mark'")
     before = await storage.redis.hget(keys.library("ana").meta, "generation")
     assert await two.count() == 3
@@ -272,7 +270,7 @@ async def test_a_library_of_a_version_without_marks_is_followed(storage, other, 
     assert await storage.redis.hget(keys.library("ana").meta, "generation") == before
 
 
-async def test_an_index_further_behind_than_marks_are_kept_is_built_again(storage, other, folder, tmp_path):
+async def test_an_index_older_than_the_kept_marks_is_rebuilt(storage, other, folder, tmp_path):
     one = await own_library(storage, "ana")
     await one.put(LIBRARY[:2])
     behind = EmbeddedIndex(RedisRecords(other, "ana"), OfflineEmbeddings(), tmp_path / "another machine")
@@ -284,7 +282,7 @@ async def test_an_index_further_behind_than_marks_are_kept_is_built_again(storag
 
 
 @pytest.mark.slow
-async def test_many_deletions_begin_a_new_generation(storage, other):
+async def test_many_deletions_start_a_new_generation(storage, other):
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put([campaign(f"c{i}") for i in range(10_100)])
     assert await two.count() == 10_100
@@ -295,93 +293,93 @@ async def test_many_deletions_begin_a_new_generation(storage, other):
 
 
 @pytest.mark.slow
-async def test_a_library_has_a_limit(storage, monkeypatch):
+async def test_the_number_of_campaigns_in_a_library_is_limited(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    await mine.put(LIBRARY)
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    await index.put(LIBRARY)
     with pytest.raises(TooLarge, match="more than 6 campaigns") as refused:
-        await mine.put([campaign("seven"), *LIBRARY])
+        await index.put([campaign("seven"), *LIBRARY])
     assert "CALLSHEET_MAX_CAMPAIGNS" in refused.value.remedy
-    assert await mine.count() == 6
-    await mine.delete(["birch-cash"])
-    assert await mine.put([campaign("seven")]) == 1
+    assert await index.count() == 6
+    await index.delete(["birch-cash"])
+    assert await index.put([campaign("seven")]) == 1
 
 
-async def test_a_limit_that_is_no_number_is_refused(storage, monkeypatch):
+async def test_a_limit_that_is_not_a_number_is_refused(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "many")
     with pytest.raises(Invalid, match="'many'"):
         await own_library(storage, "ana")
 
 
-async def test_costly_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
-    embeddings = Counting()
-    mine = await own_library(storage, "ana", embeddings)
-    await mine.put(LIBRARY)
-    paid = len(embeddings.texts)
-    assert paid > 6
+async def test_vectors_are_computed_once_for_all_processes(valkey_url, storage, monkeypatch, tmp_path):
+    embeddings = CountingEmbeddings()
+    index = await own_library(storage, "ana", embeddings)
+    await index.put(LIBRARY)
+    computed = len(embeddings.texts)
+    assert computed > 6
     async with connect(valkey_url) as opened:
         # Another machine: nothing on its disk.
-        elsewhere = await own_library(opened, "ana", embeddings)
-        assert len((await elsewhere.similar("x", ALL)).matches) == 6
-        assert len(embeddings.texts) == paid + 1
-        await elsewhere.put([campaign("birch-cash", campaign_text="Changed")])
-        assert len(embeddings.texts) > paid + 1
-    await mine.delete(["birch-cash"])
+        other_machine = await own_library(opened, "ana", embeddings)
+        assert len((await other_machine.similar("x", ALL)).matches) == 6
+        assert len(embeddings.texts) == computed + 1
+        await other_machine.put([campaign("birch-cash", campaign_text="Changed")])
+        assert len(embeddings.texts) > computed + 1
+    await index.delete(["birch-cash"])
     assert await storage.redis.hexists(keys.library("ana").vectors, "birch-cash") is False
 
 
-async def test_another_model_embeds_everything_again(storage, folder):
-    first, second = Counting("one"), Counting("two", dimensions=5)
+async def test_a_change_of_the_embedding_model_recomputes_all_vectors(storage, folder):
+    first, second = CountingEmbeddings("one"), CountingEmbeddings("two", dimensions=5)
     await (await own_library(storage, "ana", first)).put(LIBRARY)
     index = await own_library(storage, "ana", second)
     assert len((await index.similar("x", ALL)).matches) == 6
     assert len(second.texts) == len(first.texts) + 1
 
 
-async def test_a_model_that_changes_its_length_under_its_name_is_refused(storage, other, folder):
-    await (await own_library(storage, "ana", Counting(dimensions=3))).put(LIBRARY)
-    index = await own_library(other, "ana", Counting(dimensions=4))
+async def test_a_model_with_a_changed_vector_length_is_refused(storage, other, folder):
+    await (await own_library(storage, "ana", CountingEmbeddings(dimensions=3))).put(LIBRARY)
+    index = await own_library(other, "ana", CountingEmbeddings(dimensions=4))
     with pytest.raises(Invalid, match="4 numbers"):
         await index.similar("x", ALL)
 
 
-async def test_campaigns_are_stored_while_embeddings_are_unavailable(storage, folder):
-    embeddings = Counting()
+async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(storage, folder):
+    embeddings = CountingEmbeddings()
     embeddings.error = Unavailable("the embeddings service is away")
-    mine = await own_library(storage, "ana", embeddings)
-    assert await mine.put(LIBRARY) == 6
-    assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+    index = await own_library(storage, "ana", embeddings)
+    assert await index.put(LIBRARY) == 6
+    assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
     with pytest.raises(Unavailable, match="away"):
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 6
+    assert len((await index.similar("cash", ALL)).matches) == 6
 
 
 async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypatch, tmp_path):
     monkeypatch.delenv("CALLSHEET_DATA_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with connect(valkey_url) as opened:
-        mine = await own_library(opened, "ana")
-        await mine.put(LIBRARY)
+        index = await own_library(opened, "ana")
+        await index.put(LIBRARY)
         assert list(tmp_path.glob("callsheet-campaigns-*/*/*/rows.sqlite"))
 
 
 @pytest.mark.slow
-async def test_a_process_keeps_few_libraries_open(storage, folder):
+async def test_many_libraries_can_be_used_with_few_open_at_a_time(storage, folder):
     for i in range(40):
         await (await own_library(storage, f"owner-{i}")).put(LIBRARY[:1])
     for i in range(40):
         assert await (await own_library(storage, f"owner-{i}")).count() == 1
 
 
-async def test_a_library_lies_in_one_slot_of_a_cluster(tmp_path, monkeypatch):
+async def test_a_library_uses_one_slot_of_a_redis_cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("CALLSHEET_DATA_DIR", str(tmp_path))
     with one_node_cluster(watchdog.binary(), tmp_path) as server:
         async with connect(f"redis+cluster://{server.address}") as opened:
-            mine = await own_library(opened, "ana {1}")
-            assert await mine.put(LIBRARY) == 6
-            assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
-            assert await mine.delete(["birch-cash"]) == 1
+            index = await own_library(opened, "ana {1}")
+            assert await index.put(LIBRARY) == 6
+            assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
+            assert await index.delete(["birch-cash"]) == 1
             await delete_library(opened, "ana {1}")
-            assert await mine.count() == 0
+            assert await index.count() == 0

@@ -1,4 +1,4 @@
-"""Campaigns in PostgreSQL: what its index does besides what every one does (E22, E30)."""
+"""Campaigns in PostgreSQL: behaviour beyond that of every index (E22, E30)."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from callsheet.state.errors import Broken, Invalid, StorageDown, TooLarge, Unava
 from callsheet.storage import Storage, connect
 from callsheet.storage.campaigns.library import delete_library, library, own_library
 from callsheet.storage.redis import keys
-from tests.doubles.campaigns import LIBRARY, Counting, campaign
+from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.postgres_server import postgres
 
 ALL = Filters()
@@ -26,7 +26,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 async def database(url: str, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Storage]:
-    """A storage whose campaigns lie in PostgreSQL."""
+    """A storage with its campaigns in PostgreSQL."""
     monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", url)
     yield storage
     await delete_library(storage, "ana")
@@ -36,7 +36,7 @@ def ids(result) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-async def test_processes_that_open_a_new_database_at_once_share_it(url, valkey_url, monkeypatch):
+async def test_processes_that_create_the_schema_at_the_same_time_share_it(url, valkey_url, monkeypatch):
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE DATABASE fresh")
     await connection.close()
@@ -44,78 +44,78 @@ async def test_processes_that_open_a_new_database_at_once_share_it(url, valkey_u
 
     async def put(number: int) -> None:
         async with connect(valkey_url) as opened:
-            mine = await own_library(opened, "ana")
-            await mine.put([campaign(f"c{number}", campaign_text="Many")])
+            index = await own_library(opened, "ana")
+            await index.put([campaign(f"c{number}", campaign_text="Many")])
 
     await asyncio.gather(*(put(number) for number in range(4)))
     async with connect(valkey_url) as opened:
-        mine = await own_library(opened, "ana")
-        assert (await mine.full_text("many", ALL)).total == 4
+        index = await own_library(opened, "ana")
+        assert (await index.full_text("many", ALL)).total == 4
         assert await (await library(opened, "ana")).count() == 4
         assert await opened.redis.exists(*keys.library("ana")) == 0
 
 
 @pytest.mark.slow
-async def test_a_library_has_a_limit_and_a_refused_import_leaves_nothing(database, monkeypatch):
+async def test_an_import_over_the_limit_is_refused_and_changes_nothing(database, monkeypatch):
     monkeypatch.setenv("CALLSHEET_MAX_CAMPAIGNS", "6")
-    mine = await own_library(database, "ana")
-    await mine.put(LIBRARY)
-    await mine.put(LIBRARY)
+    index = await own_library(database, "ana")
+    await index.put(LIBRARY)
+    await index.put(LIBRARY)
     with pytest.raises(TooLarge, match="more than 6"):
-        await mine.put([campaign("seven"), campaign("birch-cash", campaign_text="Changed")])
-    assert await mine.count() == 6
-    assert await mine.get(["birch-cash"]) == [LIBRARY[1]]
+        await index.put([campaign("seven"), campaign("birch-cash", campaign_text="Changed")])
+    assert await index.count() == 6
+    assert await index.get(["birch-cash"]) == [LIBRARY[1]]
 
 
-async def test_another_model_embeds_everything_again(database):
-    first, second = Counting("one"), Counting("two", dimensions=5)
+async def test_a_change_of_the_embedding_model_recomputes_all_vectors(database):
+    first, second = CountingEmbeddings("one"), CountingEmbeddings("two", dimensions=5)
     await (await own_library(database, "ana", first)).put(LIBRARY)
-    paid = len(first.texts)
+    computed = len(first.texts)
     await (await own_library(database, "ana", first)).put(LIBRARY)
-    assert len(first.texts) == paid
+    assert len(first.texts) == computed
     index = await own_library(database, "ana", second)
     assert len((await index.similar("x", ALL)).matches) == 6
-    assert len(second.texts) == paid + 1
+    assert len(second.texts) == computed + 1
 
 
-async def test_campaigns_are_stored_while_embeddings_are_unavailable(database):
-    embeddings = Counting()
+async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(database):
+    embeddings = CountingEmbeddings()
     embeddings.error = Unavailable("the embeddings service is away")
-    mine = await own_library(database, "ana", embeddings)
-    assert await mine.put(LIBRARY) == 6
-    assert ids(await mine.full_text("cash back", ALL)) == ["birch-cash"]
+    index = await own_library(database, "ana", embeddings)
+    assert await index.put(LIBRARY) == 6
+    assert ids(await index.full_text("cash back", ALL)) == ["birch-cash"]
     with pytest.raises(Unavailable, match="away"):
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 6
+    assert len((await index.similar("cash", ALL)).matches) == 6
 
 
-async def test_text_that_postgresql_cannot_hold_is_kept_in_the_record(database):
+async def test_null_characters_are_kept_in_a_campaign(database):
     odd = campaign("odd", company="A\0B", campaign_text="one\0two", brand="\\u0000")
-    mine = await own_library(database, "ana")
-    await mine.put([odd])
-    assert await mine.get(["odd"]) == [odd]
-    assert ids(await mine.full_text("two", ALL)) == ["odd"]
-    assert ids(await mine.filter(Filters(company=("a\0b",)))) == ["odd"]
+    index = await own_library(database, "ana")
+    await index.put([odd])
+    assert await index.get(["odd"]) == [odd]
+    assert ids(await index.full_text("two", ALL)) == ["odd"]
+    assert ids(await index.filter(Filters(company=("a\0b",)))) == ["odd"]
 
 
-async def test_a_server_that_is_away_is_an_outage_and_shows_no_password(storage, monkeypatch):
+async def test_an_unreachable_server_raises_storage_down_without_the_password(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", "postgresql://ana:secret@127.0.0.1:9/campaigns")
-    mine = await own_library(storage, "ana")
-    for question in (mine.count(), mine.put(LIBRARY), mine.similar("x", ALL)):
+    index = await own_library(storage, "ana")
+    for question in (index.count(), index.put(LIBRARY), index.similar("x", ALL)):
         with pytest.raises(StorageDown, match=r"127\.0\.0\.1") as refused:
             await question
         assert "secret" not in str(refused.value)
         assert "CALLSHEET_CAMPAIGNS_URL" in refused.value.remedy
 
 
-async def test_another_scheme_is_refused(storage, monkeypatch):
+async def test_a_url_with_another_scheme_is_refused(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", "mysql://localhost/campaigns")
     with pytest.raises(Invalid, match="'mysql'"):
         await own_library(storage, "ana")
 
 
-async def test_a_library_that_is_not_installed_is_named(storage, monkeypatch):
+async def test_the_error_without_asyncpg_names_the_extra_to_install(storage, monkeypatch):
     monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", "postgresql://localhost/campaigns")
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     monkeypatch.delitem(sys.modules, "callsheet.storage.campaigns.postgres", raising=False)

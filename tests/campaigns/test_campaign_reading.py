@@ -28,8 +28,8 @@ def resolve(**loose: Any) -> Filters:
     return resolve_filters(LooseFilters.model_validate(loose), TODAY, TODAY).filters
 
 
-def days(given: Any) -> tuple[str, str]:
-    dates = resolve(date_range=given).date_range
+def date_range_of(text: Any) -> tuple[str, str]:
+    dates = resolve(date_range=text).date_range
     assert dates is not None
     return str(dates.start), str(dates.end)
 
@@ -51,17 +51,17 @@ def days(given: Any) -> tuple[str, str]:
         ("channel", "IG", "instagram"),
     ],
 )
-def test_loose_words_mean_exact_values(dimension: str, word: str, value: str):
+def test_a_loose_word_is_matched_to_an_exact_value(dimension: str, word: str, value: str):
     """E-R1."""
     assert getattr(resolve(**{dimension: word}), dimension) == (value,)
 
 
 @pytest.mark.parametrize("word", ["", "!!", "building credit and trust", "something", "no building"])
-def test_a_word_that_means_nothing_or_much_matches_nothing(word: str):
+def test_an_empty_or_ambiguous_word_matches_no_value(word: str):
     assert match_value("value_prop", word) is None
 
 
-def test_every_exact_value_means_itself():
+def test_every_exact_value_is_matched_to_itself():
     """E29."""
     for name, values in (
         ("channel", CHANNELS),
@@ -72,7 +72,7 @@ def test_every_exact_value_means_itself():
         assert getattr(resolve(**{name: list(values)}), name) == values
 
 
-def test_premium_among_value_props_is_a_sentiment():
+def test_premium_among_value_props_is_read_as_a_sentiment():
     """E-R1: "Cash Back, Premium campaigns"."""
     for loose in (["Cash Back", "Premium"], "Cash Back, Premium", "cash back and premium"):
         assert resolve(value_prop=loose) == Filters(
@@ -84,25 +84,25 @@ def test_premium_among_value_props_is_a_sentiment():
     "loose",
     ['["email", "insta"]', "email|instagram", "email; instagram", ["email", None, "ig", " ", "email"]],
 )
-def test_lists_are_read_from_strings_and_without_empty_or_repeated_values(loose: Any):
+def test_lists_are_read_from_strings_without_empty_or_repeated_values(loose: Any):
     """E26."""
     assert resolve(channel=loose).channel == ("email", "instagram")
 
 
 @pytest.mark.parametrize("nothing", [None, "", "null", "None", "any", "all", [], [None], "[]"])
-def test_words_for_no_value_are_absent(nothing: Any):
+def test_words_for_no_value_set_no_filter(nothing: Any):
     assert resolve(channel=nothing, company=nothing) == Filters()
     if not isinstance(nothing, list) and nothing != "[]":
         assert resolve(date_range=nothing, has_offer=nothing, exclude=nothing) == Filters()
 
 
-def test_names_of_companies_are_kept_whole():
+def test_names_of_companies_are_not_split():
     """A comma or "and" is part of a name."""
     names = ("Harrow and Pine, Inc.", "7")
     assert resolve(company=[f" {names[0]} ", 7], product=2).company == names
 
 
-def test_exclusions_are_read_like_filters():
+def test_exclusions_are_read_like_other_filters():
     filters = resolve(channel="email", exclude='{"sentiment": "fun, urgent"}', has_offer="yes")
     assert filters == Filters(
         channel=("email",), has_offer=True, exclude=Values(sentiment=("Playful", "Urgent"))
@@ -110,7 +110,7 @@ def test_exclusions_are_read_like_filters():
 
 
 @pytest.mark.parametrize("loose", ["tiktok", "email, tiktok", 5, ["email", "radio"], "[tiktok"])
-def test_an_unknown_value_is_refused_with_the_known_ones(loose: Any):
+def test_an_unknown_value_is_refused_with_the_valid_ones(loose: Any):
     with pytest.raises(Invalid, match=r"there is no channel") as refused:
         resolve(channel=loose)
     for channel in CHANNELS:
@@ -127,13 +127,13 @@ def test_an_unknown_value_is_refused_with_the_known_ones(loose: Any):
         {"channel": ["x" * 201]},
     ],
 )
-def test_what_is_no_filter_at_all_is_refused_by_the_schema(loose: dict[str, Any]):
+def test_an_invalid_filter_is_refused_by_the_schema(loose: dict[str, Any]):
     with pytest.raises(ValidationError):
         LooseFilters.model_validate(loose)
 
 
 @pytest.mark.parametrize(
-    ("given", "start", "end"),
+    ("text", "start", "end"),
     [
         ("recent", "2026-08-02", "2026-10-31"),
         ("last 3 months", "2026-08-02", "2026-10-31"),
@@ -156,13 +156,13 @@ def test_what_is_no_filter_at_all_is_refused_by_the_schema(loose: dict[str, Any]
         ('{"end": "2026-02-01"}', "None", "2026-02-01"),
     ],
 )
-def test_ranges_of_days_are_read_in_usual_forms(given: Any, start: str, end: str):
+def test_date_ranges_are_read_in_common_forms(text: Any, start: str, end: str):
     """E-R2."""
-    assert days(given) == (start, end)
+    assert date_range_of(text) == (start, end)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "text",
     [
         "soon",
         "2026-13",
@@ -178,33 +178,33 @@ def test_ranges_of_days_are_read_in_usual_forms(given: Any, start: str, end: str
         {"start": "2026-05-01", "end": "2026-01-01"},
     ],
 )
-def test_other_ranges_are_refused_with_a_remedy(given: Any):
+def test_an_invalid_date_range_is_refused_with_a_remedy(text: Any):
     with pytest.raises(Invalid) as refused:
-        days(given)
+        date_range_of(text)
     assert refused.value.remedy
     assert len(str(refused.value)) < 400
 
 
-def test_an_empty_range_is_none():
+def test_an_empty_date_range_sets_no_filter():
     assert resolve(date_range={}).date_range is None
 
 
 @pytest.mark.parametrize(("newest", "start"), [(date(2025, 6, 30), "2025-04-01"), (date.min, "0001-01-01")])
-def test_recent_in_an_old_library_ends_with_its_newest_campaign(newest: date, start: str):
-    """E-R2: and says so."""
-    resolved = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
-    assert resolved.filters.date_range == DateRange(start=date.fromisoformat(start), end=newest)
-    assert str(newest) in resolved.notes[0]
+def test_recent_in_an_old_library_ends_with_its_newest_campaign_and_has_a_note(newest: date, start: str):
+    """E-R2."""
+    resolution = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
+    assert resolution.filters.date_range == DateRange(start=date.fromisoformat(start), end=newest)
+    assert str(newest) in resolution.notes[0]
 
 
 @pytest.mark.parametrize("newest", [None, date(2026, 8, 2)])
-def test_recent_is_said_without_a_note_where_the_library_reaches_it(newest: date | None):
-    resolved = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
-    assert resolved.notes == ()
-    assert resolved.filters.date_range == DateRange(start=date(2026, 8, 2), end=TODAY)
+def test_recent_in_a_current_library_ends_today_without_a_note(newest: date | None):
+    resolution = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
+    assert resolution.notes == ()
+    assert resolution.filters.date_range == DateRange(start=date(2026, 8, 2), end=TODAY)
 
 
-def test_own_filters_replace_the_base_for_their_dimension_only():
+def test_merged_filters_replace_the_base_only_for_their_dimension():
     """E-R3."""
     base = resolve(channel="email", sentiment="urgent", date_range="2026", has_offer=True, company="Alder")
     own = resolve(channel=["instagram"], has_offer=False)
@@ -214,8 +214,8 @@ def test_own_filters_replace_the_base_for_their_dimension_only():
     assert merge_filters(Filters(), own) == own
 
 
-def test_own_filters_and_exclusions_never_contradict_the_base():
-    """E-R3: a result that nothing can match is not what was asked for."""
+def test_merged_filters_and_exclusions_do_not_contradict_each_other():
+    """E-R3: otherwise no campaign could match."""
     base = Filters(channel=("email", "facebook"), exclude=Values(sentiment=("Urgent",), company=("Alder",)))
     own = Filters(sentiment=("Urgent",), exclude=Values(channel=("email",), company=("Kestrel",)))
     assert merge_filters(base, own) == Filters(
@@ -225,8 +225,8 @@ def test_own_filters_and_exclusions_never_contradict_the_base():
     )
 
 
-def test_active_filters_are_loose_filters_again():
-    """E8: what is reported can be sent back."""
+def test_active_filters_can_be_read_as_loose_filters():
+    """E8: a client can send the reported filters back."""
     filters = resolve(channel="email", date_range="2026-03", has_offer=False, exclude={"company": "Alder"})
     assert active_filters(filters) == {
         "channel": ["email"],
@@ -246,14 +246,14 @@ _ANYTHING = st.recursive(
 
 
 @given(st.sampled_from([*LooseFilters.model_fields]), _ANYTHING)
-def test_whatever_is_sent_is_resolved_or_refused(name: str, value: Any):
+def test_any_value_is_resolved_or_refused(name: str, value: Any):
     """X13: never another exception."""
     with contextlib.suppress(Invalid, ValidationError):
         assert isinstance(resolve(**{name: value}), Filters)
 
 
 def test_the_prompt_names_every_value_of_every_filter():
-    """E21, E25: the schemas of the tools do not repeat them."""
-    prompt = campaign_search.WORKFLOW.prompt({}, "")
+    """E21, E25: the schemas of the tools do not list them."""
+    prompt = campaign_search.WORKFLOW.prompt
     for value in (*CHANNELS, *VALUE_PROPS, *SENTIMENTS, *VISUAL_STYLES):
         assert value in prompt

@@ -1,4 +1,4 @@
-"""Figures, dates and names that a text claims, and the texts that support them (B22, B-R10)."""
+"""Figures, dates and names in a text, and the texts that support them (B22, B-R10)."""
 
 import time
 
@@ -17,10 +17,10 @@ MOON = "The Moon is 384,400 km away. In 1969 Neil Armstrong walked on it."
 ROME = "Rome invaded Britain in 43 AD."
 
 
-def claims(sentence: str, *facts: str, language: str = "english") -> tuple[list[str], list[str]]:
-    """The wrong and the doubtful ones."""
-    found = unproven_claims(sentence, Evidence(facts, language=language))
-    return [*found.wrong], [*found.doubtful]
+def wrong_and_doubtful(sentence: str, *facts: str, language: str = "english") -> tuple[list[str], list[str]]:
+    """Return the wrong and the doubtful claims of a sentence."""
+    result = unproven_claims(sentence, Evidence(facts, language=language))
+    return [*result.wrong], [*result.doubtful]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def claims(sentence: str, *facts: str, language: str = "english") -> tuple[list[
         ("It was SO hot! He said: Run! — And I’m sure you would.", []),
     ],
 )
-def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
+def test_figures_dates_and_names_without_a_fact_are_wrong(sentence, wrong):
     """B22."""
-    assert claims(sentence, *FIRE) == (wrong, [])
+    assert wrong_and_doubtful(sentence, *FIRE) == (wrong, [])
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
         ("It is H₂O", "H2O"),
     ],
 )
-def test_another_spelling_of_a_figure_or_name_is_the_same(sentence, fact):
-    assert claims(sentence, fact) == ([], [])
+def test_another_spelling_of_a_figure_or_name_is_supported(sentence, fact):
+    assert wrong_and_doubtful(sentence, fact) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_another_spelling_of_a_figure_or_name_is_the_same(sentence, fact):
         ("That was nearly 2,000 years ago", ROME),
     ],
 )
-def test_a_rounded_number_or_a_period_is_that_of_the_fact(sentence, fact):
+def test_a_rounded_number_or_a_period_is_supported(sentence, fact):
     """B22."""
-    assert claims(sentence, fact) == ([], [])
+    assert wrong_and_doubtful(sentence, fact) == ([], [])
 
 
 def test_years_and_small_numbers_are_not_rounded():
-    assert claims("It was in 1700", "1666") == (["1700"], [])
-    assert claims("It weighs 50 kg", "48 kg") == (["50"], [])
-    assert claims("It weighs about 1 kg", "0.5 kg") == (["1"], [])
+    assert wrong_and_doubtful("It was in 1700", "1666") == (["1700"], [])
+    assert wrong_and_doubtful("It weighs 50 kg", "48 kg") == (["50"], [])
+    assert wrong_and_doubtful("It weighs about 1 kg", "0.5 kg") == (["1"], [])
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_years_and_small_numbers_are_not_rounded():
         ("Picture 20 football fields", "Hearts pump."),
     ],
 )
-def test_nationalities_comparisons_and_greetings_are_no_claims_of_their_own(sentence, fact):
+def test_nationalities_comparisons_and_greetings_are_not_claims(sentence, fact):
     """B14, B22."""
-    assert claims(sentence, fact) == ([], [])
+    assert wrong_and_doubtful(sentence, fact) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -134,16 +134,16 @@ def test_nationalities_comparisons_and_greetings_are_no_claims_of_their_own(sent
         ("Flames leaped up. Slowly moved the king. Everyone ran. Houses burned.", []),
     ],
 )
-def test_abbreviations_weekdays_and_first_words_may_be_right(sentence, doubtful):
+def test_abbreviations_weekdays_and_first_words_are_only_doubtful(sentence, doubtful):
     """B22."""
-    assert claims(sentence, *FIRE) == ([], doubtful)
+    assert wrong_and_doubtful(sentence, *FIRE) == ([], doubtful)
 
 
-def test_names_are_inflected_in_other_languages():
-    assert claims("Wtedy w Londynie", "Londyn jest duży", language="polish") == ([], [])
-    assert claims("Wtedy w Łodzi", "Łódź jest duża", language="polish") == ([], [])
-    assert claims("Wtedy w Paryżu", "Londyn jest duży", language="polish") == (["Paryżu"], [])
-    assert claims("Jesteś jak Lionel Messi", "Londyn", language="polish") == ([], [])
+def test_inflected_names_in_other_languages_are_supported():
+    assert wrong_and_doubtful("Wtedy w Londynie", "Londyn jest duży", language="polish") == ([], [])
+    assert wrong_and_doubtful("Wtedy w Łodzi", "Łódź jest duża", language="polish") == ([], [])
+    assert wrong_and_doubtful("Wtedy w Paryżu", "Londyn jest duży", language="polish") == (["Paryżu"], [])
+    assert wrong_and_doubtful("Jesteś jak Lionel Messi", "Londyn", language="polish") == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -165,42 +165,42 @@ def test_names_are_inflected_in_other_languages():
         ("W XVII wieku", "1666", "polish", ([], ["XVII"])),
     ],
 )
-def test_numbers_outside_english_may_be_words(sentence, fact, language, expected):
-    """B-R10, B22: small ones, and where the fact has no figures; a year and a large number are wrong."""
-    assert claims(sentence, fact, language=language) == expected
+def test_numbers_spelled_in_words_in_other_languages_are_doubtful(sentence, fact, language, expected):
+    """B-R10, B22: if they are small or the fact has no figures; a year and a large number are wrong."""
+    assert wrong_and_doubtful(sentence, fact, language=language) == expected
 
 
 @pytest.mark.slow
-def test_many_and_long_numbers_and_names_are_compared_in_a_moment():
+def test_many_long_numbers_and_names_are_compared_in_seconds():
     """X7: a passage may be as long as a material."""
-    figures_ = " ".join(str(at) for at in range(1000, 4000))
+    many_figures = " ".join(str(at) for at in range(1000, 4000))
     people = " ".join(f"Na{chr(97 + at % 26)}{'x' * (at % 97)}" for at in range(2000))
     began = time.process_time()
-    assert claims(figures_, figures_.replace(" ", "5 "))[0][0] == "1000"
-    assert claims(people, people.replace("x", "y"))[1] == []
-    assert claims("1" * 400, "9" * 400, "一" * 4000) == ([], [])
+    assert wrong_and_doubtful(many_figures, many_figures.replace(" ", "5 "))[0][0] == "1000"
+    assert wrong_and_doubtful(people, people.replace("x", "y"))[1] == []
+    assert wrong_and_doubtful("1" * 400, "9" * 400, "一" * 4000) == ([], [])
     assert time.process_time() - began < 6
 
 
-def test_without_a_fact_a_number_is_wrong_in_any_language():
+def test_a_number_without_any_fact_is_wrong_in_every_language():
     """B22."""
-    assert claims("Es sind 206 Knochen", language="german") == (["206"], [])
+    assert wrong_and_doubtful("Es sind 206 Knochen", language="german") == (["206"], [])
 
 
-def test_only_digits_are_compared_with_a_text_in_another_language():
+def test_only_numbers_are_compared_with_a_text_in_another_language():
     """B22."""
     evidence = Evidence(("Man hat 206 Knochen, in Rom.",), same_language=False)
     assert unproven_claims("You have 206 bones in Paris.", evidence).wrong == ()
     assert unproven_claims("You have 1,712 bones.", evidence).wrong == ("1,712",)
 
 
-def test_some_texts_support_names_alone():
-    """B22: a number has to be in the facts that the sentence repeats."""
+def test_some_texts_support_only_names():
+    """B22: a number must be in the facts of the sentence."""
     evidence = Evidence(("It burned.",), named=("King Charles came in 1666.",))
     assert unproven_claims("Then Charles came in 1666.", evidence).wrong == ("1666",)
 
 
-def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
+def test_a_capitalised_word_is_a_name_unless_it_begins_a_sentence():
     assert names("Charles met Anna-Maria. Then he — Well, “Nobody” knew I met NASA twice: Run") == [
         "Anna",
         "Maria",
@@ -211,22 +211,22 @@ def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
     assert first_names("Charles met Anna. Napoleon had it.") == ["Napoleon"]
 
 
-def test_a_short_word_is_no_form_of_a_longer_name():
-    assert claims("They live in Canada", "they can swim") == (["Canada"], [])
-    assert claims("They met Marshallian", "mars") == (["Marshallian"], [])
+def test_a_short_word_does_not_support_a_longer_name():
+    assert wrong_and_doubtful("They live in Canada", "they can swim") == (["Canada"], [])
+    assert wrong_and_doubtful("They met Marshallian", "mars") == (["Marshallian"], [])
 
 
-def test_numbers_are_read_as_english():
+def test_numbers_are_read_in_english_notation():
     assert (number("1,200.5"), number("1.2.3")) == (1200.5, None)
     assert (figures("1,200 of 1.2.3"), numbers("1,200 of 1.2.3")) == (["1,200", "1.2.3"], {1200.0})
 
 
-def test_a_text_has_a_number_in_figures_or_words():
+def test_a_number_is_recognised_in_figures_and_words():
     assert has_number("on the twenty-first", "21")
     assert not has_number("about 400", "384")
 
 
-def test_content_is_compared_by_stems_pairs_of_characters_and_amounts():
+def test_content_is_stems_character_pairs_and_numbers():
     assert content("The bees’ 12 flowers and 3 trees") == {"bee", "12", "flowe", "tree"}
     assert content("伦敦大火") == {"伦敦", "敦大", "大火"}
     assert share("Plants make sugar", "A plant makes oxygen.") == 0.5
@@ -234,7 +234,7 @@ def test_content_is_compared_by_stems_pairs_of_characters_and_amounts():
 
 
 @pytest.mark.parametrize(
-    ("sentence", "concept", "details", "stated"),
+    ("sentence", "concept", "details", "expected"),
     [
         ("Hello there.", "Bees", "Bees visit flowers.", False),
         ("Bees are great.", "Bees", "They visit flowers.", True),
@@ -245,11 +245,11 @@ def test_content_is_compared_by_stems_pairs_of_characters_and_amounts():
         ("Well, well.", "Bees", "It is.", False),
     ],
 )
-def test_a_sentence_states_a_fact_if_it_has_its_concept_or_two_words_of_it(
-    sentence, concept, details, stated
+def test_a_sentence_states_a_fact_if_it_has_its_concept_or_two_of_its_words(
+    sentence, concept, details, expected
 ):
     """B22."""
-    assert states(sentence, concept, details) is stated
+    assert states(sentence, concept, details) is expected
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_sentence_states_a_fact_if_it_has_its_concept_or_two_words_of_it(
         ("", []),
     ],
 )
-def test_spelled_numbers_have_their_values(text, values):
+def test_spelled_numbers_are_parsed(text, values):
     assert [set(each) for each in spelled_numbers(text)] == values
 
 
@@ -283,11 +283,11 @@ def test_spelled_numbers_have_their_values(text, values):
         ("", ""),
     ],
 )
-def test_a_text_has_its_numbers_in_digits(text, tokens):
+def test_spelled_numbers_in_a_text_are_converted_to_digits(text, tokens):
     assert " ".join(digit_tokens(text)) == tokens
 
 
-def test_ordinals_and_decades_are_numbers():
+def test_ordinals_and_decades_are_parsed_as_numbers():
     assert number_tokens("The twenty-first, in the sixties") == [
         "the",
         frozenset({21.0}),
@@ -311,5 +311,5 @@ def test_ordinals_and_decades_are_numbers():
         ("万", 1e4),
     ],
 )
-def test_chinese_numerals_have_their_values(numeral, value):
+def test_chinese_numerals_are_parsed(numeral, value):
     assert chinese_numbers(f"有{numeral}个") == {value}

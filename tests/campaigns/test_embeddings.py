@@ -1,4 +1,4 @@
-"""Embeddings of campaigns: without a service, and from any with OpenAI's API (E30)."""
+"""Embeddings of campaigns: offline, and from any service with OpenAI's API (E30)."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def endpoint(double: EmbeddingsDouble) -> EmbeddingsEndpoint:
     return configured
 
 
-async def test_texts_of_one_meaning_are_near_without_a_service():
+async def test_offline_vectors_of_similar_texts_are_close():
     texts = [
         "travel rewards and airport lounges",
         "flights and hotels on vacation",
@@ -48,44 +48,44 @@ async def test_texts_of_one_meaning_are_near_without_a_service():
 
 
 @pytest.mark.slow
-async def test_a_small_library_has_both_models_and_a_large_one_the_fast_one():
-    words = OfflineEmbeddings()
-    both = words.suited_to(300)
-    assert both.suited_to(MAX_SENTENCE_CAMPAIGNS + 1) is words
-    assert words.model != both.model
+async def test_small_libraries_use_two_models_and_large_ones_only_the_fast_one():
+    word_model = OfflineEmbeddings()
+    combined = word_model.suited_to(300)
+    assert combined.suited_to(MAX_SENTENCE_CAMPAIGNS + 1) is word_model
+    assert word_model.model != combined.model
     texts = ["no annual fee", "card without yearly cost", "fraud alerts"]
-    vectors = await unit_vectors(both, texts)
+    vectors = await unit_vectors(combined, texts)
     assert vectors.shape == (3, 768)
-    alone = await unit_vectors(words, texts)
+    word_vectors = await unit_vectors(word_model, texts)
     # The cosine of both is the mean of each one's.
     sentences = vectors[:, 256:] * 2**0.5
     assert vectors[0] @ vectors[1] == pytest.approx(
-        (alone[0] @ alone[1] + sentences[0] @ sentences[1]) / 2, abs=1e-4
+        (word_vectors[0] @ word_vectors[1] + sentences[0] @ sentences[1]) / 2, abs=1e-4
     )
 
 
 @pytest.mark.slow
-async def test_a_library_that_grows_is_embedded_with_the_fast_model(storage):
-    mine = await own_library(storage, "ana")
-    await mine.put(LIBRARY)
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await mine.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await mine.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    assert await mine.count() == 6
+async def test_a_library_can_grow_and_shrink_across_the_change_of_model(storage):
+    index = await own_library(storage, "ana")
+    await index.put(LIBRARY)
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await index.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await index.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    assert await index.count() == 6
 
 
-async def test_campaigns_are_found_with_the_configured_embeddings(storage, endpoint, double):
-    mine = await own_library(storage, "ana", endpoint)
-    await mine.put(LIBRARY)
+async def test_similarity_search_uses_the_configured_embeddings(storage, endpoint, double):
+    index = await own_library(storage, "ana", endpoint)
+    await index.put(LIBRARY)
     assert "" not in double.texts
-    result = await mine.similar("travel", ALL)
+    result = await index.similar("travel", ALL)
     assert result.matches[0].campaign.id == "alder-travel"
     assert double.requests[0]["model"] == "counts"
 
 
-async def test_tools_and_routes_open_libraries_with_the_configured_embeddings(storage, double, monkeypatch):
+async def test_libraries_of_tools_and_routes_use_the_configured_embeddings(storage, double, monkeypatch):
     for name, value in double.environ.items():
         monkeypatch.setenv(name, value)
     await (await libraries.own_library(storage, "ana")).put(LIBRARY)
@@ -127,9 +127,9 @@ async def test_a_failing_endpoint_is_reported_without_the_key(endpoint, double, 
     double.replies.extend([(status, body)] * 3)
     with pytest.raises(error) as refused:
         await endpoint.vectors(["x"])
-    shown = f"{refused.value} {refused.value.remedy}"
-    assert words in shown
-    assert KEY not in shown
+    text = f"{refused.value} {refused.value.remedy}"
+    assert words in text
+    assert KEY not in text
 
 
 async def test_vectors_of_several_lengths_are_refused(endpoint, double):
@@ -139,17 +139,17 @@ async def test_vectors_of_several_lengths_are_refused(endpoint, double):
         await endpoint.vectors(["x", "y"])
 
 
-async def test_an_endpoint_that_is_not_there_leaves_other_searches_alone(storage):
+async def test_other_searches_work_while_the_endpoint_is_unreachable(storage):
     environ = {"CALLSHEET_EMBEDDINGS_URL": "http://127.0.0.1:9/v1", "CALLSHEET_EMBEDDINGS_MODEL": "m"}
-    mine = await own_library(storage, "ana", configured_embeddings(environ))
-    assert await mine.put([campaign("one", campaign_text="cash")]) == 1
-    assert (await mine.full_text("cash", ALL)).total == 1
+    index = await own_library(storage, "ana", configured_embeddings(environ))
+    assert await index.put([campaign("one", campaign_text="cash")]) == 1
+    assert (await index.full_text("cash", ALL)).total == 1
     with pytest.raises(Unavailable, match="cannot be reached") as refused:
-        await mine.similar("cash", ALL)
+        await index.similar("cash", ALL)
     assert "CALLSHEET_EMBEDDINGS_URL" in refused.value.remedy
 
 
-def test_without_a_setting_there_is_no_endpoint():
+def test_no_endpoint_is_configured_without_settings():
     assert configured_embeddings({}) is None
     assert configured_embeddings({"CALLSHEET_EMBEDDINGS_KEY": "k"}) is None
 
@@ -163,7 +163,7 @@ def test_without_a_setting_there_is_no_endpoint():
         ({"MODEL": "m", "URL": "http://x", "TIMEOUT_S": "soon"}, "CALLSHEET_EMBEDDINGS_TIMEOUT_S is 'soon'"),
     ],
 )
-def test_a_wrong_setting_is_named(settings, words):
+def test_an_invalid_setting_is_refused_by_name(settings, words):
     environ = {f"CALLSHEET_EMBEDDINGS_{name}": value for name, value in settings.items()}
     with pytest.raises(Invalid, match=words):
         configured_embeddings(environ)

@@ -1,4 +1,4 @@
-"""A process that puts campaigns into a library until it is killed: `campaign_writer.py URL NAME`."""
+"""A process that writes campaigns until it is killed: `python -m tests.campaigns.writer_process URL NAME`."""
 
 import asyncio
 import sys
@@ -7,14 +7,14 @@ from callsheet import storage
 from callsheet.storage.campaigns.library import own_library
 from tests.doubles.campaigns import campaign
 
-EACH = 20
+BATCH_SIZE = 20
 
 
 async def main() -> None:
     async with storage.connect(sys.argv[1]) as opened:
         library = await own_library(opened, "ana")
         for batch in range(1_000):
-            numbers = range(batch * EACH, (batch + 1) * EACH)
+            numbers = range(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE)
             await library.put(
                 [campaign(f"{sys.argv[2]}-{n}", campaign_text=f"Offer number{n} of many") for n in numbers]
             )

@@ -1,79 +1,71 @@
-"""`callsheet keys`: made, shown once, listed, revoked, and good on a server (X16)."""
+"""`callsheet keys`: create, list and revoke API keys, and use them on a server (X16)."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.doubles.command import Finished, assert_refused, command_in_process
+from tests.cli.conftest import RunCommand
+from tests.doubles.command import assert_refused
 from tests.doubles.served import served_app
 
-Command = Callable[..., Finished]
+
+def create_key(run_command: RunCommand, *options: str) -> str:
+    result = run_command("keys", "create", *options)
+    assert result.code == 0, result
+    return result.out.strip()
 
 
-@pytest.fixture
-def here(
-    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
-
-
-def made(here: Command, *options: str) -> str:
-    done = here("keys", "create", *options)
-    assert done.code == 0, done
-    return done.out.strip()
-
-
-async def opens(valkey_url: str, text: str) -> int:
+async def status_with_key(valkey_url: str, key: str) -> int:
     async with served_app(valkey_url, auth=("keys",)) as client:
-        reply: httpx.Response = await client.get("/api/ads", headers={"X-Api-Key": text})
+        reply: httpx.Response = await client.get("/api/ads", headers={"X-Api-Key": key})
     return reply.status_code
 
 
-def test_a_new_key_is_all_that_goes_to_stdout(here: Command) -> None:
-    """So that KEY=$(callsheet keys create alice) has the key and nothing else."""
-    done = here("keys", "create", "alice", "--name", "laptop", "--days", "90")
-    assert done.code == 0
-    assert done.out.startswith("cs_")
-    assert len(done.out.split()) == 1
-    assert done.out.split("_")[1] in done.err
-    assert done.out.strip() not in done.err
+def test_only_the_new_key_goes_to_stdout(run_command: RunCommand) -> None:
+    """`KEY=$(callsheet keys create alice)` gets nothing else."""
+    result = run_command("keys", "create", "alice", "--name", "laptop", "--days", "90")
+    assert result.code == 0
+    assert result.out.startswith("cs_")
+    assert len(result.out.split()) == 1
+    assert result.out.split("_")[1] in result.err
+    assert result.out.strip() not in result.err
 
 
-def test_a_listed_key_says_all_but_itself(here: Command) -> None:
+def test_the_list_of_keys_has_all_properties_but_the_secret(run_command: RunCommand) -> None:
     keys = [
-        made(here, "alice", "--permission", "admin", "--name", "laptop"),
-        made(here, "bob", "--days", "2"),
+        create_key(run_command, "alice", "--permission", "admin", "--name", "laptop"),
+        create_key(run_command, "bob", "--days", "2"),
     ]
     for options in ((), ("--json",)):
-        said = here("keys", "list", *options).out
-        assert all(key.split("_")[1] in said for key in keys)
-        assert not any(key.split("_", 2)[2] in said for key in keys)
-    (alices,) = json.loads(here("keys", "list", "--owner", "alice", "--json").out)
+        output = run_command("keys", "list", *options).out
+        assert all(key.split("_")[1] in output for key in keys)
+        assert not any(key.split("_", 2)[2] in output for key in keys)
+    (alices,) = json.loads(run_command("keys", "list", "--owner", "alice", "--json").out)
     assert (alices["owner"], alices["name"], alices["status"]) == ("alice", "laptop", "active")
     assert (alices["permissions"], alices["expiresAt"]) == (["read", "write", "admin"], None)
-    (bobs,) = json.loads(here("keys", "list", "--owner", "bob", "--json").out)
+    (bobs,) = json.loads(run_command("keys", "list", "--owner", "bob", "--json").out)
     assert bobs["expiresAt"] > bobs["createdAt"]
     assert bobs["permissions"] == ["read", "write"]
 
 
-async def test_a_key_opens_a_server_until_it_is_revoked(here: Command, valkey_url: str) -> None:
+async def test_a_key_is_accepted_by_a_server_until_it_is_revoked(
+    run_command: RunCommand, valkey_url: str
+) -> None:
     import asyncio
 
-    key = await asyncio.to_thread(made, here, "alice")
-    assert await opens(valkey_url, key) == 200
-    done = await asyncio.to_thread(here, "keys", "revoke", key.split("_")[1])
-    assert (done.code, done.out) == (0, "")
-    assert await opens(valkey_url, key) == 401
-    listed = await asyncio.to_thread(here, "keys", "list")
-    assert "revoked" in listed.out
+    key = await asyncio.to_thread(create_key, run_command, "alice")
+    assert await status_with_key(valkey_url, key) == 200
+    result = await asyncio.to_thread(run_command, "keys", "revoke", key.split("_")[1])
+    assert (result.code, result.out) == (0, "")
+    assert await status_with_key(valkey_url, key) == 401
+    keys = await asyncio.to_thread(run_command, "keys", "list")
+    assert "revoked" in keys.out
 
 
-def test_without_keys_the_list_says_how_to_make_one(here: Command) -> None:
-    assert "callsheet keys create" in here("keys", "list").out
-    assert json.loads(here("keys", "list", "--json").out) == []
+def test_an_empty_list_of_keys_names_the_command_to_create_one(run_command: RunCommand) -> None:
+    assert "callsheet keys create" in run_command("keys", "list").out
+    assert json.loads(run_command("keys", "list", "--json").out) == []
 
 
 @pytest.mark.parametrize(
@@ -89,8 +81,8 @@ def test_without_keys_the_list_says_how_to_make_one(here: Command) -> None:
         (("create",), "OWNER", 2),
     ],
 )
-def test_what_cannot_be_is_refused_in_two_lines(
-    here: Command, args: tuple[str, ...], word: str, code: int
+def test_invalid_arguments_are_refused_in_two_lines(
+    run_command: RunCommand, args: tuple[str, ...], word: str, code: int
 ) -> None:
-    assert_refused(here("keys", *args), word, code=code)
-    assert json.loads(here("keys", "list", "--json").out) == []
+    assert_refused(run_command("keys", *args), word, code=code)
+    assert json.loads(run_command("keys", "list", "--json").out) == []

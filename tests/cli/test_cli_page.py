@@ -1,93 +1,78 @@
-"""`callsheet page`: a landing page edited in the terminal."""
+"""`callsheet page`: editing a landing page in the terminal."""
 
 import json
 import sys
-from collections.abc import Callable
-from io import StringIO
-from pathlib import Path
 
 import pytest
 
-from tests.doubles.command import Finished, assert_refused, command_in_process
+from tests.cli.conftest import RunCommand, TerminalInput
+from tests.doubles.command import assert_refused
 
 OFFLINE = ("--provider", "offline")
 
 
-@pytest.fixture
-def here(
-    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Finished]:
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+def test_page_edits_a_page_and_the_next_command_continues(run_command: RunCommand) -> None:
+    result = run_command("page", "make the headline teal", "--page", "shop", *OFFLINE)
+    assert result.code == 0, result.err
+    assert "Changing the page: v1" in result.err
+    assert "heading-1 (Say what you offer in one line): color set to" in result.out
+    assert 'callsheet page --page shop "undo that"' in result.out
+    result = run_command("page", "undo that", "--page", "shop", *OFFLINE)
+    assert "v2" in result.out
+    result = run_command("page", "what can you do?", *OFFLINE)
+    assert result.code == 0
+    assert "callsheet page --page page-" in result.out
 
 
-def test_a_page_is_edited_and_the_next_command_goes_on(here: Callable[..., Finished]) -> None:
-    done = here("page", "make the headline teal", "--page", "shop", *OFFLINE)
-    assert done.code == 0, done.err
-    assert "Changing the page: v1" in done.err
-    assert "heading-1 (Say what you offer in one line): color set to" in done.out
-    assert 'callsheet page --page shop "undo that"' in done.out
-    done = here("page", "undo that", "--page", "shop", *OFFLINE)
-    assert "v2" in done.out
-    done = here("page", "what can you do?", *OFFLINE)
-    assert done.code == 0
-    assert "callsheet page --page page-" in done.out
+def test_a_deletion_waits_for_approval_by_a_later_command(run_command: RunCommand) -> None:
+    """C-R1: without a terminal the question stays open until a command answers it."""
+    question = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    assert question.code == 0
+    assert "callsheet page --page shop --yes" in question.out
+    refused = run_command("page", "--page", "shop", "--no")
+    assert "said no" in refused.out
+    approved = run_command(
+        "page", "delete the features section", "--page", "shop", "--yes", "--json", *OFFLINE
+    )
+    assert json.loads(approved.out)["drafts"] == {"page": "v1"}
 
 
-def test_nothing_is_deleted_without_leave(here: Callable[..., Finished]) -> None:
-    """C-R1: where nobody can be asked, the question waits and is answered by the next command."""
-    asked = here("page", "delete the features section", "--page", "shop", *OFFLINE)
-    assert asked.code == 0
-    assert "callsheet page --page shop --yes" in asked.out
-    kept = here("page", "--page", "shop", "--no")
-    assert "said no" in kept.out
-    gone = here("page", "delete the features section", "--page", "shop", "--yes", "--json", *OFFLINE)
-    assert json.loads(gone.out)["drafts"] == {"page": "v1"}
-
-
-def test_a_person_at_the_terminal_is_asked(
-    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+def test_a_deletion_is_approved_at_the_terminal(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    done = here("page", "delete the features section", "--page", "shop", *OFFLINE)
-    assert "Deleting from the page: the section “Features” (section-2)\n" in done.err
-    assert "I removed" in done.out
+    monkeypatch.setattr(sys, "stdin", TerminalInput("y\n"))
+    result = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    assert "Deleting from the page: the section “Features” (section-2)\n" in result.err
+    assert "I removed" in result.out
 
 
-def test_a_question_left_without_an_answer_waits_for_another_command(
-    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+def test_a_question_without_an_answer_at_the_terminal_stays_open(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Left(StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stdin", Left())
-    done = here("page", "delete the features section", "--page", "shop", *OFFLINE)
-    assert done.code == 130
-    assert "callsheet page --page shop" in done.err
-    assert "said no" in here("page", "--page", "shop", "--no").out
+    monkeypatch.setattr(sys, "stdin", TerminalInput())
+    result = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    assert result.code == 130
+    assert "callsheet page --page shop" in result.err
+    assert "said no" in run_command("page", "--page", "shop", "--no").out
 
 
-def test_the_operators_word_on_tools_holds_in_the_terminal_too(
-    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+def test_tool_settings_apply_in_the_terminal(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"list_elements": {"output_bytes": 1}}')
-    done = here("page", "make the headline teal", "--page", "shop", "--json", *OFFLINE)
-    reply = json.loads(done.out)
+    result = run_command("page", "make the headline teal", "--page", "shop", "--json", *OFFLINE)
+    reply = json.loads(result.out)
     assert (reply["toolCalls"][0]["name"], reply["toolCalls"][0]["status"]) == ("list_elements", "error")
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
-    assert_refused(here("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
+    assert_refused(run_command("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
 
 
-def test_this_is_what_is_selected(here: Callable[..., Finished]) -> None:
-    done = here("page", "make this red", "--page", "shop", "--select", "button-1", *OFFLINE)
-    assert "button-1" in done.out
+def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:
+    result = run_command("page", "make this red", "--page", "shop", "--select", "button-1", *OFFLINE)
+    assert "button-1" in result.out
 
 
-def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
-    assert here("page").code == 2
-    assert here("page", "--yes").code == 2
-    assert_refused(here("page", "--page", "shop", "--yes"), "no conversation about page 'shop'")
+def test_a_missing_message_or_page_is_an_error(run_command: RunCommand) -> None:
+    assert run_command("page").code == 2
+    assert run_command("page", "--yes").code == 2
+    assert_refused(run_command("page", "--page", "shop", "--yes"), "no conversation about page 'shop'")

@@ -1,25 +1,24 @@
-"""`callsheet` in processes of its own: a server that is started, shared, ended and started again."""
+"""`callsheet` in separate processes: a server that is started, shared, stopped and restarted."""
 
 import json
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.cli.conftest import RunCommand
 from tests.doubles.chat_double import ChatDouble, Silence
 from tests.doubles.command import (
     BRIEF,
     COMMAND,
     UPBEAT,
-    Finished,
     ForkedCommand,
     RunningServer,
     assert_refused,
-    command_in_process,
     environment,
     start_server,
     stop_server,
@@ -30,130 +29,127 @@ from tests.storage.embedded_server import data_directory
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with data_directory() as data_dir:
-        started = start_server(tmp_path_factory.mktemp("serving"), data_dir)
+        server = start_server(tmp_path_factory.mktemp("serving"), data_dir)
         try:
-            yield started
+            yield server
         finally:
-            stop_server(started)
-
-
-@pytest.fixture
-def here(
-    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Finished]:
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+            stop_server(server)
 
 
 @pytest.mark.slow
-def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: RunningServer) -> None:
+def test_serve_prints_its_url_its_model_and_its_data_folder(server: RunningServer) -> None:
     """X5: one command, no account, no key."""
-    said = " ".join(serving.greeting.split())
-    assert f"Open {serving.url} " in said
-    assert f"Docs {serving.url}/docs " in said
-    assert f"Data {serving.data_dir} " in said
-    assert "Model offline no key is set (such as OPENAI_API_KEY)" in said
-    assert httpx.get(f"{serving.url}/ok").json() == {"ok": True}
+    output = " ".join(server.greeting.split())
+    assert f"Open {server.url} " in output
+    assert f"Docs {server.url}/docs " in output
+    assert f"Data {server.data_dir} " in output
+    assert "Model offline no key is set (such as OPENAI_API_KEY)" in output
+    assert httpx.get(f"{server.url}/ok").json() == {"ok": True}
 
 
 @pytest.mark.slow
-def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
-    serving: RunningServer, here: Callable[..., Finished]
+def test_an_ad_can_be_refined_by_terminal_and_rest_in_turns(
+    server: RunningServer, run_command: RunCommand
 ) -> None:
-    """A14, A55, A56: one conversation, one storage, whichever door is used."""
-    storage = ("--data-dir", str(serving.data_dir))
-    reply = json.loads(here("ad", BRIEF, "--ad-id", "ad-1", "--json", *storage).out)
+    """A14, A55, A56: both use the same conversation and the same storage."""
+    storage = ("--data-dir", str(server.data_dir))
+    reply = json.loads(run_command("ad", BRIEF, "--ad-id", "ad-1", "--json", *storage).out)
     assert reply["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
-    listed = httpx.get(f"{serving.url}/api/ads", timeout=20).json()
-    assert "ad-1" in json.dumps(listed)
-    over_rest = httpx.post(f"{serving.url}/api/ads/ad-1/chat", json={"message": UPBEAT}, timeout=20).json()
+    ads = httpx.get(f"{server.url}/api/ads", timeout=20).json()
+    assert "ad-1" in json.dumps(ads)
+    over_rest = httpx.post(f"{server.url}/api/ads/ad-1/chat", json={"message": UPBEAT}, timeout=20).json()
     assert over_rest["drafts"] == {"music": "v2"}
     assert set(over_rest) == set(reply)
-    back = here("ad", "--thread", "ad-1", "Make the music calmer", *storage)
-    assert "v2 → v3" in back.out
-    music = httpx.get(f"{serving.url}/api/ads/ad-1/music/v3", timeout=20).json()
-    assert music["musicPrompt"] in " ".join(back.out.split())
+    refined = run_command("ad", "--thread", "ad-1", "Make the music calmer", *storage)
+    assert "v2 → v3" in refined.out
+    music = httpx.get(f"{server.url}/api/ads/ad-1/music/v3", timeout=20).json()
+    assert music["musicPrompt"] in " ".join(refined.out.split())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "begun",
+    "command",
     [
         ("ad", BRIEF, "--ad-id", "ad 3"),
         ("page", "make the headline teal"),
         ("page", "delete the features section"),
         ("lesson", "Leaves make sugar from light. Roots take water from the soil."),
     ],
-    ids=lambda begun: " ".join(begun[:2])[:20],
+    ids=lambda command: " ".join(command[:2])[:20],
 )
-def test_the_hinted_command_finds_what_was_made_in_the_folder_that_was_named(
-    serving: RunningServer, here: Callable[..., Finished], begun: tuple[str, ...]
+def test_the_suggested_command_continues_in_the_same_data_folder(
+    server: RunningServer, run_command: RunCommand, command: tuple[str, ...]
 ) -> None:
-    made = here(*begun, "--provider", "offline", "--data-dir", str(serving.data_dir))
-    hinted = shlex.split(made.out.rstrip().splitlines()[-1])
-    program = next(index for index, word in enumerate(hinted) if Path(word).name == "callsheet")
-    again = here(*hinted[program + 1 :])
-    assert again.code == 0, again.err
-    name = hinted[hinted.index(begun[0]) + 2]
-    assert name in again.out
-    assert shlex.quote(str(serving.data_dir)) in again.out
+    first = run_command(*command, "--provider", "offline", "--data-dir", str(server.data_dir))
+    suggested = shlex.split(first.out.rstrip().splitlines()[-1])
+    program = next(index for index, word in enumerate(suggested) if Path(word).name == "callsheet")
+    second = run_command(*suggested[program + 1 :])
+    assert second.code == 0, second.err
+    name = suggested[suggested.index(command[0]) + 2]
+    assert name in second.out
+    assert shlex.quote(str(server.data_dir)) in second.out
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_shares_the_servers_data(
-    serving: RunningServer, warm_parent: WarmParent, tmp_path: Path
+def test_a_command_in_another_process_shares_the_servers_data(
+    server: RunningServer, warm_parent: WarmParent, tmp_path: Path
 ) -> None:
-    """A33: the embedded server serves both processes; neither sees another's data."""
-    words = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir))
-    done = ForkedCommand.of(warm_parent, tmp_path, *words).finished()
-    assert (done.code, done.err.count("✔")) == (0, 4), done.err
-    versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
+    """A33: one embedded server serves both processes."""
+    args = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(server.data_dir))
+    result = ForkedCommand.of(warm_parent, tmp_path, *args).result()
+    assert (result.code, result.err.count("✔")) == (0, 4), result.err
+    versions = httpx.get(f"{server.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
     assert [version["id"] for version in versions] == ["v1"]
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
-    tmp_path: Path, warm_parent: WarmParent, here: Callable[..., Finished]
+def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
+    tmp_path: Path, warm_parent: WarmParent, run_command: RunCommand
 ) -> None:
-    """A33: nothing is lost with the process that made it."""
+    """A33: the ad outlives the process that wrote it."""
     with data_directory() as data_dir:
-        first = start_server(tmp_path, data_dir, warm_parent)
+        server = start_server(tmp_path, data_dir, warm_parent)
         body = {"adId": "ad-1", "brief": BRIEF}
-        made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
-        assert stop_server(first) == 0
-        said = (tmp_path / "out").read_text()
-        assert said.rstrip().endswith("Stopped. Everything is kept.")
-        assert "Traceback" not in said + (tmp_path / "err").read_text()
-        reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir)).out)
+        ad = httpx.post(f"{server.url}/api/ai/generate", json=body, timeout=30).json()
+        assert stop_server(server) == 0
+        output = (tmp_path / "out").read_text()
+        assert output.rstrip().endswith("Stopped. Everything is kept.")
+        assert "Traceback" not in output + (tmp_path / "err").read_text()
+        reply = json.loads(
+            run_command("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir)).out
+        )
         assert reply["drafts"] == {"music": "v2"}
-        assert reply["timeline"]["voices"] == made["timeline"]["voices"]
+        assert reply["timeline"]["voices"] == ad["timeline"]["voices"]
 
 
 @pytest.mark.slow
-def test_a_taken_port_is_named_with_the_way_to_choose_another(
-    serving: RunningServer, here: Callable[..., Finished]
+def test_a_port_in_use_is_named_with_the_option_to_choose_another(
+    server: RunningServer, run_command: RunCommand
 ) -> None:
-    port = serving.url.rpartition(":")[2]
+    port = server.url.rpartition(":")[2]
     assert_refused(
-        here("serve", "--port", port), f"port {port} on 127.0.0.1 is in use", "callsheet serve --port 0"
+        run_command("serve", "--port", port),
+        f"port {port} on 127.0.0.1 is in use",
+        "callsheet serve --port 0",
     )
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(
+def test_ctrl_c_during_an_ad_keeps_the_work_and_names_the_command_to_continue(
     valkey_url: str, warm_parent: WarmParent, tmp_path: Path
 ) -> None:
-    with ChatDouble(Silence()) as double:
-        words = ("ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai")
-        process = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=valkey_url, **double.environ)
-        until(lambda: double.requests, "a question to the model", patience_s=30)
+    with ChatDouble(Silence()) as vendor:
+        args = ("ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai")
+        process = ForkedCommand.of(warm_parent, tmp_path, *args, REDIS_URL=valkey_url, **vendor.environ)
+        until(lambda: vendor.requests, "a request to the model", patience_s=30)
         process.send_signal(signal.SIGINT)
-        done = process.finished()
-    assert_refused(done, "kept", "--thread ad-1", code=130)
+        result = process.result()
+    assert_refused(result, "kept", "--thread ad-1", code=130)
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:
     """`callsheet ad --help | head -1` prints one line and nothing else."""
     process = subprocess.Popen(
         [*COMMAND, "ad", "--help"],

@@ -1,10 +1,9 @@
-"""`callsheet run`: a user's own project in the terminal, and its artefacts over REST and in files."""
+"""`callsheet run`: the graphs of a user's own project, and their artefacts over REST and in files."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import httpx
 import pytest
 from redis import Redis
 
-from tests.doubles.command import Finished, assert_refused, command_in_process
+from tests.cli.conftest import RunCommand, TerminalInput
+from tests.doubles.command import assert_refused, command_in_process
 from tests.doubles.redis_server import free_port
 from tests.doubles.wire_server import running_server
 
-Command = Callable[..., Finished]
 CODE = '''
 """A workflow that writes the menu of a restaurant after a person has approved it."""
 import uuid
@@ -28,7 +27,7 @@ from typing_extensions import TypedDict
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.question import decision_plan
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.workflow import Workflow
 from callsheet.tools.registry import tool
@@ -44,11 +43,7 @@ async def write_menu(args, call):
 class Menu(WorkflowSpec):
     name = "menu_writer"
     title = "menus"
-    kind = "menu"
-    streams = ("dishes",)
-
-    def prompt(self, state, artefact_id):
-        return ""
+    artefact = ArtefactSpec("menu", ("dishes",))
 
     def build(self):
         def plan(state: Workflow):
@@ -91,16 +86,9 @@ GRAPHS = {"menu_writer": "./menu.py:graph", "tables": "./menu.py:tables"}
 QUESTION = "Writing the menu"
 
 
-class Terminal(StringIO):
-    """Standard input of a person."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    """The folder of a user's project; its modules are forgotten at the end."""
+    """The folder of a user's project; its modules are unloaded after the test."""
     (tmp_path / "menu.py").write_text(CODE)
     (tmp_path / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": GRAPHS}))
     path, modules = list(sys.path), set(sys.modules)
@@ -112,17 +100,17 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def command(
+def run_command(
     valkey_url: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+) -> RunCommand:
     return command_in_process(valkey_url, project, monkeypatch, capsys)
 
 
-def run(command: Command, *args: str) -> dict[str, Any]:
+def run_graph(run_command: RunCommand, *args: str) -> dict[str, Any]:
     """Run a graph and return its JSON output."""
-    done = command("run", *args, "--json")
-    assert (done.code, done.err) == (0, "")
-    reply: dict[str, Any] = json.loads(done.out)
+    result = run_command("run", *args, "--json")
+    assert (result.code, result.err) == (0, "")
+    reply: dict[str, Any] = json.loads(result.out)
     return reply
 
 
@@ -136,72 +124,75 @@ def client(valkey_url: str, project: Path) -> Iterator[httpx.Client]:
         yield http
 
 
-def test_a_question_is_answered_by_the_next_command(command: Command) -> None:
-    asked = command("run", "menu_writer", "Soup, bread")
-    assert (asked.code, QUESTION in asked.out) == (0, True)
-    last = asked.out.splitlines()[-1]
+def test_a_question_is_answered_by_the_next_command(run_command: RunCommand) -> None:
+    question = run_command("run", "menu_writer", "Soup, bread")
+    assert (question.code, QUESTION in question.out) == (0, True)
+    last = question.out.splitlines()[-1]
     assert last.startswith("Continue with: ")
     assert "callsheet run menu_writer --thread " in last
     assert last.endswith(" --answer yes")
-    thread = last.split("--thread ")[1].split()[0]
+    thread_id = last.split("--thread ")[1].split()[0]
     answer = json.dumps({"decisions": [{"type": "approve"}]})
-    done = command("run", "menu_writer", "--thread", thread, "--answer", answer)
-    assert done.out.splitlines()[:2] == ["The menu is written.", "Made dishes v1"]
-    assert done.out.splitlines()[-1].endswith(f'--thread {thread} "…"')
-    again = run(command, "menu_writer", "Soup", "--thread", thread)
-    assert (again["thread"], again["question"]["action_requests"][0]["args"]) == (thread, {"dishes": "Soup"})
+    result = run_command("run", "menu_writer", "--thread", thread_id, "--answer", answer)
+    assert result.out.splitlines()[:2] == ["The menu is written.", "Made dishes v1"]
+    assert result.out.splitlines()[-1].endswith(f'--thread {thread_id} "…"')
+    second = run_graph(run_command, "menu_writer", "Soup", "--thread", thread_id)
+    assert (second["thread"], second["question"]["action_requests"][0]["args"]) == (
+        thread_id,
+        {"dishes": "Soup"},
+    )
 
 
-def test_another_model_than_the_one_asked_for_is_told_with_its_reason(
+def test_a_model_other_than_the_requested_one_is_named_with_the_reason(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A-R1."""
-    ours = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    run_packaged = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
     brief = "30 seconds for Miel, a bakery in Lyon"
-    done = ours("run", "ad_creation", brief, "--provider", "openai")
-    assert "Model: offline, because the caller asked for OpenAI, but" in done.err
-    assert "Model:" not in ours("run", "ad_creation", brief, "--provider", "Offline").err
+    result = run_packaged("run", "ad_creation", brief, "--provider", "openai")
+    assert "Model: offline, because the caller asked for OpenAI, but" in result.err
+    assert "Model:" not in run_packaged("run", "ad_creation", brief, "--provider", "Offline").err
 
 
-def test_an_invalid_answer_is_refused_and_the_question_asked_again(command: Command) -> None:
+def test_an_invalid_answer_is_refused_and_the_question_is_repeated(run_command: RunCommand) -> None:
     """C-R1."""
-    thread = run(command, "menu_writer", "Soup, bread")["thread"]
+    thread_id = run_graph(run_command, "menu_writer", "Soup, bread")["thread"]
     answer = json.dumps({"decisions": [{"type": "edit", "edited_action": {"name": "write_menu"}}]})
-    asked = run(command, "menu_writer", "--thread", thread, "--answer", answer)
-    assert "no edited_action with args" in asked["question"]["problem"]
-    assert not asked["values"].get("created")
-    done = command("run", "menu_writer", "--thread", thread, "--answer", "yes")
-    assert done.out.splitlines()[:2] == ["The menu is written.", "Made dishes v1"]
+    reply = run_graph(run_command, "menu_writer", "--thread", thread_id, "--answer", answer)
+    assert "no edited_action with args" in reply["question"]["problem"]
+    assert not reply["values"].get("created")
+    result = run_command("run", "menu_writer", "--thread", thread_id, "--answer", "yes")
+    assert result.out.splitlines()[:2] == ["The menu is written.", "Made dishes v1"]
 
 
 @pytest.mark.parametrize(
     ("typed", "message"), [("yes\n", "The menu is written."), ("n\n", "The menu stays as it is.")]
 )
-def test_a_person_at_the_terminal_is_asked(
-    command: Command, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
+def test_a_question_is_answered_at_the_terminal(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    done = command("run", "menu_writer", "Soup, bread")
-    assert (done.code, QUESTION in done.err, message in done.out) == (0, True, True)
+    monkeypatch.setattr(sys, "stdin", TerminalInput(typed))
+    result = run_command("run", "menu_writer", "Soup, bread")
+    assert (result.code, QUESTION in result.err, message in result.out) == (0, True, True)
 
 
-def test_a_person_who_leaves_finds_the_question_again(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+def test_a_question_without_an_answer_at_the_terminal_stays_open(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    assert command("run", "menu_writer", "Soup, bread").code == 130
-    (thread,) = json.loads(command("threads", "list", "--json").out)
+    monkeypatch.setattr(sys, "stdin", TerminalInput())
+    assert run_command("run", "menu_writer", "Soup, bread").code == 130
+    (thread,) = json.loads(run_command("threads", "list", "--json").out)
     assert thread["status"] == "interrupted"
-    done = run(command, "menu_writer", "--thread", thread["id"], "--answer", "no")
-    assert done["question"] is None
+    result = run_graph(run_command, "menu_writer", "--thread", thread["id"], "--answer", "no")
+    assert result["question"] is None
 
 
-def test_a_graph_without_a_workflow_takes_input_and_any_answer(command: Command) -> None:
-    asked = run(command, "tables", "--input", '{"guests": 4}')
-    assert asked["question"] == {"question": "Which table?", "guests": 4}
-    done = run(command, "tables", "--thread", asked["thread"], "--answer", "by the window")
-    assert done == {
-        "thread": asked["thread"],
+def test_a_graph_that_is_no_workflow_accepts_json_input_and_any_answer(run_command: RunCommand) -> None:
+    first = run_graph(run_command, "tables", "--input", '{"guests": 4}')
+    assert first["question"] == {"question": "Which table?", "guests": 4}
+    second = run_graph(run_command, "tables", "--thread", first["thread"], "--answer", "by the window")
+    assert second == {
+        "thread": first["thread"],
         "values": {"guests": 4, "table": "by the window"},
         "question": None,
     }
@@ -218,74 +209,74 @@ def test_a_graph_without_a_workflow_takes_input_and_any_answer(command: Command)
         (("menu_writer", "hello", "--provider", "acme"), ("'acme'",)),
     ],
 )
-def test_a_wrong_request_is_refused_before_anything_is_written(
-    command: Command, valkey_url: str, args: tuple[str, ...], words: tuple[str, ...]
+def test_invalid_arguments_are_refused_and_nothing_is_written(
+    run_command: RunCommand, valkey_url: str, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    assert_refused(command("run", *args, "--json"), *words)
+    assert_refused(run_command("run", *args, "--json"), *words)
     with Redis.from_url(valkey_url) as redis:
         assert redis.dbsize() == 0
 
 
-def test_a_thread_keeps_its_graph_and_its_question(command: Command) -> None:
-    asked = run(command, "tables", "--input", '{"guests": 4}')
-    wrong = command("run", "menu_writer", "hello", "--thread", asked["thread"], "--json")
-    assert_refused(wrong, "'tables'", f"callsheet run tables --thread {asked['thread']}")
-    run(command, "tables", "--thread", asked["thread"], "--answer", "3")
-    late = command("run", "tables", "--thread", asked["thread"], "--answer", "4", "--json")
-    assert_refused(late, "no question", "message")
+def test_another_graph_on_a_thread_and_a_second_answer_are_refused(run_command: RunCommand) -> None:
+    first = run_graph(run_command, "tables", "--input", '{"guests": 4}')
+    other_graph = run_command("run", "menu_writer", "hello", "--thread", first["thread"], "--json")
+    assert_refused(other_graph, "'tables'", f"callsheet run tables --thread {first['thread']}")
+    run_graph(run_command, "tables", "--thread", first["thread"], "--answer", "3")
+    second_answer = run_command("run", "tables", "--thread", first["thread"], "--answer", "4", "--json")
+    assert_refused(second_answer, "no question", "message")
 
 
 def test_the_artefacts_of_a_users_workflow_are_listed_and_read_over_rest(
-    command: Command, valkey_url: str, project: Path
+    run_command: RunCommand, valkey_url: str, project: Path
 ) -> None:
-    thread = run(command, "menu_writer", "Soup, bread")["thread"]
-    run(command, "menu_writer", "--thread", thread, "--answer", "yes")
+    thread_id = run_graph(run_command, "menu_writer", "Soup, bread")["thread"]
+    run_graph(run_command, "menu_writer", "--thread", thread_id, "--answer", "yes")
     with client(valkey_url, project) as http:
-        path = f"/api/artefacts/menu/{thread}"
+        path = f"/api/artefacts/menu/{thread_id}"
         assert http.get("/api/artefacts/menu").json() == {
-            "artefacts": [{"kind": "menu", "id": thread}],
+            "artefacts": [{"kind": "menu", "id": thread_id}],
             "next": None,
         }
         view = http.get(path).json()
-        assert (view["conversationId"], view["streams"]["dishes"]["newest"]) == (thread, "v1")
+        assert (view["conversationId"], view["streams"]["dishes"]["newest"]) == (thread_id, "v1")
         assert view["streams"]["dishes"]["count"] == 1
         (version,) = http.get(f"{path}/dishes").json()["versions"]
         assert (version["id"], version["summary"]) == ("v1", "Soup, bread")
-        read = http.get(f"{path}/dishes/v1").json()
-        assert (read["data"], read["createdBy"]) == ({"text": "Soup, bread"}, "llm")
+        artefact_version = http.get(f"{path}/dishes/v1").json()
+        assert (artefact_version["data"], artefact_version["createdBy"]) == ({"text": "Soup, bread"}, "llm")
         assert http.get(f"{path}/dishes/v2").status_code == 404
         assert http.get(f"{path}/drinks").json()["remedy"] == "use one of: dishes"
         assert http.get("/api/artefacts/ad").json()["remedy"] == "use one of: menu"
         properties = http.get("/openapi.json").json()["components"]["schemas"]["ArtefactVersion"][
             "properties"
         ]
-        assert set(properties) == set(read)
+        assert set(properties) == set(artefact_version)
 
 
-def test_the_artefacts_of_a_users_workflow_move_in_a_file(
-    command: Command, valkey_url: str, project: Path
+def test_the_artefacts_of_a_users_workflow_can_be_exported_and_imported(
+    run_command: RunCommand, valkey_url: str, project: Path
 ) -> None:
-    thread = run(command, "menu_writer", "Soup, bread")["thread"]
-    run(command, "menu_writer", "--thread", thread, "--answer", "yes")
-    command("threads", "export", thread, "menu.jsonl")
+    thread_id = run_graph(run_command, "menu_writer", "Soup, bread")["thread"]
+    run_graph(run_command, "menu_writer", "--thread", thread_id, "--answer", "yes")
+    run_command("threads", "export", thread_id, "menu.jsonl")
     with Redis.from_url(valkey_url) as redis:
         redis.flushall()
-    assert command("threads", "import", "menu.jsonl", "--as", "lunch").out.strip() == "lunch"
+    assert run_command("threads", "import", "menu.jsonl", "--as", "lunch").out.strip() == "lunch"
     with client(valkey_url, project) as http:
         assert http.get("/api/artefacts/menu").json()["artefacts"] == [{"kind": "menu", "id": "lunch"}]
         assert http.get("/api/artefacts/menu/lunch/dishes/v1").json()["data"] == {"text": "Soup, bread"}
-    again = run(command, "menu_writer", "Cake", "--thread", "lunch")
-    done = run(command, "menu_writer", "--thread", "lunch", "--answer", "yes")
-    assert (again["thread"], done["values"]["created"][0]["versionId"]) == ("lunch", "v2")
+    first = run_graph(run_command, "menu_writer", "Cake", "--thread", "lunch")
+    second = run_graph(run_command, "menu_writer", "--thread", "lunch", "--answer", "yes")
+    assert (first["thread"], second["values"]["created"][0]["versionId"]) == ("lunch", "v2")
 
 
-def test_doctor_knows_the_tools_of_a_users_workflow(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+def test_doctor_checks_tool_settings_against_the_tools_of_the_project(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def finding(part: str) -> dict[str, Any]:
-        done = command("doctor", "--json", "--port", str(free_port()))
-        found: dict[str, Any] = next(one for one in json.loads(done.out) if one["part"] == part)
-        return found
+        result = run_command("doctor", "--json", "--port", str(free_port()))
+        matching: dict[str, Any] = next(each for each in json.loads(result.out) if each["part"] == part)
+        return matching
 
     assert finding("Graphs")["message"].startswith("menu_writer, tables of ")
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"write_menu": {"calls": 3}}')

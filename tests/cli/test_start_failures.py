@@ -32,11 +32,11 @@ GRAPHS = {
 }
 
 
-def finished(warm: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
-    return ForkedCommand.of(warm, folder, *words, **env).finished()
+def run_forked(warm_parent: WarmParent, folder: Path, *words: str, **env: str) -> Finished:
+    return ForkedCommand.of(warm_parent, folder, *words, **env).result()
 
 
-def failed(done: Finished, *words: str) -> None:
+def assert_failed(done: Finished, *words: str) -> None:
     """A sentence and a remedy for a person; `doctor` has them in its table."""
     assert "Traceback" not in done.err + done.out
     assert "should not have happened" not in done.err
@@ -81,11 +81,11 @@ def answering(reply: bytes) -> Iterator[int]:
     [(HTTP, command) for command in COMMANDS] + [(TLS_ALERT, COMMANDS[0]), (b"\xff\xfehello", COMMANDS[0])],
 )
 def test_a_redis_url_of_another_kind_of_server_is_refused(
-    warm: WarmParent, tmp_path: Path, reply: bytes, command: tuple[str, ...]
+    warm_parent: WarmParent, tmp_path: Path, reply: bytes, command: tuple[str, ...]
 ) -> None:
     with answering(reply) as port:
-        done = finished(warm, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
-    failed(
+        done = run_forked(warm_parent, tmp_path, *command, REDIS_URL=f"redis://:secret@127.0.0.1:{port}")
+    assert_failed(
         done, f"redis://***@127.0.0.1:{port} is no Redis, or expects TLS", "Correct REDIS_URL", "rediss://"
     )
     assert "secret" not in done.err + done.out
@@ -93,11 +93,11 @@ def test_a_redis_url_of_another_kind_of_server_is_refused(
 
 @pytest.mark.parametrize("command", COMMANDS[1:3], ids=lambda words: words[0])
 def test_a_redis_that_closes_each_connection_is_unreachable(
-    warm: WarmParent, tmp_path: Path, command: tuple[str, ...]
+    warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     with answering(b"") as port:
-        done = finished(warm, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
-    failed(done, f"redis://127.0.0.1:{port} cannot be reached", "correct REDIS_URL", "rediss://")
+        done = run_forked(warm_parent, tmp_path, *command, REDIS_URL=f"redis://127.0.0.1:{port}")
+    assert_failed(done, f"redis://127.0.0.1:{port} cannot be reached", "correct REDIS_URL", "rediss://")
 
 
 @pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda words: words[0])
@@ -115,9 +115,9 @@ def test_a_redis_that_closes_each_connection_is_unreachable(
     ],
 )
 def test_a_wrong_setting_is_refused_by_servers_and_workers(
-    warm: WarmParent, tmp_path: Path, command: tuple[str, ...], setting: str, value: str, words: str
+    warm_parent: WarmParent, tmp_path: Path, command: tuple[str, ...], setting: str, value: str, words: str
 ) -> None:
-    failed(finished(warm, tmp_path, *command, **{setting: value}), words)
+    assert_failed(run_forked(warm_parent, tmp_path, *command, **{setting: value}), words)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_a_wrong_setting_is_refused_by_servers_and_workers(
     ],
 )
 def test_a_wrong_limit_is_refused_by_a_worker(
-    valkey_url: str, warm: WarmParent, tmp_path: Path, setting: str, value: str
+    valkey_url: str, warm_parent: WarmParent, tmp_path: Path, setting: str, value: str
 ) -> None:
     env = {setting: value, "CALLSHEET_WORKER_PORT": "0"}
-    failed(finished(warm, tmp_path, "worker", REDIS_URL=valkey_url, **env))
+    assert_failed(run_forked(warm_parent, tmp_path, "worker", REDIS_URL=valkey_url, **env))
 
 
 BROKEN = [
@@ -159,33 +159,44 @@ BROKEN = [
     [(COMMANDS[0], *one) for one in BROKEN] + [(each, *BROKEN[8]) for each in COMMANDS[1:4]],
 )
 def test_a_broken_langgraph_json_is_refused_with_the_graph_and_the_reason(
-    valkey_url: str, warm: WarmParent, tmp_path: Path, command: tuple[str, ...], content: str, words: str
+    valkey_url: str,
+    warm_parent: WarmParent,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    content: str,
+    words: str,
 ) -> None:
     for name, text in GRAPHS.items():
         (tmp_path / name).write_text(text)
     file = tmp_path / "graphs.json"
     file.write_text(content)
-    failed(finished(warm, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words)
+    assert_failed(
+        run_forked(warm_parent, tmp_path, *command, REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)), words
+    )
 
 
-def test_a_graph_that_is_no_text_is_refused(valkey_url: str, warm: WarmParent, tmp_path: Path) -> None:
+def test_a_graph_that_is_no_text_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
     file = tmp_path / "graphs.json"
     file.write_text(json.dumps({"graphs": {"agent": 5}}))
-    done = finished(warm, tmp_path, "serve", "--port", "0", REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file))
-    failed(done, "has 5 for graph 'agent'")
+    done = run_forked(
+        warm_parent, tmp_path, "serve", "--port", "0", REDIS_URL=valkey_url, CALLSHEET_CONFIG=str(file)
+    )
+    assert_failed(done, "has 5 for graph 'agent'")
 
 
-def test_a_port_in_use_is_refused(valkey_url: str, warm: WarmParent, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused(valkey_url: str, warm_parent: WarmParent, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for command, setting in (("serve", "CALLSHEET_PORT"), ("worker", "CALLSHEET_WORKER_PORT")):
-            done = finished(warm, tmp_path, command, REDIS_URL=valkey_url, **{setting: port})
-            failed(done, f"port {port} on 127.0.0.1 is in use")
+            folder = tmp_path / command
+            folder.mkdir()
+            done = run_forked(warm_parent, folder, command, REDIS_URL=valkey_url, **{setting: port})
+            assert_failed(done, f"port {port} on 127.0.0.1 is in use")
 
 
-def test_debug_shows_the_trace_of_a_failed_start(warm: WarmParent, tmp_path: Path) -> None:
+def test_debug_shows_the_trace_of_a_failed_start(warm_parent: WarmParent, tmp_path: Path) -> None:
     with answering(HTTP) as port:
         url = f"redis://127.0.0.1:{port}"
-        done = finished(warm, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
+        done = run_forked(warm_parent, tmp_path, "serve", "--port", "0", "--debug", REDIS_URL=url)
     assert done.code == 1
     assert "Traceback" in done.err

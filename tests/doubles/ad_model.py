@@ -31,7 +31,7 @@ def config(thread="kopi", **chosen):
     return {"configurable": {"thread_id": thread, **chosen}}
 
 
-def given(thread="kopi", **more):
+def brief_input(thread="kopi", **more):
     return {
         "brief": brief.parse(
             {

@@ -1,4 +1,4 @@
-"""What attackers send, as data: texts that would run, statements, and addresses that lead inside."""
+"""Attacks as data: texts that would run as scripts, statements, and addresses of internal networks."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 PAYLOADS: list[str] = [
     json.loads(line) for line in (Path(__file__).parent / "xss.jsonl").read_text().splitlines()
 ]
-"""What cheat sheets say to try where something is shown."""
+"""Payloads from cheat sheets on cross-site scripting."""
 STATEMENTS = [
     "1'; DROP TABLE pages;--",
     "' OR '1'='1' /*",
@@ -18,8 +18,8 @@ STATEMENTS = [
     "return redis.call('FLUSHALL')",
     "{{7*7}} ${jndi:ldap://x} #{7*7} <%= 7*7 %>",
 ]
-"""What is a statement to one language or another, and a text here."""
-INSIDE = [
+"""Statements of SQL, Redis, Lua and template languages, which must stay texts."""
+INTERNAL_URLS = [
     "http://127.0.0.1/",
     "http://2130706433/",
     "http://0177.0.0.1/",
@@ -50,4 +50,4 @@ INSIDE = [
     "http://[fec0::1]/",
     "http://[ff02::1]/",
 ]
-"""Spellings of addresses of this machine and of networks that are nobody else's."""
+"""Spellings of addresses of this machine and of networks that are not public."""

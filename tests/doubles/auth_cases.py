@@ -18,19 +18,17 @@ def no_secret_in_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.set_level(logging.DEBUG)
     yield
     for when in ("setup", "call"):
-        said = "".join(
-            f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.get_records(when)
-        )
-        assert not [secret for secret in SECRETS if secret in said]
+        log = "".join(f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.get_records(when))
+        assert not [secret for secret in SECRETS if secret in log]
 
 
 async def create_key(
     storage: Storage, owner: str, permission: str = "write", *, lifetime_s: float = 0
 ) -> str:
-    """A new key of the owner's."""
-    made = await api_keys.create_key(storage, owner, permission, lifetime_s=lifetime_s)
-    SECRETS.add(made.text)
-    return made.text
+    """Create an API key of the owner and return its text."""
+    key = await api_keys.create_key(storage, owner, permission, lifetime_s=lifetime_s)
+    SECRETS.add(key.text)
+    return key.text
 
 
 def bearer(text: str) -> dict[str, str]:

@@ -98,7 +98,7 @@ LIBRARY = (
 """Six campaigns of three companies over seven months."""
 
 
-class Counting:
+class CountingEmbeddings:
     """Embeddings that cost something: a vector of the lengths of the first words."""
 
     is_costly = True
@@ -109,7 +109,7 @@ class Counting:
         self.texts: list[str] = []
         self.error: Exception | None = None
 
-    def suited_to(self, campaigns: int) -> "Counting":
+    def suited_to(self, campaigns: int) -> "CountingEmbeddings":
         return self
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:

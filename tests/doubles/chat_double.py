@@ -29,8 +29,8 @@ class Say:
     prompt_tokens: int = 11
     completion_tokens: int = 7
     break_off: str = ""
-    """How a stream ends after its first piece of text: `error` with an error event, `end` without a word,
-    `stall` without an end."""
+    """End of a stream after its first piece of text: `error` with an error event, `end` without one,
+    `stall` by staying open."""
     piece: int = 5
     """Characters of a piece of a stream."""
     reasoning: str = ""
@@ -92,7 +92,7 @@ class ChatDouble:
         self.requests: list[Recorded] = []
         self.closing = threading.Event()
         self._replies = deque(replies)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"double": self}))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_ChatHandler,), {"double": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property
@@ -102,27 +102,31 @@ class ChatDouble:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What points OpenAI's provider here, without a second attempt."""
+        """Environment that points OpenAI's provider to the double, without retries."""
         return {"OPENAI_API_KEY": self.key, "OPENAI_BASE_URL": self.url, "OPENAI_MAX_RETRIES": "0"}
 
     def environ_of(self, prefix: str, **settings: str) -> dict[str, str]:
-        """What points a vendor's provider here, without a second attempt; further settings without prefix."""
+        """Environment that points a vendor's provider to the double, without retries."""
         chosen = {"API_KEY": self.key, "BASE_URL": self.url, "MAX_RETRIES": "0", **settings}
         return {f"{prefix}_{name}": value for name, value in chosen.items()}
 
     @property
     def unused(self) -> int:
-        """Replies nobody asked for."""
+        """Number of scripted replies that were not used."""
         return len(self._replies)
 
     def script(self, *replies: Reply) -> None:
         """Answer the next requests with `replies`, in order."""
         self._replies.extend(replies)
 
+    def clear(self) -> None:
+        """Drop the replies that nobody asked for."""
+        self._replies.clear()
+
     def next_reply(self, request: Recorded) -> Reply:
-        """What to answer: a broken rule first, then the script; a request beyond the script is a 400."""
-        if refused := self.refusal(request):
-            return refused
+        """Answer with a broken rule, else from the script; a request beyond the script is a 400."""
+        if failure := self.refusal(request):
+            return failure
         return self._replies.popleft() if self._replies else Fail(400, "the script has no further reply")
 
     def refusal(self, request: Recorded) -> Fail | None:
@@ -155,7 +159,7 @@ class ChatDouble:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ChatHandler(BaseHTTPRequestHandler):
     double: ChatDouble
 
     def do_POST(self) -> None:

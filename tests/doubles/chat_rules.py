@@ -1,4 +1,4 @@
-"""What a vendor's Chat Completions refuses: the request's form, its history, its tools (X12)."""
+"""Rules of vendors' Chat Completions: a request's form, its history, its tools (X12)."""
 
 import json
 import re
@@ -61,30 +61,30 @@ def _form(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _history(body: Mapping[str, Any]) -> Iterator[str]:
-    awaited: list[str] = []
+    open_calls: list[str] = []
     for at, message in enumerate(body["messages"]):
         role = message.get("role")
         if role == "tool":
-            if message.get("tool_call_id") not in awaited:
+            if message.get("tool_call_id") not in open_calls:
                 yield (
                     f"Invalid parameter: messages[{at}] with role 'tool' must be a response to a preceding "
                     "message with 'tool_calls'."
                 )
             else:
-                awaited.remove(message["tool_call_id"])
-        elif awaited:
-            yield _unanswered(awaited)
+                open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            yield _missing_answers(open_calls)
         yield from _message(at, message)
         if role == "assistant":
-            awaited = [call.get("id", "") for call in message.get("tool_calls") or ()]
-    if awaited:
-        yield _unanswered(awaited)
+            open_calls = [call.get("id", "") for call in message.get("tool_calls") or ()]
+    if open_calls:
+        yield _missing_answers(open_calls)
 
 
-def _unanswered(awaited: Sequence[str]) -> str:
+def _missing_answers(open_calls: Sequence[str]) -> str:
     return (
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-        f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(awaited)}"
+        f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_calls)}"
     )
 
 
@@ -165,7 +165,7 @@ def _choice(choice: object, names: Sequence[str]) -> Iterator[str]:
 
 
 def _strict(body: Mapping[str, Any]) -> Iterator[str]:
-    """OpenAI: nothing it does not know, and no long id.
+    """OpenAI: no unknown field, and no long id.
 
     https://platform.openai.com/docs/api-reference/chat/create ; https://github.com/microsoft/autogen/issues/6377
     """

@@ -1,5 +1,6 @@
 """The `callsheet` command under test: in a process of its own, or in this one."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ UPBEAT = "Make the music more upbeat"
 
 @dataclass
 class Finished:
-    """What a command left."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -35,12 +36,12 @@ class ForkedCommand:
 
     pid: int
     folder: Path
-    """Where `out` and `err` are what it said."""
+    """The folder with the files `out` and `err`."""
 
     @classmethod
     def of(cls, warm: WarmParent, folder: Path, *words: str, **env: str) -> "ForkedCommand":
-        how = {"words": words, "folder": str(folder), "environ": environment(**env)}
-        return cls(warm.fork("tests.doubles.warm_work:command", **how), folder)
+        arguments = {"words": words, "folder": str(folder), "environ": environment(**env)}
+        return cls(warm.fork("tests.doubles.warm_work:command", **arguments), folder)
 
     def send_signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -53,7 +54,7 @@ class ForkedCommand:
         until(lambda: self.poll() is not None, "the end of the process", patience_s=timeout)
         return self.poll() or 0
 
-    def finished(self) -> Finished:
+    def result(self) -> Finished:
         code = self.wait(50)
         return Finished(code, *((self.folder / name).read_text() for name in ("out", "err")))
 
@@ -69,12 +70,12 @@ class RunningServer:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """No key, no storage but the one a test names, no colours forced upon us."""
-    ours = {
+    """The environment without keys, and without storage but that in `more`."""
+    environ = {
         name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "OPENAI_"))
     }
-    ours.pop("REDIS_URL", None)
-    return ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | more
+    environ.pop("REDIS_URL", None)
+    return environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | more
 
 
 def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
@@ -92,23 +93,23 @@ def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
 
 
 def start_server(folder: Path, data_dir: Path, warm: WarmParent | None = None, **env: str) -> RunningServer:
-    """Start a server: forked where there is something warm to fork it from; it says things in `out`."""
+    """Start a server, forked from `warm` if given; its output goes to the file `out`."""
     words = ("serve", "--port", "0", "--data-dir", str(data_dir))
-    said = folder / "out"
-    said.touch()
-    process = ForkedCommand.of(warm, folder, *words, **env) if warm else _started(folder, words, env)
+    output = folder / "out"
+    output.touch()
+    process = ForkedCommand.of(warm, folder, *words, **env) if warm else _start_process(folder, words, env)
     try:
-        until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
-        assert process.poll() is None, said.read_text()
+        until(lambda: "Ctrl-C" in output.read_text() or process.poll() is not None, "greeting", patience_s=30)
+        assert process.poll() is None, output.read_text()
     except AssertionError:
         process.send_signal(signal.SIGKILL)
         raise
-    greeting = said.read_text()
+    greeting = output.read_text()
     url = next(word for word in greeting.split() if word.startswith("http://"))
     return RunningServer(process, url, data_dir, greeting)
 
 
-def _started(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+def _start_process(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
     with (folder / "out").open("w") as log:
         return subprocess.Popen(
             [*COMMAND, *words],
@@ -137,10 +138,17 @@ def command_in_process(
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def command(*args: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(args)
-        said = capsys.readouterr()
-        return Finished(int(ended.value.code or 0), said.out, said.err)
+        root = logging.getLogger()
+        handlers, level = [*root.handlers], root.level
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main(args)
+        finally:
+            # A server logs to the stream of this test, which the next one no longer has.
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        output = capsys.readouterr()
+        return Finished(int(ended.value.code or 0), output.out, output.err)
 
     return command
 

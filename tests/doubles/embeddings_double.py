@@ -14,7 +14,7 @@ WORDS = ("travel", "cash", "savings", "fraud", "credit", "card")
 
 
 def vector(text: str) -> list[float]:
-    """How often the text has each of `WORDS`, and a little."""
+    """Count each of `WORDS` in the text; a constant follows, so that no vector is zero."""
     return [float(text.casefold().count(word)) for word in WORDS] + [0.01]
 
 
@@ -24,12 +24,14 @@ class EmbeddingsDouble:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.replies: deque[tuple[int, Any]] = deque()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"double": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Bound", (_EmbeddingsHandler,), {"double": self})
+        )
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property
     def environ(self) -> dict[str, str]:
-        """What points the embeddings here."""
+        """Environment that points the embeddings to the double."""
         url = f"http://127.0.0.1:{self._server.server_port}/v1"
         names = {"URL": url, "MODEL": "counts", "KEY": KEY}
         return {f"CALLSHEET_EMBEDDINGS_{name}": value for name, value in names.items()}
@@ -67,7 +69,7 @@ class EmbeddingsDouble:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _EmbeddingsHandler(BaseHTTPRequestHandler):
     double: EmbeddingsDouble
 
     def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""A search for images on loopback, in the words of Google's."""
+"""Google's image search on loopback."""
 
 import json
 import threading
@@ -15,25 +15,25 @@ KEY = "AIza-secret"
 def scripted_google(
     status: int, body: str | Callable[[str], str]
 ) -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
-    """A search that gives this answer, or the one for the words asked; its URL, and what it was asked."""
-    asked: list[dict[str, list[str]]] = []
+    """A search that answers with a body, or with a body for each query; its URL, and the queries."""
+    queries: list[dict[str, list[str]]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(parse_qs(urlparse(self.path).query))
-            told = body if isinstance(body, str) else body(asked[-1]["q"][0])
+            queries.append(parse_qs(urlparse(self.path).query))
+            reply = body if isinstance(body, str) else body(queries[-1]["q"][0])
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(told.encode())
+            self.wfile.write(reply.encode())
 
-        def log_message(self, *told: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", asked
+            yield f"http://127.0.0.1:{server.server_port}/v1", queries
         finally:
             server.shutdown()
             thread.join()
@@ -44,10 +44,10 @@ def search_settings(url: str) -> dict[str, str]:
 
 
 def image_results(words: str) -> str:
-    """What is found for some words: seven images, one of them of no address that a page may show."""
+    """The results of a query: images, one of them with an address that no page may show."""
     if "nothing" in words:
         return "{}"
-    found = [
+    items = [
         {
             "link": f"https://e.org/{words.replace(' ', '-')}-{name}.png",
             "title": f"A {name}",
@@ -60,5 +60,5 @@ def image_results(words: str) -> str:
         }
         for name in ("leaf", "root", "tree", "flower", "stoma", "seed")
     ]
-    found[4]["link"] = "data:image/png;base64,AAAA"
-    return json.dumps({"items": found})
+    items[4]["link"] = "data:image/png;base64,AAAA"
+    return json.dumps({"items": items})

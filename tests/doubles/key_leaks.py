@@ -1,4 +1,4 @@
-"""Which keys on a server are not as storage/redis/keys.py declares them."""
+"""Keys on a server that are not as storage/redis/keys.py declares them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,14 +32,14 @@ def _part_regex(part: str) -> str:
 
 # One trip: most keys of a test are its runs', and there are many.
 _INSPECT = """
-local found = {}
+local entries = {}
 for _, database in ipairs(ARGV) do
   redis.call('SELECT', database)
   for _, name in ipairs(redis.call('KEYS', '*')) do
-    found[#found + 1] = {name, redis.call('TYPE', name).ok, redis.call('PTTL', name)}
+    entries[#entries + 1] = {name, redis.call('TYPE', name).ok, redis.call('PTTL', name)}
   end
 end
-return found
+return entries
 """
 
 
@@ -50,7 +50,7 @@ def leaks(server: Redis, declared: Declared = declaration_of) -> list[str]:
     return [
         leak
         for name, kind, left_ms in server.eval(_INSPECT, 0, *databases)
-        # A key that expires meanwhile is none.
+        # A key that has just expired is no leak.
         if kind != b"none" and left_ms != -2
         for leak in _faults(name.decode(errors="backslashreplace"), kind.decode(), left_ms, declared)
     ]

@@ -2,7 +2,7 @@
 
 The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it
 either kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills
-instead of delivering it (the effect happened, and nobody was told).
+instead of delivering it (the effect happened, and the server never knew).
 """
 
 import asyncio
@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,12 +30,12 @@ _SERVE = "tests.doubles.warm_work:serve"
 
 @dataclass
 class Kill:
-    """At which message to kill whom."""
+    """A process to kill, and the message at which to kill it."""
 
     at: int
     when: When
     pid: int = 0
-    seen: int = 0
+    message_count: int = 0
     done: bool = False
     armed: bool = False
 
@@ -66,11 +65,11 @@ class KillingProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         up_reader, up_writer = await asyncio.open_unix_connection(self.target)
-        held = asyncio.Event()
+        reply_due = asyncio.Event()
         try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._up(reader, up_writer, held))
-                both.create_task(self._down(up_reader, writer, held))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._up(reader, up_writer, reply_due))
+                group.create_task(self._down(up_reader, writer, reply_due))
         except* (ConnectionError, OSError):
             pass
         finally:
@@ -79,32 +78,32 @@ class KillingProxy:
                 with contextlib.suppress(ConnectionError, OSError):
                     await one.wait_closed()
 
-    async def _up(self, reader, up_writer, held):
+    async def _up(self, reader, up_writer, reply_due):
         while data := await reader.read(1 << 20):
-            if self._due() and self.kill.when == "before":
-                self._strike()
+            if self._is_due() and self.kill.when == "before":
+                self._kill()
                 return
-            if self.kill.armed and self.kill.seen == self.kill.at:
-                held.set()
+            if self.kill.armed and self.kill.message_count == self.kill.at:
+                reply_due.set()
             up_writer.write(data)
             await up_writer.drain()
         up_writer.close()
 
-    async def _down(self, up_reader, writer, held):
+    async def _down(self, up_reader, writer, reply_due):
         while data := await up_reader.read(1 << 20):
-            if held.is_set():
-                self._strike()
+            if reply_due.is_set():
+                self._kill()
                 return
             writer.write(data)
             await writer.drain()
         writer.close()
 
-    def _due(self):
+    def _is_due(self):
         if self.kill.armed and not self.kill.done:
-            self.kill.seen += 1
-        return self.kill.armed and self.kill.seen == self.kill.at and not self.kill.done
+            self.kill.message_count += 1
+        return self.kill.armed and self.kill.message_count == self.kill.at and not self.kill.done
 
-    def _strike(self):
+    def _kill(self):
         if not self.kill.done:
             self.kill.done = True
             os.kill(self.kill.pid, signal.SIGKILL)
@@ -147,17 +146,17 @@ class WarmParent:
         """Fork a worker without a server; its process id. `worker_port` is as the settings call it."""
         return self.fork(_SERVE, port=0, redis_url=redis_url, lease_s=lease_s, config=config, **chosen)
 
-    def fork(self, what: str, **how: object) -> int:
-        """Have `module:function` called in a process; its id."""
-        return int(self._asked(what, how, waits=False))
+    def fork(self, function: str, **arguments: object) -> int:
+        """Call `module:function` in a new process; its id."""
+        return int(self._request(function, arguments, waits=False))
 
-    def returned(self, what: str, **how: object) -> tuple[Any, int]:
-        """Have `module:function` called in a process; what it returned, and the process's exit code."""
-        value, code = self._asked(what, how, waits=True)
+    def call(self, function: str, **arguments: object) -> tuple[Any, int]:
+        """Call `module:function` in a new process; its result, and the process's exit code."""
+        value, code = self._request(function, arguments, waits=True)
         return value, code
 
-    def _asked(self, what: str, how: object, *, waits: bool) -> Any:
-        self._in.write(json.dumps({"what": what, "how": how, "waits": waits}) + "\n")
+    def _request(self, function: str, arguments: object, *, waits: bool) -> Any:
+        self._in.write(json.dumps({"function": function, "arguments": arguments, "waits": waits}) + "\n")
         self._in.flush()
         answer = self._out.readline()
         assert answer, f"the warmed parent ended with {self._process.wait(60)}; why is on standard error"
@@ -173,11 +172,11 @@ class KillableServer:
     def __init__(self, warm: WarmParent, proxy: KillingProxy, url: str) -> None:
         self._warm, self._proxy, self.url = warm, proxy, url
 
-    async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
-        """Use a server, by its URL, that dies at `kill`; whether it died."""
+    async def run_until_killed(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
+        """Use a server, by its URL, that is killed at `kill`; return whether it was."""
         self._proxy.kill = kill
         kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s, config=self.config)
-        await self._answering(base)
+        await self._wait_until_ready(base)
         kill.armed = True
         try:
             await use(base)
@@ -190,49 +189,49 @@ class KillableServer:
         return kill.done
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncIterator[str]:
-        """The URL of a server that is started now, and killed in the end."""
+    async def serve(self) -> AsyncIterator[str]:
+        """The URL of a server that is started now, and killed at the end."""
         pid, base = self._warm.start(self.url, self.lease_s, config=self.config)
         try:
-            await self._answering(base)
+            await self._wait_until_ready(base)
             yield base
         finally:
             os.kill(pid, signal.SIGKILL)
 
-    async def messages_of(self, use: Callable[[str, int], Awaitable[object]]) -> int:
-        """How many messages an undisturbed use sends to Redis, which knows the scripts by then."""
-        seen = []
+    async def count_messages(self, use: Callable[[str, int], Awaitable[object]]) -> int:
+        """Count the messages that an undisturbed use sends to Redis, once it knows the scripts."""
+        counts = []
         for turn in range(3):
-            count = Kill(at=-1, when="before")
-            assert not await self.killed_at(count, partial(_flipped, use, turn))
-            seen.append(count.seen)
-        return min(seen[1:])
+            never = Kill(at=-1, when="before")
 
-    async def _answering(self, base: str) -> None:
+            async def use_turn(base: str, turn: int = turn) -> None:
+                await use(base, turn)
+
+            assert not await self.run_until_killed(never, use_turn)
+            counts.append(never.message_count)
+        return min(counts[1:])
+
+    async def _wait_until_ready(self, base: str) -> None:
         path = "/info" if self.config else "/api/ads"
 
-        async def listed() -> bool:
+        async def is_ready() -> bool:
             try:
                 return (await client.get(path)).status_code == 200
             except httpx.TransportError:
                 return False
 
         async with httpx.AsyncClient(base_url=base, timeout=30) as client:
-            await eventually(listed, "the server answers", patience_s=20)
+            await eventually(is_ready, "the server answers", patience_s=20)
 
 
-async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base: str) -> None:
-    await use(base, turn)
-
-
-def sample_points(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
+def sample_points(count: int, few: int, seed: int, *, all_points: bool) -> Sequence[int]:
     """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
     every = range(1, count + 1)
-    return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))
+    return every if all_points else sorted(random.Random(seed).sample(every, min(few, count)))
 
 
 def is_answering(url: str) -> bool:
-    """Whether a server is there."""
+    """True if a server answers."""
     try:
         return httpx.get(f"{url}/ok", timeout=2).status_code == 200
     except httpx.TransportError:

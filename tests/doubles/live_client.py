@@ -55,7 +55,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 class LiveTransport(httpx.AsyncBaseTransport):
-    """Calls the application; whoever closes a reply has left its stream."""
+    """Calls the application; closing a reply leaves its stream."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
@@ -86,7 +86,7 @@ class LiveTransport(httpx.AsyncBaseTransport):
         return httpx.Response(head["status"], headers=head["headers"], stream=body)
 
     async def aclose(self) -> None:
-        """Wait for the end of what was left."""
+        """Wait for the end of all calls."""
         await asyncio.gather(*self._tasks)
 
 
@@ -139,15 +139,15 @@ class StreamReader:
     async def read(
         self, method: str, path: str, last: str | None = None, most: int = 0, **options: Any
     ) -> list[ReadEvent]:
-        """The events of a stream that must be granted, to its end or so many."""
-        found: list[ReadEvent] = []
+        """The events of a stream with status 200, to its end or the first `most`."""
+        events_read: list[ReadEvent] = []
         async with self.open(method, path, last, **options) as (reply, events):
             assert reply.status_code == 200, await reply.aread()
             async for event in events:
-                found += [event] if event else []
-                if most and len(found) == most:
+                events_read += [event] if event else []
+                if most and len(events_read) == most:
                     break
-        return found
+        return events_read
 
 
 async def _events(reply: httpx.Response) -> AsyncIterator[ReadEvent | None]:
@@ -157,9 +157,11 @@ async def _events(reply: httpx.Response) -> AsyncIterator[ReadEvent | None]:
             name, _, value = line.partition(": ")
             fields[name] = value
             continue
-        found, fields = fields, {}
+        complete, fields = fields, {}
         yield (
-            ReadEvent(found.get("id"), found["event"], json.loads(found["data"])) if "data" in found else None
+            ReadEvent(complete.get("id"), complete["event"], json.loads(complete["data"]))
+            if "data" in complete
+            else None
         )
 
 

@@ -1,4 +1,4 @@
-"""What a test needs from the machine it runs on."""
+"""Programs that a test needs on its machine."""
 
 import os
 import shutil
@@ -8,14 +8,14 @@ import pytest
 
 
 def need(*programs: str) -> Path:
-    """The path of a program, by the first of its names that is there; without it, as `unmet`."""
+    """The path of a program, by the first of its names that is there; without it, as `skip_or_fail`."""
     for name in programs:
-        if found := shutil.which(name):
-            return Path(found)
-    return unmet(f"{programs[0]!r} is not installed")
+        if path := shutil.which(name):
+            return Path(path)
+    return skip_or_fail(f"{programs[0]!r} is not installed")
 
 
-def unmet(reason: str) -> Path:
+def skip_or_fail(reason: str) -> Path:
     """Skip the test for `reason`; where `CI` is set, fail it, for a skip would hide what was not tested."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}, and in CI nothing may be skipped")

@@ -16,35 +16,35 @@ CALL = ["toolExecutionStart", "toolExecutionProgress", "toolExecutionComplete"]
 
 
 class PageChat:
-    """An open socket, and all it was told."""
+    """An open socket, and all frames that it received."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self.told: list[Frame] = []
+        self.frames: list[Frame] = []
 
-    async def send(self, said: Any) -> None:
+    async def send(self, message: Any) -> None:
         """Send anything."""
-        await self._socket.send(said if isinstance(said, str | bytes) else json.dumps(said))
+        await self._socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
 
     async def say(self, page: str, content: str, **more: Any) -> list[Frame]:
-        """Say something and return what was told from then on, to the end of a turn."""
-        begun = len(self.told)
+        """Send a message and return the frames from then on, to the end of a turn."""
+        start = len(self.frames)
         message = {"type": "userMessage", "conversationId": page, "content": content, "provider": "offline"}
         await self.send(message | more)
-        return (await self.until(ends_turn))[begun:]
+        return (await self.until(ends_turn))[start:]
 
-    async def until(self, holds: Callable[[Frame], bool]) -> list[Frame]:
-        """Return everything that was told, once a frame is told for which that holds."""
+    async def until(self, condition: Callable[[Frame], bool]) -> list[Frame]:
+        """Return all frames, once one meets the condition."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 frame = json.loads(await self._socket.recv())
-                self.told.append(frame)
-                if holds(frame):
-                    return self.told
+                self.frames.append(frame)
+                if condition(frame):
+                    return self.frames
 
 
 def ends_turn(frame: Frame) -> bool:
-    """Whether a frame ends a turn."""
+    """True if a frame ends a turn."""
     return frame["type"] == "error" or bool(frame.get("isLastChunk"))
 
 
@@ -58,14 +58,14 @@ async def open_chat(url: str, **headers: str) -> AsyncIterator[PageChat]:
 
 
 def new_page_id() -> str:
-    """An id no page has."""
+    """An unused page id."""
     return f"page-{uuid.uuid4().hex[:8]}"
 
 
-def frame_types(told: Sequence[Frame]) -> list[str]:
-    """The kinds of frames in order, words told one after another as one."""
-    found: list[str] = []
-    for frame in told:
-        if not (found and frame["type"] == "aiResponseChunk" == found[-1]):
-            found.append(frame["type"])
-    return found
+def frame_types(frames: Sequence[Frame]) -> list[str]:
+    """The types of frames in order; successive chunks of a reply count once."""
+    types: list[str] = []
+    for frame in frames:
+        if not (types and frame["type"] == "aiResponseChunk" == types[-1]):
+            types.append(frame["type"])
+    return types

@@ -27,12 +27,12 @@ def pdf(
         lines += [*textwrap.wrap(" ".join(paragraph.split()), _WIDTH), ""]
     lines = lines[:most]
     pages = [lines[at : at + rows] for at in range(0, len(lines), rows)] or [[]]
-    return written(
+    return pdf_from_streams(
         [_page(page, head, str(number) if numbered else "") for number, page in enumerate(pages, start=1)]
     )
 
 
-def written(contents: Sequence[bytes]) -> bytes:
+def pdf_from_streams(contents: Sequence[bytes]) -> bytes:
     """Return a PDF with a page for each content stream."""
     count = len(contents)
     kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(count))
@@ -52,12 +52,12 @@ def written(contents: Sequence[bytes]) -> bytes:
 
 
 def _page(lines: Sequence[str], head: str, number: str) -> bytes:
-    shown = [(50, 770, head), (300, 25, number)]
-    shown += [(50, 750 - _LEADING * row, line) for row, line in enumerate(lines)]
-    return b"\n".join(_shown(x, y, line) for x, y, line in shown if line)
+    texts = [(50, 770, head), (300, 25, number)]
+    texts += [(50, 750 - _LEADING * row, line) for row, line in enumerate(lines)]
+    return b"\n".join(_text_operators(x, y, line) for x, y, line in texts if line)
 
 
-def _shown(x: int, y: int, line: str) -> bytes:
+def _text_operators(x: int, y: int, line: str) -> bytes:
     escaped = line.encode("cp1252").replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
     return b"BT /F1 11 Tf %d %d Td (%s) Tj ET" % (x, y, escaped)
 

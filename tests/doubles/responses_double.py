@@ -22,7 +22,7 @@ def _rules(body: Mapping[str, Any]) -> Iterator[str]:
         if name in body:
             yield f"Unknown parameter: '{name}'."
     if body.get("store") is not False:
-        yield "these tests want nothing to be stored at the vendor"
+        yield "these tests store nothing at the vendor"
     for tool in body.get("tools", ()):
         if tool["type"] != "function" or "name" not in tool:
             yield "Missing required parameter: 'tools[0].name'."
@@ -50,7 +50,7 @@ def _reasoning(item: Mapping[str, Any], following: Mapping[str, Any]) -> Iterato
 
 
 def response(say: Say, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole answer."""
+    """The complete response."""
     status = "incomplete" if say.finish else "completed"
     return {
         "id": "resp_double",
@@ -102,32 +102,32 @@ def _output(say: Say) -> Iterator[dict[str, Any]]:
 
 
 def events(say: Say, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same as a stream."""
-    whole = response(say, body)
-    told = _told(say, whole)
-    yield from ({**event, "sequence_number": number} for number, event in enumerate(told))
+    """The response as the events of a stream."""
+    complete = response(say, body)
+    stream_events = _stream_events(say, complete)
+    yield from ({**event, "sequence_number": number} for number, event in enumerate(stream_events))
 
 
-def _told(say: Say, whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
-    for index, item in enumerate(whole["output"]):
+def _stream_events(say: Say, complete: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"type": "response.created", "response": {**complete, "status": "in_progress", "output": []}}
+    for index, item in enumerate(complete["output"]):
         yield from _item_events(say, index, item)
         if say.break_off:
             return
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": f"response.{whole['status']}", "response": whole}
+    yield {"type": f"response.{complete['status']}", "response": complete}
 
 
 def _item_events(say: Say, index: int, item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    # What is not known yet is empty; the reasoning's key is not complete before its end.
+    # Fields are empty until their end; the reasoning's key is not complete before.
     empty: dict[str, dict[str, Any]] = {
         "reasoning": {"encrypted_content": "early"},
         "message": {"content": []},
         "function_call": {"arguments": ""},
     }
     place = {"output_index": index, "item_id": item["id"]}
-    begun = {**item, **empty[item["type"]]}
-    yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+    partial_item = {**item, **empty[item["type"]]}
+    yield {"type": "response.output_item.added", "output_index": index, "item": partial_item}
     if item["type"] == "message":
         for piece in _pieces(say.text, say.piece):
             more = {"delta": piece, "content_index": 0, "logprobs": []}

@@ -1,4 +1,4 @@
-"""The real application on a real Valkey, called through ASGI, and what tests ask of it."""
+"""The real application on a real Valkey, called through ASGI, and helpers that call it."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
-from callsheet.server.bootstrap import routes
+from callsheet.server.assembly import routes
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.features import load_apis
 from callsheet.server.http.auth import required_permission
-from callsheet.server.http.policy import RouteTable
+from callsheet.server.http.policy import resolve_policy
 from callsheet.server.settings.settings import Settings
 
 OURS = Workflows(
@@ -25,7 +25,7 @@ OURS = Workflows(
         for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)
     }
 )
-"""The workflows that the server serves unless others are wanted."""
+"""The workflows that the server serves by default."""
 BRIEF: Mapping[str, Any] = {
     "clientDescription": "Miel, a bakery in Lyon that bakes sourdough bread at four every morning",
     "targetAudience": "families in the neighbourhood",
@@ -54,19 +54,14 @@ def loaded_app() -> FastAPI:
 
 
 def openapi_document() -> Mapping[str, Any]:
-    """The application's own description of itself."""
+    """The application's OpenAPI document."""
     return loaded_app().openapi()
-
-
-@cache
-def _route_table() -> RouteTable:
-    return RouteTable(loaded_app().router.routes)
 
 
 def scope_with_policy(scope: dict[str, Any]) -> dict[str, Any]:
     """This scope, without a query unless it has one, with the policy of the route that it reaches."""
     scope = {"query_string": b"", "headers": [], **scope}
-    _route_table().resolve(scope)
+    resolve_policy(scope, loaded_app().router.routes)
     return scope
 
 
@@ -89,9 +84,9 @@ def documented_statuses() -> Mapping[tuple[str, str], frozenset[str]]:
 async def assert_documented(reply: httpx.Response) -> None:
     """Fail for a reply whose status the application's own documentation does not have."""
     path = reply.request.url.raw_path.split(b"?")[0].decode()
-    for (method, pattern), known in documented_statuses().items():
+    for (method, pattern), statuses in documented_statuses().items():
         if method == reply.request.method and re.fullmatch(pattern, path):
-            assert str(reply.status_code) in known, (method, pattern, reply.status_code)
+            assert str(reply.status_code) in statuses, (method, pattern, reply.status_code)
             return
 
 
@@ -118,8 +113,8 @@ async def generate_ad(client: httpx.AsyncClient, **changed: Any) -> dict[str, An
     """The reply to a brief that must succeed."""
     reply = await client.post("/api/ai/generate", json={**GENERATE, **changed})
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 async def chat_about_ad(
@@ -130,16 +125,16 @@ async def chat_about_ad(
         f"/api/ads/{ad_id}/chat", json={"message": message, "provider": "offline", **more}
     )
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def parse_events(text: str) -> list[tuple[str, Any]]:
     """The events of a stream, by name, in order; comments are left out."""
-    found = []
+    events = []
     for block in text.split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith(":")]
         if lines:
             fields = dict(line.split(": ", 1) for line in lines)
-            found.append((fields["event"], json.loads(fields["data"])))
-    return found
+            events.append((fields["event"], json.loads(fields["data"])))
+    return events

@@ -18,32 +18,32 @@ ISSUER = "https://issuer.example"
 
 
 def claims(sub: object = "alice", **more: Any) -> dict[str, Any]:
-    """What a good token says; a claim given as None is left out."""
-    said = {
+    """The claims of a valid token; a claim given as None is left out."""
+    token_claims = {
         "sub": sub,
         "exp": int(time.time()) + 600,
         "aud": AUDIENCE,
         "iss": ISSUER,
         "scope": "read write",
     } | more
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in token_claims.items() if value is not None}
 
 
-def shared(key: str = SECRET, algorithm: str = "HS256", **said: Any) -> str:
+def shared_secret_token(key: str = SECRET, algorithm: str = "HS256", **changes: Any) -> str:
     """A token signed by the secret."""
-    return jwt.encode(claims(**said), key, algorithm=algorithm)
+    return jwt.encode(claims(**changes), key, algorithm=algorithm)
 
 
 class Issuer:
-    """Publishes its keys on a port of its own; counts how often it was asked."""
+    """Publishes its keys on a port of its own; counts requests for them."""
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {}
-        self.asked = 0
+        self.request_count = 0
         self.down = False
         self.url = ""
 
-    def make(self, key_id: str, algorithm: str = "ES256") -> None:
+    def add_key(self, key_id: str, algorithm: str = "ES256") -> None:
         """Publish a further key."""
         self.keys[key_id] = (
             ec.generate_private_key(ec.SECP256R1())
@@ -51,11 +51,11 @@ class Issuer:
             else rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
         )
 
-    def token(self, key_id: str, header: dict[str, Any] | None = None, **said: Any) -> str:
+    def token(self, key_id: str, header: dict[str, Any] | None = None, **changes: Any) -> str:
         """A token signed by one of its keys."""
         key = self.keys[key_id]
         algorithm = "ES256" if isinstance(key, ec.EllipticCurvePrivateKey) else "RS256"
-        return jwt.encode(claims(**said), key, algorithm=algorithm, headers=header or {"kid": key_id})
+        return jwt.encode(claims(**changes), key, algorithm=algorithm, headers=header or {"kid": key_id})
 
     def pem(self, key_id: str) -> bytes:
         """The public half of a key, as anybody may have it."""
@@ -65,28 +65,28 @@ class Issuer:
             .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         )
 
-    def published(self) -> bytes:
+    def key_set(self) -> bytes:
         """The keys as the issuer publishes them."""
-        found = []
+        keys = []
         for key_id, key in self.keys.items():
             kind = (
                 jwt.algorithms.ECAlgorithm
                 if isinstance(key, ec.EllipticCurvePrivateKey)
                 else jwt.algorithms.RSAAlgorithm
             )
-            found.append(kind.to_jwk(key.public_key(), as_dict=True) | {"kid": key_id, "use": "sig"})
-        return json.dumps({"keys": found}).encode()
+            keys.append(kind.to_jwk(key.public_key(), as_dict=True) | {"kid": key_id, "use": "sig"})
+        return json.dumps({"keys": keys}).encode()
 
 
 @contextmanager
 def running_issuer() -> Iterator[Issuer]:
-    """An issuer that can be asked."""
+    """A running issuer."""
     issuer = Issuer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            issuer.asked += 1
-            body = b"" if issuer.down else issuer.published()
+            issuer.request_count += 1
+            body = b"" if issuer.down else issuer.key_set()
             self.send_response(503 if issuer.down else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

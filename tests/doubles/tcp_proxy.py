@@ -1,4 +1,4 @@
-"""A wire between a process and Redis that can be cut without either end being told."""
+"""A proxy between a process and Redis that stops passing bytes on without closing connections."""
 
 import asyncio
 import contextlib
@@ -33,11 +33,11 @@ class TcpProxy:
 
     @property
     def url(self) -> str:
-        """Of Redis, through the wire."""
+        """The URL of Redis through the proxy."""
         return f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self, *, half: bool) -> None:
-        """Let nothing through any more; `half`: what is asked arrives, and what is answered does not."""
+        """Let nothing through any more; `half`: requests arrive, and replies do not."""
         self._down.clear()
         if not half:
             self._up.clear()
@@ -60,20 +60,20 @@ class TcpProxy:
         task.add_done_callback(self._tasks.discard)
         self._clients.add(writer)
         task.add_done_callback(lambda _: self._clients.discard(writer))
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await asyncio.wait(
                 [
-                    asyncio.create_task(_pumped(reader, back, self._up)),
-                    asyncio.create_task(_pumped(there, writer, self._down)),
+                    asyncio.create_task(_pump(reader, upstream_writer, self._up)),
+                    asyncio.create_task(_pump(upstream_reader, writer, self._down)),
                 ],
                 return_when=asyncio.FIRST_COMPLETED,
             )
-        for end in (writer, back):
+        for end in (writer, upstream_writer):
             end.close()
 
 
-async def _pumped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clear: asyncio.Event) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clear: asyncio.Event) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(1 << 16):
             await clear.wait()

@@ -1,4 +1,4 @@
-"""A wire to Redis that is slow while it counts the round trips of a request."""
+"""A proxy to Redis that counts the round trips of a request, and delays replies while it counts."""
 
 import asyncio
 import contextlib
@@ -8,24 +8,24 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 DELAY_S: Final = 0.05
-"""Delay of every reply while trips are counted: what leaves earlier after a command has not waited for it."""
+"""Delay of every reply while trips are counted: a command sent sooner did not wait for the last reply."""
 _QUIET_S: Final = 0.2
 _CREATE: Final = b"\r\nanswering\r\n"
 """An argument that only the call that records a run has."""
 _BACKGROUND: Final = (b"XREADGROUP", b"XAUTOCLAIM", b"docket", b"SUBSCRIBE", b"PING", b":open\r\n")
-"""What workers send in any case; the last is the list of open runs, which is polled."""
+"""Commands that workers send in any case; the last reads the list of open runs, which is polled."""
 
 
 def _is_own(sent: bytes) -> bool:
     return _CREATE in sent or not any(word in sent for word in _BACKGROUND)
 
 
-class SlowWire:
-    """Passes bytes between a process and the server at a Unix socket, and remembers what was sent when."""
+class SlowProxy:
+    """Passes bytes between a process and the server at a Unix socket, and records requests."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
-        self._sent: list[tuple[float, bytes]] = []
+        self._requests: list[tuple[float, bytes]] = []
         self._counts = False
 
     @property
@@ -33,7 +33,7 @@ class SlowWire:
         """Round trips from the last `count` to the one that recorded a run, that one included."""
         assert not self._counts, "no run was recorded"
         trips, began = 0, 0.0
-        for at, sent in self._sent:
+        for at, sent in self._requests:
             if _is_own(sent) and at - began > DELAY_S:
                 trips, began = trips + 1, at
             if _CREATE in sent:
@@ -43,11 +43,11 @@ class SlowWire:
     async def is_quiet(self) -> bool:
         """True if nothing but the background was sent for a while."""
         since = time.monotonic() - _QUIET_S
-        return not any(at > since and _is_own(sent) for at, sent in self._sent)
+        return not any(at > since and _is_own(sent) for at, sent in self._requests)
 
     def count(self) -> None:
         """Begin to count."""
-        self._sent.clear()
+        self._requests.clear()
         self._counts = True
 
     @asynccontextmanager
@@ -56,8 +56,11 @@ class SlowWire:
         tasks: set[asyncio.Task[None]] = set()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there, back = await asyncio.open_unix_connection(self._socket)
-            for pump in (self._ask(reader, back), self._answer(there, writer)):
+            upstream_reader, upstream_writer = await asyncio.open_unix_connection(self._socket)
+            for pump in (
+                self._forward_requests(reader, upstream_writer),
+                self._forward_replies(upstream_reader, writer),
+            ):
                 tasks.add(asyncio.create_task(pump))
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -69,15 +72,15 @@ class SlowWire:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):
             while data := await reader.read(1 << 20):
-                self._sent.append((time.monotonic(), data))
+                self._requests.append((time.monotonic(), data))
                 self._counts = self._counts and _CREATE not in data
                 writer.write(data)
                 await writer.drain()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward_replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):
             while data := await reader.read(1 << 20):
                 if self._counts:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 PATIENCE_S = 10.0
 _PAUSE_S = 0.005
 _MAX_PAUSE_S = 0.05
-"""The pause between two looks grows: what takes long is not asked for two hundred times a second."""
+"""The pause between two checks grows, so that a long wait is not checked two hundred times a second."""
 
 
 def until(condition: Callable[[], object], what: str, *, patience_s: float = PATIENCE_S) -> None:
-    """Return once `condition` holds; fail, saying that `what` did not happen, if that takes too long."""
+    """Return once `condition` holds; fail with the name of the condition, `what`, if that takes too long."""
     deadline, pause_s = time.monotonic() + patience_s, _PAUSE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"

@@ -1,8 +1,8 @@
-"""The warmed parent of `killing.Warm`: it has everything imported, and forks whoever is asked for.
+"""The process of `killing.WarmParent`: it has everything imported, and forks children on request.
 
-A line of JSON in says what is to be done; out comes the forked child's process id, or, where the end is
-waited for, what it returned and how it ended. A child that is not waited for is killed by its id, or with
-the parent.
+It reads a request as a line of JSON and answers with the child's process id, or, if the request waits, with
+the function's result and the exit code. A child without a waiting request is killed by its id, or with the
+parent.
 """
 
 import importlib
@@ -17,7 +17,7 @@ for name in (
     "callsheet.server.cli.main",
     "callsheet.server.features",
     "callsheet.server.assembly",
-    "callsheet.server.engine.docket_queue",
+    "callsheet.server.engine.task_queue",
     "callsheet.providers.offline.model",
     "callsheet.providers.offline.ads",
     "callsheet.providers.offline.pages",
@@ -34,8 +34,8 @@ _children: set[int] = set()
 def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: _reap())
     for line in sys.stdin:
-        asked = json.loads(line)
-        answer = _ended(asked) if asked.pop("waits") else _begun(asked)
+        request = json.loads(line)
+        answer = _call(request) if request.pop("waits") else _fork(request)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     for child in set(_children):
@@ -45,44 +45,44 @@ def main() -> None:
 
 def _reap() -> None:
     for child in set(_children):
-        # Another child may end meanwhile, and the signal's call of this function take it first.
+        # Another child may end now, and the signal's call of this function may reap it first.
         with suppress(ChildProcessError):
             if not os.waitpid(child, os.WNOHANG)[0]:
                 continue
         _children.discard(child)
 
 
-def _begun(asked: dict[str, Any]) -> int:
+def _fork(request: dict[str, Any]) -> int:
     child = os.fork()
     if child == 0:
-        _carry_out(asked, None)
+        _carry_out(request, None)
     _children.add(child)
     _reap()
     return child
 
 
-def _ended(asked: dict[str, Any]) -> tuple[Any, int]:
-    heard, answers = os.pipe()
+def _call(request: dict[str, Any]) -> tuple[Any, int]:
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(heard)
-        _carry_out(asked, answers)
-    os.close(answers)
-    with os.fdopen(heard) as told:
-        text = told.read()
+        os.close(reader)
+        _carry_out(request, writer)
+    os.close(writer)
+    with os.fdopen(reader) as reply:
+        text = reply.read()
     _, status = os.waitpid(child, 0)
     return json.loads(text or "null"), os.waitstatus_to_exitcode(status)
 
 
-def _carry_out(asked: dict[str, Any], answers: int | None) -> NoReturn:
+def _carry_out(request: dict[str, Any], writer: int | None) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sys.stdin.close()
     # Standard output is the parent's, for its answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    module, _, function = asked["what"].partition(":")
-    returned = getattr(importlib.import_module(module), function)(**asked["how"])
-    if answers is not None:
-        os.write(answers, json.dumps(returned).encode())
+    module, _, function = request["function"].partition(":")
+    returned = getattr(importlib.import_module(module), function)(**request["arguments"])
+    if writer is not None:
+        os.write(writer, json.dumps(returned).encode())
     # Not to the end of `main`, which is the parent's; an error goes that way, and says what it is.
     os._exit(0)
 

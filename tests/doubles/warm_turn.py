@@ -1,4 +1,4 @@
-"""A turn of a graph that `test_guard_kills` has forked.
+"""A turn of a graph, in a process that `test_guard_kills` forks.
 
 It counts what its event loop does from its first call of a tool on; every callback that the loop runs
 is a point between two awaits. At the chosen one it kills itself, as hard as a process can be killed.
@@ -28,17 +28,17 @@ class Points(NoCounters):
 
     def __init__(self, at):
         self.at = at
-        self.seen = 0
+        self.count = 0
         self.calling = False
 
     def call(self, tool, scope):
         self.calling = True
         return nullcontext(str)
 
-    def passed(self):
+    def pass_point(self):
         if self.calling:
-            self.seen += 1
-            if self.seen == self.at:
+            self.count += 1
+            if self.count == self.at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -47,35 +47,35 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
     points: Points
 
-    def _counted(self, callback: Callable[[*Ts], object], *args: *Ts) -> None:
-        self.points.passed()
+    def _count_and_call(self, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        self.points.pass_point()
         callback(*args)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        return super().call_soon(self._counted, callback, *args, context=context)
+        return super().call_soon(self._count_and_call, callback, *args, context=context)
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        return super().call_soon_threadsafe(self._counted, callback, *args, context=context)
+        return super().call_soon_threadsafe(self._count_and_call, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return super().call_at(when, self._counted, callback, *args, context=context)
+        return super().call_at(when, self._count_and_call, callback, *args, context=context)
 
 
-def turn(at, **asked):
+def turn(at, **arguments):
     """As `_turn`, in a loop of its own."""
     points = CountingLoop.points = Points(at)
     with (
         use_application(ToolEnvironment(counters=points)),
         asyncio.Runner(loop_factory=CountingLoop) as runner,
     ):
-        runner.run(_turn(at=at, **asked))
-    return points.seen
+        runner.run(_turn(at=at, **arguments))
+    return points.count
 
 
 async def _turn(url, thread, run, at, fork=None):
@@ -85,12 +85,14 @@ async def _turn(url, thread, run, at, fork=None):
         graph: Any = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
         config = {"configurable": {"thread_id": thread, "run_id": run, RUN_KEY: run, EPOCH_KEY: at or 10**6}}
         state = await graph.aget_state({"configurable": {"thread_id": thread}})
-        mine = (state.metadata or {}).get(RUN_KEY) == run
-        given = (
-            None if mine else {"messages": [HumanMessage("An ad for Harbour Bikes in Porto, 20 s", id="m")]}
+        is_same_run = (state.metadata or {}).get(RUN_KEY) == run
+        graph_input = (
+            None
+            if is_same_run
+            else {"messages": [HumanMessage("An ad for Harbour Bikes in Porto, 20 s", id="m")]}
         )
         if fork:
             past = [one async for one in graph.aget_state_history(config) if one.next == (fork,)]
-            config, given = past[0].config, None
-        await graph.ainvoke(given, config, durability="sync", context={"model": "offline"})
+            config, graph_input = past[0].config, None
+        await graph.ainvoke(graph_input, config, durability="sync", context={"model": "offline"})
         storage.use(None)

@@ -1,4 +1,4 @@
-"""What `killing.Warm` has forked: a server, a worker, or the `callsheet` command."""
+"""Functions that `killing.WarmParent` forks: a server, a worker, or the `callsheet` command."""
 
 import os
 import sys
@@ -33,9 +33,9 @@ def serve(
 
 
 def command(*, words: list[str], folder: str, environ: dict[str, str]) -> NoReturn:
-    """Be `callsheet` with these words, in a folder, where what it says is left as `out` and `err`.
+    """Run `callsheet` with these words in a folder; its output goes to the files `out` and `err`.
 
-    The folder has `code` in the end, which says how it ended.
+    Its exit code is in the file `code` at the end.
     """
     os.environ.clear()
     os.environ.update(environ)
@@ -50,7 +50,7 @@ def command(*, words: list[str], folder: str, environ: dict[str, str]) -> NoRetu
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # In one step, so that whoever waits for the file reads all of it.
+        # In one step, so that a reader of the file finds all of it.
         Path("code~").write_text(str(code))
         Path("code~").rename("code")
     sys.exit(code)

@@ -21,14 +21,14 @@ from typing_extensions import TypedDict
 PACE_S: Final = 0.05
 """Seconds between two ticks of `slow`."""
 PART_S: Final = 0.08
-"""Seconds for each word that `teller` says, and for each space."""
+"""Seconds for each word that `teller` streams, and for each space."""
 QUESTION: Final[Mapping[str, Any]] = {
     "action_requests": [
         {"name": "send_email", "args": {"to": "a@b.c", "body": "hi"}, "description": "Please review"}
     ],
     "review_configs": [{"action_name": "send_email", "allowed_decisions": ["approve", "edit", "reject"]}],
 }
-"""What `agent` asks a person, as Agent Chat UI draws it."""
+"""The question of `agent` to a person, as Agent Chat UI draws it."""
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -42,7 +42,7 @@ class ChatState(TypedDict):
 
 
 class StoryState(TypedDict):
-    """A conversation, and what was counted beside it."""
+    """A conversation, and the number of its words."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     counted: int
@@ -56,14 +56,14 @@ class CountState(TypedDict):
 
 
 class StyleState(TypedDict, total=False):
-    """What a caller of `agent` may choose."""
+    """The context of `agent`."""
 
     tone: str
 
 
 async def plan(state: ChatState) -> dict[str, Any]:
     get_stream_writer()({"progress": "planning", "pct": 10})
-    return {"messages": [await _says("I plan to do X")], "steps": ["plan"]}
+    return {"messages": [await _stream_text("I plan to do X")], "steps": ["plan"]}
 
 
 async def review(state: ChatState) -> dict[str, Any]:
@@ -72,7 +72,7 @@ async def review(state: ChatState) -> dict[str, Any]:
 
 async def finish(state: ChatState) -> dict[str, Any]:
     get_stream_writer()({"progress": "finishing", "pct": 100})
-    return {"messages": [await _says("Done deal")], "steps": ["finish"]}
+    return {"messages": [await _stream_text("Done deal")], "steps": ["finish"]}
 
 
 async def tick(state: CountState) -> dict[str, Any]:
@@ -83,8 +83,8 @@ async def tick(state: CountState) -> dict[str, Any]:
     return {"log": ["slow"]}
 
 
-class Slowly(GenericFakeChatModel):
-    """Says what it is to say at a pace, words and what is between them one by one."""
+class SlowChatModel(GenericFakeChatModel):
+    """Streams its text slowly, word by word and space by space."""
 
     async def _astream(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
@@ -95,12 +95,14 @@ class Slowly(GenericFakeChatModel):
 
 
 async def tell(state: StoryState) -> dict[str, Any]:
-    """Says the last message once more, slowly."""
-    return {"messages": [await Slowly(messages=iter([AIMessage(state["messages"][-1].text)])).ainvoke("")]}
+    """Repeat the last message, slowly."""
+    return {
+        "messages": [await SlowChatModel(messages=iter([AIMessage(state["messages"][-1].text)])).ainvoke("")]
+    }
 
 
 async def count(state: StoryState) -> dict[str, Any]:
-    """Counts the words of the last message, as fast as they are said."""
+    """Count the words of the last message at the pace of `tell`."""
     write, words = get_stream_writer(), state["messages"][-1].text.split()
     for number, _ in enumerate(words):
         write({"tick": number})
@@ -118,19 +120,19 @@ async def double(number: int, runtime: ToolRuntime) -> int:
 
 
 async def call(state: MessagesState) -> dict[str, Any]:
-    """Calls a tool with the number that was said, else 4."""
-    said = state["messages"][-1].text
-    number = int(said) if said.isdecimal() else 4
-    wanted: Any = {"name": "double", "args": {"number": number}, "id": "call-1", "type": "tool_call"}
-    return {"messages": [AIMessage("", tool_calls=[wanted])]}
+    """Call a tool with the number in the last message, else 4."""
+    text = state["messages"][-1].text
+    number = int(text) if text.isdecimal() else 4
+    tool_call: Any = {"name": "double", "args": {"number": number}, "id": "call-1", "type": "tool_call"}
+    return {"messages": [AIMessage("", tool_calls=[tool_call])]}
 
 
-async def fails(state: CountState) -> dict[str, Any]:
+async def fail(state: CountState) -> dict[str, Any]:
     raise ValueError("boom from node")
 
 
 async def remember(state: CountState, *, runtime: Runtime[None]) -> dict[str, Any]:
-    """Counts in the store how often it ran."""
+    """Count the runs in the store."""
     assert runtime.store is not None
     before = await runtime.store.aget(("counts",), "runs")
     runs = (before.value["runs"] if before else 0) + 1
@@ -147,7 +149,7 @@ def remember_in_a_thread(state: CountState, *, runtime: Runtime[None]) -> dict[s
     return {"x": runs, "log": ["remember_in_a_thread"]}
 
 
-def talking(name: str) -> Graph:
+def build_agent(name: str) -> Graph:
     builder: StateGraph[ChatState, StyleState, ChatState, ChatState] = StateGraph(
         ChatState, context_schema=StyleState
     )
@@ -173,7 +175,7 @@ def chain(name: str, **nodes: Any) -> Graph:
     return builder.compile(name=name)
 
 
-def telling() -> Graph:
+def build_teller() -> Graph:
     builder: StateGraph[StoryState, None, StoryState, StoryState] = StateGraph(StoryState)
     for name, node in (("tell", tell), ("count", count)):
         builder.add_node(name, node)
@@ -182,7 +184,7 @@ def telling() -> Graph:
     return builder.compile(name="teller")
 
 
-def calling() -> Graph:
+def build_tools() -> Graph:
     builder = StateGraph(MessagesState)
     builder.add_node("call", call)
     builder.add_node("tools", ToolNode([double]))
@@ -192,36 +194,36 @@ def calling() -> Graph:
     return builder.compile(name="tools")
 
 
-def nesting() -> Graph:
+def build_parent() -> Graph:
     builder: StateGraph[ChatState, StyleState, ChatState, ChatState] = StateGraph(
         ChatState, context_schema=StyleState
     )
-    builder.add_node("child", talking("child"))
+    builder.add_node("child", build_agent("child"))
     builder.add_edge(START, "child")
     builder.add_edge("child", END)
     return builder.compile(name="parent")
 
 
-def _adds(node: str) -> Any:
+def _count_step(node: str) -> Any:
     async def add(state: CountState) -> dict[str, Any]:
         return {"x": state.get("x", 0) + 1, "log": [node]}
 
     return add
 
 
-async def _says(text: str) -> AIMessage:
-    """The text, word by word to whoever streams messages."""
+async def _stream_text(text: str) -> AIMessage:
+    """The text as a message, streamed word by word."""
     return await GenericFakeChatModel(messages=iter([AIMessage(text)])).ainvoke("")
 
 
-agent = talking("agent")
-parent = nesting()
+agent = build_agent("agent")
+parent = build_parent()
 slow = chain("slow", slow=tick)
-counter = chain("counter", a=_adds("a"), b=_adds("b"), c=_adds("c"))
-bench = chain("bench", a=_adds("a"), b=_adds("b"), c=_adds("c"))
-boom = chain("boom", ok=_adds("ok"), boom=fails)
-teller = telling()
-tools = calling()
+counter = chain("counter", a=_count_step("a"), b=_count_step("b"), c=_count_step("c"))
+bench = chain("bench", a=_count_step("a"), b=_count_step("b"), c=_count_step("c"))
+boom = chain("boom", ok=_count_step("ok"), boom=fail)
+teller = build_teller()
+tools = build_tools()
 memory = chain("memory", remember=remember, remember_in_a_thread=remember_in_a_thread)
 
 GRAPHS: Final[Mapping[str, Graph]] = {

@@ -25,20 +25,20 @@ APPROVED: Any = {"decisions": [{"type": "approve"}]}
 @contextmanager
 def running_server_on_own_redis(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
     """The URL of a server on a Redis of its own."""
-    with running_redis_for_file() as url, running_server(url, graphs, **chosen) as found:
-        yield found
+    with running_redis_for_file() as url, running_server(url, graphs, **chosen) as server_url:
+        yield server_url
 
 
 @contextmanager
 def running_redis_for_file() -> Iterator[str]:
-    """The URL of a Redis; in the end every key there is must be a declared one."""
+    """The URL of a Redis; at the end every key must be a declared one."""
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
     lease = embedded.ensure_running(folder)
     url = f"{lease.url}?db=0"
     try:
         yield url
         with Redis.from_url(url) as server:
-            assert not (left := leaks(server)), "\n".join(left)
+            assert not (leaked := leaks(server)), "\n".join(leaked)
     finally:
         lease.close()
         until(lambda: not embedded.is_running(folder), "the end of the file's server")
@@ -56,21 +56,21 @@ def graph_input(**values: Any) -> Any:
 
 
 def new_id() -> str:
-    """An id nothing has."""
+    """An unused id."""
     return str(uuid.uuid4())
 
 
 async def thread_status(client: LangGraphClient, thread: str) -> str:
-    """How a thread stands."""
+    """The status of a thread."""
     return str((await client.threads.get(thread))["status"])
 
 
 async def collect(source: Any, most: int = 0) -> list[Any]:
-    """The events of a stream, all or so many."""
-    found = []
+    """The events of a stream, all or the first `most`."""
+    events = []
     async for event in source:
-        found.append(event)
-        if len(found) == most:
+        events.append(event)
+        if len(events) == most:
             break
     await asyncio.sleep(0)
-    return found
+    return events

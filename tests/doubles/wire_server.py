@@ -9,8 +9,7 @@ import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
-from callsheet.server.http.connections import HEADERS_S
-from callsheet.server.http.listening import bind_sockets
+from callsheet.server.http.connections import HEADERS_S, bind_sockets
 from callsheet.server.processes.serving import server_config
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
@@ -41,26 +40,26 @@ def running_server(
 
 
 async def run_on_new_thread(
-    client: LangGraphClient, storage: Storage, graph: str, said: Any, **more: Any
+    client: LangGraphClient, storage: Storage, graph: str, graph_input: Any, **more: Any
 ) -> str:
-    """A thread on which a graph ran until its end or its first question; its id."""
+    """Run a graph on a new thread until its end or its first question; the thread's id."""
     thread: Any = await client.threads.create(metadata={"graph_id": graph, **more})
-    await run_on_thread(storage, thread["thread_id"], graph, said)
+    await run_on_thread(storage, thread["thread_id"], graph, graph_input)
     return str(thread["thread_id"])
 
 
-async def run_on_thread(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
-    """Let a graph run on a thread, beside the server, and note how the thread stands then."""
+async def run_on_thread(storage: Storage, thread_id: str, graph: str, graph_input: Any) -> None:
+    """Run a graph on a thread without the server, and record the thread's status."""
     saver = RedisSaver(storage.redis)
     copied = GRAPHS[graph].copy(update={"checkpointer": saver})
     config: Any = {"configurable": {"thread_id": thread_id}, "metadata": {"graph_id": graph}}
-    await copied.ainvoke(said, config, durability="sync")
+    await copied.ainvoke(graph_input, config, durability="sync")
     state = await copied.aget_state(config)
     record = await threads.get(storage, thread_id, "local")
-    asked = {
+    interrupts = {
         task.id: [{"id": one.id, "value": one.value} for one in task.interrupts]
         for task in state.tasks
         if task.interrupts
     }
-    await threads.record_edit(storage, record, "interrupted" if state.next else "idle", asked)
+    await threads.record_edit(storage, record, "interrupted" if state.next else "idle", interrupts)
     await saver.aclose()

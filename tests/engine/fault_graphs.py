@@ -1,4 +1,8 @@
-"""Graphs for tests that kill: one whose every step has an effect, and one that kills who carries it out."""
+"""Graphs for tests that kill processes.
+
+`clerk` has an effect in every step, `relay` has events of many kinds, `writer` writes lines to a file, and
+`poison` kills the process that executes it.
+"""
 
 import asyncio
 import operator
@@ -25,52 +29,54 @@ from callsheet.tools.registry import index, tool
 
 STREAM: Final = "music"
 TICKS: Final = 3
-"""What a step tells before its effect."""
+"""Events of a step before its effect."""
 LINGER: Final = 5
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class Stamp(BaseModel):
-    """Which page."""
+class StampInput(BaseModel):
+    """The number of a page."""
 
     number: int
 
 
-@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), options=ToolOptions(calls=0, failures=0))
-async def stamp(args: Stamp, call: Call) -> dict[str, Any]:
-    """Stamp a page; twice is one stamp too many."""
+@tool(
+    schema=StampInput, display="Stamping a page", writes=(STREAM,), options=ToolOptions(calls=0, failures=0)
+)
+async def stamp(args: StampInput, call: Call) -> dict[str, Any]:
+    """Stamp a page; each page must be stamped only once."""
     return await call.write(STREAM, {"number": args.number}, result={"number": args.number})
 
 
 TOOLS: Final = index(desk=[stamp])
 
 
-class Pages(TypedDict):
-    """A pile of pages to be stamped one after the other."""
+class PagesState(TypedDict):
+    """Pages that are stamped one after the other."""
 
     pages: int
     pace_s: float
-    """Before every tick, and `LINGER` times as long between a stamp and the end of its step."""
+    """Pause before every tick; between a stamp and the end of its step it is `LINGER` times as long."""
     stamped: Annotated[list[str], operator.add]
-    """The version each stamp made."""
+    """The version that each stamp created."""
 
 
-async def page(state: Pages, *, runtime: Runtime[None]) -> dict[str, Any]:
-    tell, number = get_stream_writer(), len(state["stamped"])
+async def page(state: PagesState, *, runtime: Runtime[None]) -> dict[str, Any]:
+    write_event, number = get_stream_writer(), len(state["stamped"])
     for tick in range(TICKS):
         await asyncio.sleep(state["pace_s"])
-        tell({"page": number, "tick": tick})
+        write_event({"page": number, "tick": tick})
     outcome = await guard.call(TOOLS, _step(number), _scope(runtime))
     assert outcome.ok, outcome.output
-    tell({"page": number, "stamp": outcome.output["versionId"]})
-    # Whoever is killed here has had the effect, and no checkpoint says so.
+    write_event({"page": number, "stamp": outcome.output["versionId"]})
+    # A process that is killed during this pause had the effect, but stored no checkpoint of it.
     await asyncio.sleep(LINGER * state["pace_s"])
     return {"stamped": [outcome.output["versionId"]]}
 
 
-class Entries(TypedDict):
-    """Lines to be written to a file, one in each step; nobody has receipts for them."""
+class EntriesState(TypedDict):
+    """Lines that are written to a file, one in each step, without receipts."""
 
     file: str
     name: str
@@ -79,15 +85,15 @@ class Entries(TypedDict):
     done: Annotated[list[int], operator.add]
 
 
-def append(file: str, line: str) -> None:
-    with Path(file).open("a") as opened:
-        opened.write(line)
+def append_line(file: str, line: str) -> None:
+    with Path(file).open("a") as target:
+        target.write(line)
 
 
-async def entry(state: Entries) -> dict[str, Any]:
+async def entry(state: EntriesState) -> dict[str, Any]:
     number = len(state["done"])
     await asyncio.sleep(state["pace_s"])
-    append(state["file"], f"{state['name']} {number} {os.getpid()} {time.time()}\n")
+    append_line(state["file"], f"{state['name']} {number} {os.getpid()} {time.time()}\n")
     return {"done": [number]}
 
 
@@ -102,13 +108,36 @@ def _scope(runtime: Runtime[None]) -> Scope:
     return Scope(LOCAL, thread, "ad", thread, run=chosen[RUN_KEY], task=info.task_id, epoch=chosen[EPOCH_KEY])
 
 
-async def kill(state: Pages) -> dict[str, Any]:
+async def kill(state: PagesState) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def stamping() -> Graph:
-    builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
+class Computation(TypedDict):
+    """Work for a processor, which ends with a line in a file."""
+
+    file: str
+    busy_s: float
+
+
+def compute(state: Computation) -> dict[str, Any]:
+    ends_s = time.thread_time() + state["busy_s"]
+    while time.thread_time() < ends_s:
+        pass
+    append_line(state["file"], f"computed {os.getpid()}\n")
+    return {}
+
+
+def build_computer() -> Any:
+    builder: StateGraph[Computation, None, Computation, Computation] = StateGraph(Computation)
+    builder.add_node("compute", compute)
+    builder.add_edge(START, "compute")
+    builder.add_edge("compute", END)
+    return builder.compile(name="computer")
+
+
+def build_clerk() -> Graph:
+    builder: StateGraph[PagesState, None, PagesState, PagesState] = StateGraph(PagesState)
     builder.add_node("page", page)
     builder.add_edge(START, "page")
     builder.add_conditional_edges(
@@ -117,16 +146,16 @@ def stamping() -> Graph:
     return builder.compile(name="clerk")
 
 
-class Relay(MessagesState):
-    """Who has run so far."""
+class RelayState(MessagesState):
+    """The nodes that have run so far."""
 
     path: Annotated[list[str], operator.add]
 
 
-def runner(name: str) -> Any:
-    """A node that tells of itself, and says so."""
+def relay_node(name: str) -> Any:
+    """Return a node that sends a custom event and a message with its own name."""
 
-    async def run(state: Relay) -> dict[str, Any]:
+    async def run(state: RelayState) -> dict[str, Any]:
         get_stream_writer()({"runs": name})
         await asyncio.sleep(0)
         return {"path": [name], "messages": [AIMessage(name, id=f"by-{name}")]}
@@ -134,20 +163,20 @@ def runner(name: str) -> Any:
     return run
 
 
-async def silent(state: Relay) -> None:
+async def silent(state: RelayState) -> None:
     """Change nothing."""
 
 
-def relaying() -> Graph:
-    """One node, three beside each other, two in a graph of their own, and one that has nothing to say."""
-    inner: StateGraph[Relay, None, Relay, Relay] = StateGraph(Relay)
+def build_relay() -> Graph:
+    """Build one node, three parallel ones, a subgraph of two, a node that changes nothing, and a last one."""
+    inner: StateGraph[RelayState, None, RelayState, RelayState] = StateGraph(RelayState)
     for name in ("inner1", "inner2"):
-        inner.add_node(name, runner(name))
+        inner.add_node(name, relay_node(name))
     inner.add_edge(START, "inner1")
     inner.add_edge("inner1", "inner2")
-    builder: StateGraph[Relay, None, Relay, Relay] = StateGraph(Relay)
+    builder: StateGraph[RelayState, None, RelayState, RelayState] = StateGraph(RelayState)
     for name in ("first", "left", "middle", "right", "last"):
-        builder.add_node(name, runner(name))
+        builder.add_node(name, relay_node(name))
     builder.add_node("inner", inner.compile())
     builder.add_node("silent", silent)
     builder.add_edge(START, "first")
@@ -159,16 +188,16 @@ def relaying() -> Graph:
     return builder.compile(name="relay")
 
 
-def poisonous() -> Graph:
-    builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
+def build_poison() -> Graph:
+    builder: StateGraph[PagesState, None, PagesState, PagesState] = StateGraph(PagesState)
     builder.add_node("kill", kill)
     builder.add_edge(START, "kill")
     builder.add_edge("kill", END)
     return builder.compile(name="poison")
 
 
-def writing() -> Graph:
-    builder: StateGraph[Entries, None, Entries, Entries] = StateGraph(Entries)
+def build_writer() -> Graph:
+    builder: StateGraph[EntriesState, None, EntriesState, EntriesState] = StateGraph(EntriesState)
     builder.add_node("entry", entry)
     builder.add_edge(START, "entry")
     builder.add_conditional_edges(
@@ -177,7 +206,8 @@ def writing() -> Graph:
     return builder.compile(name="writer")
 
 
-clerk = stamping()
-relay = relaying()
-writer = writing()
-poison = poisonous()
+clerk = build_clerk()
+relay = build_relay()
+writer = build_writer()
+poison = build_poison()
+computer = build_computer()

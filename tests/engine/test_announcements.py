@@ -1,10 +1,10 @@
-"""Hearing what is announced on a thread, whoever else listens to it in this process (X10)."""
+"""Announcements of a thread reach every subscriber of this process (X10)."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from redis.exceptions import ConnectionError as Lost
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage
@@ -13,39 +13,39 @@ from callsheet.storage.runs.events import Announcements
 from tests.doubles.waiting import eventually
 
 
-async def test_who_comes_while_the_first_listener_fails_hears_all_the_same(
+async def test_a_second_subscriber_gets_announcements_although_the_first_failed_to_subscribe(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announcements = Announcements(storage)
     await announcements.open()
     listening = asyncio.create_task(announcements.listen())
-    subscribe, going = announcements._pubsub.subscribe, asyncio.Event()
+    subscribe, first_is_subscribing = announcements._pubsub.subscribe, asyncio.Event()
 
-    async def lost(*_: Any) -> None:
+    async def lose_connection(*_: Any) -> None:
         monkeypatch.setattr(announcements._pubsub, "subscribe", subscribe)
-        going.set()
-        await failing.wait()
-        raise Lost
+        first_is_subscribing.set()
+        await fail_first.wait()
+        raise RedisConnectionError
 
-    async def first() -> None:
+    async def subscribe_first() -> None:
         async with announcements.subscribe("t"):
             pass
 
-    failing = asyncio.Event()
-    monkeypatch.setattr(announcements._pubsub, "subscribe", lost)
-    one = asyncio.create_task(first())
-    await going.wait()
-    async with announcements.subscribe("t", "end") as bell:
-        failing.set()
+    fail_first = asyncio.Event()
+    monkeypatch.setattr(announcements._pubsub, "subscribe", lose_connection)
+    first_subscriber = asyncio.create_task(subscribe_first())
+    await first_is_subscribing.wait()
+    async with announcements.subscribe("t", "end") as signal:
+        fail_first.set()
         with pytest.raises(StorageDown):
-            await one
-        bell.clear()
+            await first_subscriber
+        signal.clear()
 
-        async def heard() -> bool:
+        async def signal_is_set() -> bool:
             await storage.redis.publish(keys.run_keys("t").events, "end")
-            return bell.is_set()
+            return signal.is_set()
 
-        await eventually(heard, "the bell")
+        await eventually(signal_is_set, "the announcement")
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
     await announcements.aclose()

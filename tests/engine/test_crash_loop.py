@@ -1,51 +1,51 @@
-"""Runs that may have ended the processes that were at them (X8)."""
+"""A process executes one crash suspect at a time (X8)."""
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from callsheet.server.engine.admission import CrashLoopIsolation
+from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.execution import Redeliver
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from tests.doubles.waiting import eventually
 
 
-async def further(saver: RedisSaver, thread: str) -> None:
-    """A new checkpoint of the thread."""
+async def write_checkpoint(saver: RedisSaver, thread: str) -> None:
+    """Store a new checkpoint of the thread."""
     await saver.aput({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}, empty_checkpoint(), {}, {})
 
 
-async def is_free(suspects: CrashLoopIsolation, thread: str) -> bool:
-    """Whether the process takes that suspect."""
+async def accepts(isolation: CrashLoopIsolation, thread: str) -> bool:
+    """Return whether the process may execute that suspect now."""
     try:
-        async with suspects.isolate(thread):
+        async with isolation.isolate(thread):
             return True
     except Redeliver:
         return False
 
 
-@pytest.mark.parametrize("begun", [True, False])
-async def test_a_process_is_at_one_suspect_until_that_has_come_further(
-    storage: Storage, *, begun: bool
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+async def test_a_process_executes_one_crash_suspect_until_that_has_a_new_checkpoint(
+    storage: Storage, *, has_checkpoint: bool
 ) -> None:
-    """X8: whether it died with a checkpoint or before its first."""
+    """X8: with a checkpoint before the crash, and without."""
     saver = RedisSaver(storage.redis)
-    suspects = CrashLoopIsolation(saver)
-    if begun:
-        await further(saver, "one")
-    async with suspects.isolate("one"):
+    isolation = CrashLoopIsolation(saver)
+    if has_checkpoint:
+        await write_checkpoint(saver, "one")
+    async with isolation.isolate("one"):
         with pytest.raises(Redeliver, match="another run"):
-            await suspects.isolate("two").__aenter__()
-        await further(saver, "two")
-        assert not await is_free(suspects, "two")
-        await further(saver, "one")
-        await eventually(lambda: is_free(suspects, "two"), "a turn for the next")
-    assert await is_free(suspects, "one")
+            await isolation.isolate("two").__aenter__()
+        await write_checkpoint(saver, "two")
+        assert not await accepts(isolation, "two")
+        await write_checkpoint(saver, "one")
+        await eventually(lambda: accepts(isolation, "two"), "a turn for the next")
+    assert await accepts(isolation, "one")
 
 
-async def test_a_suspect_that_ends_leaves_its_place(storage: Storage) -> None:
-    suspects = CrashLoopIsolation(RedisSaver(storage.redis))
+async def test_a_crash_suspect_that_ends_makes_room_for_the_next(storage: Storage) -> None:
+    isolation = CrashLoopIsolation(RedisSaver(storage.redis))
     with pytest.raises(ValueError, match="boom"):
-        async with suspects.isolate("one"):
+        async with isolation.isolate("one"):
             raise ValueError("boom")
-    assert await is_free(suspects, "two")
+    assert await accepts(isolation, "two")

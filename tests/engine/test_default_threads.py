@@ -1,4 +1,4 @@
-"""Threads of ads and pages for which the client chose none."""
+"""Threads of ads and pages that are created without a thread id."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,18 +16,18 @@ from tests.doubles.wire_server import running_server
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with running_server(valkey_url, None, auth=("keys",)) as found:
-        yield found
+    with running_server(valkey_url, None, auth=("keys",)) as server_url:
+        yield server_url
 
 
 def client(url: str, **headers: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=url, headers=headers, timeout=20)
 
 
-async def make_both(http: httpx.AsyncClient, name: str) -> list[Any]:
-    """Make a page and an ad of one name; return their conversations."""
-    said = {"message": "Make the headline teal", "provider": "offline"}
-    page = await http.post(f"/api/pages/{name}/chat", json=said)
+async def create_page_and_ad(http: httpx.AsyncClient, name: str) -> list[Any]:
+    """Create a page and an ad with the same name; return the ids of their conversations."""
+    message = {"message": "Make the headline teal", "provider": "offline"}
+    page = await http.post(f"/api/pages/{name}/chat", json=message)
     brief = {"adId": name, "brief": "Miel, a bakery in Lyon. 20 seconds.", "provider": "offline"}
     ad = await http.post("/api/ai/generate", json=brief)
     assert (page.status_code, ad.status_code) == (200, 200), page.text + ad.text
@@ -36,42 +36,44 @@ async def make_both(http: httpx.AsyncClient, name: str) -> list[Any]:
     return [reply.json()["conversationId"] for reply in (page, ad)]
 
 
-async def test_nobody_can_take_the_thread_of_an_ad_or_a_page_that_somebody_else_will_make(
+async def test_another_owner_cannot_occupy_the_thread_of_a_future_ad_or_page(
     url: str, storage: Storage
 ) -> None:
     alice, bob = [bearer(await create_key(storage, name)) for name in ("alice", "bob")]
     async with client(url, **bob) as http:
         for kind in ("thread", "page", "ad"):
-            taken = await http.post("/threads", json={"thread_id": storage_id("alice", kind, "future1")})
-            assert taken.status_code == 200, taken.text
-        theirs = await make_both(http, "future1")
+            reply = await http.post("/threads", json={"thread_id": storage_id("alice", kind, "future1")})
+            assert reply.status_code == 200, reply.text
+        bobs_threads = await create_page_and_ad(http, "future1")
     async with client(url, **alice) as http:
-        made = await make_both(http, "future1")
-        assert await make_both(http, "future1") == made, "the second message finds the same threads"
-    assert len({*made, *theirs}) == 4
+        alices_threads = await create_page_and_ad(http, "future1")
+        assert await create_page_and_ad(http, "future1") == alices_threads, (
+            "a second message uses the same threads"
+        )
+    assert len({*alices_threads, *bobs_threads}) == 4
 
 
-async def test_a_page_and_an_ad_may_have_one_name_without_authentication_too(valkey_url: str) -> None:
+async def test_a_page_and_an_ad_may_have_the_same_name_without_authentication(valkey_url: str) -> None:
     with running_server(valkey_url, None) as url:
         async with client(url) as http:
-            page, ad = await make_both(http, "spring")
-            assert page == "spring", "the first one's thread is called like it"
-            assert await make_both(http, "spring") == [page, ad]
+            page, ad = await create_page_and_ad(http, "spring")
+            assert page == "spring", "the thread of the first has its name"
+            assert await create_page_and_ad(http, "spring") == [page, ad]
 
 
-async def test_a_local_page_is_made_though_somebody_has_a_thread_of_its_name(
+async def test_a_page_is_created_although_another_owner_has_a_thread_with_its_name(
     url: str, storage: Storage
 ) -> None:
     async with client(url, **bearer(await create_key(storage, "alice"))) as http:
         await http.post("/threads", json={"thread_id": "spring"})
     async with client(url, **bearer(await create_key(storage, "local"))) as http:
-        assert "spring" not in await make_both(http, "spring")
+        assert "spring" not in await create_page_and_ad(http, "spring")
 
 
-async def test_a_thread_with_the_id_that_names_made_before_is_still_found(url: str, storage: Storage) -> None:
+async def test_a_page_keeps_its_thread_with_an_id_of_the_earlier_scheme(url: str, storage: Storage) -> None:
     old = Thread(storage_id("alice", "thread", "old"), "alice", "page_builder", "page:old")
     await threads.bind(storage, old)
     async with client(url, **bearer(await create_key(storage, "alice"))) as http:
-        page, ad = await make_both(http, "old")
+        page, ad = await create_page_and_ad(http, "old")
     assert page == old.id
     assert ad != old.id

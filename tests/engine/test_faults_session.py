@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.killing import WarmParent
-from tests.faults import Plan, session
+from tests.faults import FaultPlan, fault_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(240)]
 
 
-async def test_killed_processes_lose_nothing_repeat_nothing_and_tell_every_step_once(
+async def test_killed_processes_lose_no_run_repeat_no_effect_and_send_every_step_once(
     warm_parent: WarmParent, tmp_path: Path
 ) -> None:
-    plan = Plan(seconds=20, lease_s=1.0, pause_s=3.0, readers=8, ads=2, redis=True)
-    async with session(plan, warm_parent, tmp_path) as made:
-        figures = await made.run()
+    plan = FaultPlan(seconds=20, lease_s=1.0, pause_s=3.0, parallel_runs=8, parallel_ads=2, kills_redis=True)
+    async with fault_session(plan, warm_parent, tmp_path) as faults:
+        figures = await faults.run()
     sys.stdout.write(figures.table())
     assert not figures.failed, figures.table()
     assert figures.kills >= 3

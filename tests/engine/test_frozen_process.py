@@ -1,4 +1,4 @@
-"""A process that stood still for longer than its leases does nothing for runs that others have taken over."""
+"""A process that was stopped for longer than its leases does nothing for runs that others have taken over."""
 
 import asyncio
 import os
@@ -15,8 +15,8 @@ import pytest
 from callsheet.storage.runs.records import RunRequest, request_fields
 from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
-from tests.engine.fault_desk import RunClient, SubmittedRun, kill_processes, run_client
-from tests.engine.fault_house import CONFIG
+from tests.engine.fault_processes import CONFIG
+from tests.engine.fault_runs import RunClient, SubmittedRun, kill_processes, run_client
 
 LEASE_S = 2.0
 RUNS = 16
@@ -26,8 +26,8 @@ PACE_S = 0.4
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(120)]
 
 
-class Line(NamedTuple):
-    """An effect: who had it when."""
+class WrittenLine(NamedTuple):
+    """A line in the file: the effect of one step, with its process and time."""
 
     run: str
     step: int
@@ -36,80 +36,84 @@ class Line(NamedTuple):
 
 
 @pytest.fixture
-async def here(valkey_url: str) -> AsyncIterator[RunClient]:
-    async with run_client(valkey_url, LEASE_S) as made:
-        yield made
+async def client(valkey_url: str) -> AsyncIterator[RunClient]:
+    async with run_client(valkey_url, LEASE_S) as run_submitter:
+        yield run_submitter
 
 
-async def asked(here: RunClient, file: Path) -> SubmittedRun:
-    """A run that writes a line in each step."""
-    order = SubmittedRun(here, str(uuid.uuid4()), str(uuid.uuid4()), 0)
-    given = {"file": str(file), "name": order.run, "steps": STEPS, "pace_s": PACE_S, "done": []}
-    request = request_fields(input=given, stream_mode=["values"])
-    await here.worker.submit(RunRequest(order.thread, order.run, "writer", "local", request))
-    return order
+async def submit_writer(client: RunClient, file: Path) -> SubmittedRun:
+    """Submit a run that writes a line in each step."""
+    submitted = SubmittedRun(client, str(uuid.uuid4()), str(uuid.uuid4()), 0)
+    graph_input = {"file": str(file), "name": submitted.run, "steps": STEPS, "pace_s": PACE_S, "done": []}
+    request = request_fields(input=graph_input, stream_mode=["values"])
+    await client.worker.submit(RunRequest(submitted.thread, submitted.run, "writer", "local", request))
+    return submitted
 
 
-def lines(file: Path) -> list[Line]:
+def lines(file: Path) -> list[WrittenLine]:
     parts = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-    return [Line(run, int(step), int(pid), float(at)) for run, step, pid, at in parts]
+    return [WrittenLine(run, int(step), int(pid), float(at)) for run, step, pid, at in parts]
 
 
-async def frozen(
-    here: RunClient, orders: list[SubmittedRun], file: Path, pid: int, *, successor: bool
+async def freeze(
+    client: RunClient, runs: list[SubmittedRun], file: Path, pid: int, *, successor: bool
 ) -> float:
-    """Stop a process at work for three leases, or until its runs have ended elsewhere; when it went on."""
+    """Stop a process for three leases, or until a successor has ended its runs; return when it went on."""
 
-    async def begun() -> bool:
-        return {line.run for line in lines(file)} == {order.run for order in orders}
+    async def all_have_written() -> bool:
+        return {line.run for line in lines(file)} == {run.run for run in runs}
 
-    await eventually(begun, "every run has written", patience_s=40)
+    await eventually(all_have_written, "every run has written", patience_s=40)
     os.kill(pid, signal.SIGSTOP)
     if successor:
-        await asyncio.gather(*(order.ended() for order in orders))
+        await asyncio.gather(*(run.wait_for_end() for run in runs))
     else:
         await asyncio.sleep(3 * LEASE_S)
-    at_s = time.time()
+    continued_s = time.time()
     os.kill(pid, signal.SIGCONT)
-    return at_s
+    return continued_s
 
 
 @pytest.mark.slow
-async def test_a_process_that_was_stopped_for_longer_than_its_leases_repeats_no_step_of_another(
-    here: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
+async def test_a_process_stopped_for_longer_than_its_leases_repeats_no_step_of_its_successor(
+    client: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
 ) -> None:
-    """Effects before the stop are left out: one without its checkpoint has to be repeated."""
+    """Effects before the stop are left out: one without its checkpoint must be repeated."""
     file, first, second = tmp_path / "lines", warm_parent.work(valkey_url, LEASE_S, CONFIG), 0
     try:
-        orders = [await asked(here, file) for _ in range(RUNS)]
-        await here.are_at_work(1)
+        runs = [await submit_writer(client, file) for _ in range(RUNS)]
+        await client.wait_for_workers(1)
         second = warm_parent.work(valkey_url, LEASE_S, CONFIG)
-        woken_s = await frozen(here, orders, file, first, successor=True)
-        # It is at work again, and whatever it was at is over.
+        continued_s = await freeze(client, runs, file, first, successor=True)
+        # It executes this new run, so it has also tried to go on with the runs that it had before.
         kill_processes(second)
-        last = await asked(here, file)
-        assert (await last.ended()).status == "success"
-        assert all([(await order.ended()).status == "success" for order in orders])
-        stopped = {line for line in lines(file) if line.pid == first and line.at_s < woken_s}
-        again = Counter((line.run, line.step) for line in lines(file) if line not in stopped)
-        assert len(stopped) < RUNS * STEPS, "some steps were left for the other process"
-        assert [step for step, times in again.items() if times > 1] == []
+        last = await submit_writer(client, file)
+        assert (await last.wait_for_end()).status == "success"
+        assert all([(await run.wait_for_end()).status == "success" for run in runs])
+        lines_before_stop = {line for line in lines(file) if line.pid == first and line.at_s < continued_s}
+        counts = Counter((line.run, line.step) for line in lines(file) if line not in lines_before_stop)
+        assert len(lines_before_stop) < RUNS * STEPS, "some steps are left for the other process"
+        assert [step for step, times in counts.items() if times > 1] == []
     finally:
         kill_processes(first, second)
 
 
 @pytest.mark.slow
-async def test_a_process_that_stood_still_goes_on_with_the_runs_that_nobody_has_taken_over(
-    here: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
+async def test_a_process_stopped_for_longer_than_its_leases_continues_runs_without_a_successor(
+    client: RunClient, warm_parent: WarmParent, valkey_url: str, tmp_path: Path
 ) -> None:
-    file, alone = tmp_path / "lines", warm_parent.work(valkey_url, LEASE_S, CONFIG)
+    file, worker = tmp_path / "lines", warm_parent.work(valkey_url, LEASE_S, CONFIG)
     try:
-        orders = [await asked(here, file) for _ in range(RUNS)]
-        await frozen(here, orders, file, alone, successor=False)
-        assert all([(await order.ended()).status == "success" for order in orders])
-        # A busy machine may have let a lease expire before the process stood still.
-        kept = {order.run for order in orders if set(await order.attempts()) == {1}}
-        assert len(kept) > RUNS // 2
-        assert set(Counter((line.run, line.step) for line in lines(file) if line.run in kept).values()) == {1}
+        runs = [await submit_writer(client, file) for _ in range(RUNS)]
+        await freeze(client, runs, file, worker, successor=False)
+        assert all([(await run.wait_for_end()).status == "success" for run in runs])
+        # On a busy machine a lease may have expired before the process was stopped.
+        runs_with_one_attempt = {run.run for run in runs if set(await run.attempt_starts_ms()) == {1}}
+        assert len(runs_with_one_attempt) > RUNS // 2
+        assert set(
+            Counter(
+                (line.run, line.step) for line in lines(file) if line.run in runs_with_one_attempt
+            ).values()
+        ) == {1}
     finally:
-        kill_processes(alone)
+        kill_processes(worker)

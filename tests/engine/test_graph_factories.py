@@ -1,4 +1,4 @@
-"""Factories of graphs get each run's config and runtime, as in LangGraph's own server."""
+"""Graph factories get each run's config and runtime, as in LangGraph's own server."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ opened = closed = 0
 
 class State(TypedDict, total=False):
     model: str
-    seen: list[str]
+    arguments: list[str]
 
 
 @dataclass
@@ -33,9 +33,9 @@ class Context:
     tone: str = "plain"
 
 
-def graph(*seen: str, model: str = "none"):
+def graph(*arguments: str, model: str = "none"):
     builder = StateGraph(State, context_schema=Context)
-    builder.add_node("answer", lambda state: {"model": model, "seen": list(seen)})
+    builder.add_node("answer", lambda state: {"model": model, "arguments": list(arguments)})
     builder.add_edge(START, "answer")
     return builder
 
@@ -83,45 +83,45 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file = folder / "langgraph.json"
     graphs = {name: f"./factories.py:{name}" for name in NAMES}
     file.write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
-    with running_server_on_own_redis(None, config=file) as found:
-        yield found
+    with running_server_on_own_redis(None, config=file) as server_url:
+        yield server_url
 
 
-async def answered(client: LangGraphClient, graph: str, **more: Any) -> Any:
+async def run_graph(client: LangGraphClient, graph: str, **more: Any) -> Any:
     return await client.runs.wait(None, graph, input={}, **more)
 
 
-async def test_a_run_and_an_assistant_choose_by_their_config(client: LangGraphClient) -> None:
-    chosen: Any = {"configurable": {"model": "gpt-x"}}
+async def test_a_factory_gets_the_config_of_a_run_and_of_an_assistant(client: LangGraphClient) -> None:
+    config: Any = {"configurable": {"model": "gpt-x"}}
     for graph in ("by_config", "by_both"):
-        assert (await answered(client, graph))["model"] == "none"
-        assert (await answered(client, graph, config=chosen))["model"] == "gpt-x"
-        assistant = await client.assistants.create(graph, config=chosen)
-        assert (await answered(client, assistant["assistant_id"]))["model"] == "gpt-x"
+        assert (await run_graph(client, graph))["model"] == "none"
+        assert (await run_graph(client, graph, config=config))["model"] == "gpt-x"
+        assistant = await client.assistants.create(graph, config=config)
+        assert (await run_graph(client, assistant["assistant_id"]))["model"] == "gpt-x"
 
 
-async def test_a_runtime_tells_why_a_graph_is_made_and_has_the_runs_context(
+async def test_the_runtime_of_a_factory_has_the_access_context_and_the_context_of_the_run(
     client: LangGraphClient,
 ) -> None:
-    assert (await answered(client, "by_runtime", context={"tone": "warm"}))["seen"] == [
+    assert (await run_graph(client, "by_runtime", context={"tone": "warm"}))["arguments"] == [
         "threads.create_run",
         "warm",
         "RedisStore",
     ]
-    assert (await answered(client, "by_both"))["seen"] == ["threads.create_run"]
+    assert (await run_graph(client, "by_both"))["arguments"] == ["threads.create_run"]
 
 
-async def test_what_a_factory_opens_is_open_for_a_run_and_closed_after_it(client: LangGraphClient) -> None:
-    first = (await answered(client, "with_resources"))["seen"]
-    second = (await answered(client, "with_resources"))["seen"]
+async def test_resources_that_a_factory_opens_are_closed_after_each_run(client: LangGraphClient) -> None:
+    first = (await run_graph(client, "with_resources"))["arguments"]
+    second = (await run_graph(client, "with_resources"))["arguments"]
     assert [int(number) for number in second] == [int(number) + 1 for number in first]
 
 
-async def test_a_factory_that_takes_nothing_is_called_once(client: LangGraphClient) -> None:
-    assert await answered(client, "once") == await answered(client, "once")
+async def test_a_factory_without_parameters_is_called_once(client: LangGraphClient) -> None:
+    assert await run_graph(client, "once") == await run_graph(client, "once")
 
 
-async def test_a_factory_that_fails_is_the_runs_error(client: LangGraphClient) -> None:
+async def test_a_factory_that_raises_fails_the_run(client: LangGraphClient) -> None:
     thread = await client.threads.create()
     run = await client.runs.create(
         thread["thread_id"], "failing", input={}, config={"configurable": {"model": "x"}}
@@ -130,14 +130,14 @@ async def test_a_factory_that_fails_is_the_runs_error(client: LangGraphClient) -
     assert (await client.runs.get(thread["thread_id"], run["run_id"]))["status"] == "error"
 
 
-async def test_a_thread_of_a_factory_is_read_and_continued(client: LangGraphClient) -> None:
+async def test_a_thread_of_a_factorys_graph_can_be_read_and_continued(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
-    chosen: Any = {"configurable": {"model": "gpt-x"}}
-    await client.runs.wait(thread, "by_config", input={}, config=chosen)
+    config: Any = {"configurable": {"model": "gpt-x"}}
+    await client.runs.wait(thread, "by_config", input={}, config=config)
     state: Any = await client.threads.get_state(thread)
     assert state["values"]["model"] == "gpt-x"
     await client.runs.wait(thread, "by_config", input={})
     history: Any = await client.threads.get_history(thread)
     assert history[0]["values"]["model"] == "none"
     schemas: Any = await client.assistants.get_schemas("by_config")
-    assert schemas["state_schema"]["properties"].keys() == {"model", "seen"}
+    assert schemas["state_schema"]["properties"].keys() == {"model", "arguments"}

@@ -1,4 +1,4 @@
-"""The file that says which graphs are served, and what becomes of what it names."""
+"""The graphs file (`langgraph.json`): the graphs that it may name, its settings, and its errors."""
 
 import importlib
 import json
@@ -79,36 +79,36 @@ def broken():
     raise RuntimeError("no weather today")
 
 kept = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
-told = os.environ.get("TEST_GRAPHS_TOLD")
+from_environment = os.environ.get("TEST_GRAPHS_NEW")
 number = 7
 '''
 FORMS = ("builder", "compiled", "named", "plain", "configured", "later", "opened", "held", "steps")
 
 
 @pytest.fixture(autouse=True)
-def untouched_path() -> Iterator[None]:
-    before, modules = list(sys.path), set(sys.modules)
+def restored_imports() -> Iterator[None]:
+    path_before, modules = list(sys.path), set(sys.modules)
     yield
-    sys.path[:] = before
+    sys.path[:] = path_before
     for name in set(sys.modules) - modules:
         if name.startswith(("forms", "local_forms")):
             del sys.modules[name]
 
 
-def written(folder: Path, graphs: Any = None, **more: Any) -> Path:
+def write_project(folder: Path, graphs: Any = None, **more: Any) -> Path:
     (folder / "forms.py").write_text(CODE)
     file = folder / "langgraph.json"
     file.write_text(json.dumps({"graphs": graphs or {name: f"./forms.py:{name}" for name in FORMS}, **more}))
     return file
 
 
-async def found(file: Path) -> dict[str, Pregel[Any, Any]]:
+async def load_graphs(file: Path) -> dict[str, Pregel[Any, Any]]:
     async with AsyncExitStack() as stack:
         return await graph_loading.load_graphs(graphs_file.read_graphs_file(file), stack)
 
 
-async def test_a_graph_may_have_every_form_that_langgraph_knows(tmp_path: Path) -> None:
-    graphs = await found(written(tmp_path))
+async def test_graphs_of_every_form_that_langgraph_accepts_are_loaded(tmp_path: Path) -> None:
+    graphs = await load_graphs(write_project(tmp_path))
     assert tuple(graphs) == FORMS
     for name in FORMS:
         assert isinstance(graphs[name], Pregel), name
@@ -117,40 +117,42 @@ async def test_a_graph_may_have_every_form_that_langgraph_knows(tmp_path: Path) 
     assert await graphs["steps"].ainvoke(1) == 2
 
 
-async def test_a_file_is_imported_once_and_what_it_opened_is_closed_at_the_end(tmp_path: Path) -> None:
-    file = graphs_file.read_graphs_file(written(tmp_path))
+async def test_a_module_is_imported_once_and_its_context_managers_are_closed_at_the_end(
+    tmp_path: Path,
+) -> None:
+    file = graphs_file.read_graphs_file(write_project(tmp_path))
     async with AsyncExitStack() as stack:
         graphs = await graph_loading.load_graphs(file, stack)
-        [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
+        [module] = [loaded for name, loaded in sys.modules.items() if name.startswith("forms_")]
         assert graphs["compiled"] is graphs["opened"] is module.compiled
         assert module.closed == []
     assert module.closed == ["held", "opened"]
 
 
-async def test_a_module_is_found_beside_the_file_and_under_its_dependencies(tmp_path: Path) -> None:
+async def test_a_module_is_imported_from_the_folder_of_the_file_or_its_dependencies(tmp_path: Path) -> None:
     (tmp_path / "lib" / "local_forms").mkdir(parents=True)
     (tmp_path / "lib" / "local_forms" / "__init__.py").write_text(CODE)
     graphs = {"one": "local_forms:compiled", "two": {"path": "forms:builder", "description": "Counts"}}
-    made = await found(written(tmp_path, graphs, dependencies=["./lib", "langchain"]))
-    assert [await one.ainvoke({"x": 1}) for one in made.values()] == [{"x": 2}, {"x": 2}]
+    loaded = await load_graphs(write_project(tmp_path, graphs, dependencies=["./lib", "langchain"]))
+    assert [await graph.ainvoke({"x": 1}) for graph in loaded.values()] == [{"x": 2}, {"x": 2}]
 
 
-async def test_variables_of_the_file_are_set_before_its_graphs_are_imported(
+async def test_environment_variables_of_the_file_are_set_before_its_graphs_are_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_GRAPHS_KEPT", "mine")
-    monkeypatch.delenv("TEST_GRAPHS_TOLD", raising=False)
-    (tmp_path / "vars").write_text("TEST_GRAPHS_TOLD=yes\nTEST_GRAPHS_KEPT=theirs\n")
-    await found(written(tmp_path, env="vars"))
-    [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
-    assert module.told == "yes"
+    monkeypatch.delenv("TEST_GRAPHS_NEW", raising=False)
+    (tmp_path / "vars").write_text("TEST_GRAPHS_NEW=yes\nTEST_GRAPHS_KEPT=theirs\n")
+    await load_graphs(write_project(tmp_path, env="vars"))
+    [module] = [loaded for name, loaded in sys.modules.items() if name.startswith("forms_")]
+    assert module.from_environment == "yes"
     assert os.environ["TEST_GRAPHS_KEPT"] == "mine"
-    monkeypatch.delenv("TEST_GRAPHS_TOLD")
-    assert graphs_file.read_graphs_file(written(tmp_path, env={"A": 1})).env == {"A": "1"}
+    monkeypatch.delenv("TEST_GRAPHS_NEW")
+    assert graphs_file.read_graphs_file(write_project(tmp_path, env={"A": 1})).env == {"A": "1"}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{bad", "is not JSON"),
         ("[]", "is not a JSON object"),
@@ -162,17 +164,17 @@ async def test_variables_of_the_file_are_set_before_its_graphs_are_imported(
         ('{"graphs": {"a": "m:graph"}, "env": "none"}', "has 'none' for 'env'"),
     ],
 )
-def test_a_wrong_file_is_refused_before_anything_starts(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_file_is_refused_when_the_app_is_created(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "langgraph.json"
     file.write_text(text)
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as caught:
         create_app(Settings(config=file))
-    assert str(file) in refused.value.message
-    assert told in refused.value.message
-    assert refused.value.remedy
+    assert str(file) in caught.value.message
+    assert message in caught.value.message
+    assert caught.value.remedy
 
 
-def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_CONFIG", "/nowhere/langgraph.json")
     with pytest.raises(Invalid, match="cannot be read: No such file"):
         create_app(read_settings())
@@ -194,29 +196,29 @@ PROTECTED: list[tuple[dict[str, Any], str]] = [
 def test_a_project_protected_by_langgraphs_auth_or_encryption_is_not_served_without_it(
     tmp_path: Path, keys: dict[str, Any], rule: str
 ) -> None:
-    """Otherwise a project that is closed on LangGraph's own server would be open here."""
-    file = written(tmp_path, **keys)
-    with pytest.raises(Invalid) as refused:
+    """Otherwise a project that is closed on LangGraph's own server would be open on ours."""
+    file = write_project(tmp_path, **keys)
+    with pytest.raises(Invalid) as caught:
         create_app(Settings(config=file))
-    assert f"{str(file)!r} {rule}" in refused.value.message
-    assert "does not" in refused.value.message
-    assert "docs/security.md" in refused.value.remedy
+    assert f"{str(file)!r} {rule}" in caught.value.message
+    assert "does not" in caught.value.message
+    assert "docs/security.md" in caught.value.remedy
 
 
-@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("worker",), ("run", "compiled", "hi")])
+@pytest.mark.parametrize("arguments", [("serve", "--port", "0"), ("worker",), ("run", "compiled", "hi")])
 def test_every_command_that_executes_graphs_refuses_a_protected_project(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     valkey_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
-    written(tmp_path, auth={"path": "./auth.py:auth"})
-    done = command(*words)
-    assert done.code == 1
-    assert "langgraph.json' has 'auth'" in " ".join(done.err.split())
-    assert "http://" not in done.out
+    write_project(tmp_path, auth={"path": "./auth.py:auth"})
+    result = command(*arguments)
+    assert result.code == 1
+    assert "langgraph.json' has 'auth'" in " ".join(result.err.split())
+    assert "http://" not in result.out
 
 
 @pytest.mark.parametrize(
@@ -226,11 +228,11 @@ def test_an_auth_key_without_a_path_protects_nothing_and_is_accepted(
     tmp_path: Path, harmless: dict[str, Any] | None
 ) -> None:
     """LangGraph's own server enforces nothing without a path either."""
-    assert graphs_file.read_graphs_file(written(tmp_path, auth=harmless, encryption=None)).locations
+    assert graphs_file.read_graphs_file(write_project(tmp_path, auth=harmless, encryption=None)).locations
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("location", "message"),
     [
         ("./forms.py:nothing", "has no 'nothing'"),
         ("./forms.py:number", "is of type int"),
@@ -241,68 +243,73 @@ def test_an_auth_key_without_a_path_protects_nothing_and_is_accepted(
         ("no_such.module:graph", "there is no module"),
     ],
 )
-async def test_a_graph_that_cannot_be_had_is_named_with_the_reason(
-    tmp_path: Path, place: str, told: str
+async def test_a_graph_that_cannot_be_loaded_is_refused_with_the_reason(
+    tmp_path: Path, location: str, message: str
 ) -> None:
     (tmp_path / "syntax.py").write_text("graph = (")
-    with pytest.raises(Invalid) as refused:
-        await found(written(tmp_path, {"mine": place}))
-    assert told in refused.value.message
-    assert refused.value.remedy
+    with pytest.raises(Invalid) as caught:
+        await load_graphs(write_project(tmp_path, {"mine": location}))
+    assert message in caught.value.message
+    assert caught.value.remedy
 
 
-async def test_a_server_without_its_graphs_does_not_start(tmp_path: Path, valkey_url: str) -> None:
-    app = create_app(Settings(redis_url=valkey_url, config=written(tmp_path, {"mine": "./forms.py:broken"})))
+async def test_a_server_whose_graphs_cannot_be_loaded_does_not_start(tmp_path: Path, valkey_url: str) -> None:
+    app = create_app(
+        Settings(redis_url=valkey_url, config=write_project(tmp_path, {"mine": "./forms.py:broken"}))
+    )
     with pytest.raises(Invalid, match="no weather today"):
         async with app.router.lifespan_context(app):
             pass
 
 
-async def test_a_limit_for_an_unknown_tool_is_logged_at_the_start(
+async def test_a_limit_for_an_unknown_tool_is_logged_at_startup(
     valkey_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = create_app(Settings(redis_url=valkey_url, tools='{"fetch_dat": {"calls": 3}, "*": {"tries": 1}}'))
     async with app.router.lifespan_context(app):
         pass
-    warned = [one.getMessage() for one in caplog.records if "CALLSHEET_TOOLS" in one.getMessage()]
-    assert len(warned) == 1
-    assert "'fetch_dat'" in warned[0]
+    warnings = [record.getMessage() for record in caplog.records if "CALLSHEET_TOOLS" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "'fetch_dat'" in warnings[0]
 
 
-async def test_a_graph_with_storage_of_its_own_gets_the_servers_with_a_warning(
+async def test_a_graph_with_its_own_checkpointer_gets_the_servers_with_a_warning(
     tmp_path: Path, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    graphs = await found(written(tmp_path, {"kept": "./forms.py:kept", "named": "./forms.py:named"}))
+    graphs = await load_graphs(
+        write_project(tmp_path, {"kept": "./forms.py:kept", "named": "./forms.py:named"})
+    )
     assert isinstance(graphs["kept"].checkpointer, InMemorySaver)
     assert isinstance(graphs["kept"].store, InMemoryStore)
     saver, store = RedisSaver(storage.redis), RedisStore(storage, lambda: "local")
     attached = graph_loading.attach_storage(graphs, saver, store)
-    assert all(one.checkpointer is saver and one.store is store for one in attached.values())
-    assert [one.name for one in attached.values()] == ["kept", "theirs"]
-    warned = [one.getMessage() for one in caplog.records]
+    assert all(graph.checkpointer is saver and graph.store is store for graph in attached.values())
+    assert [graph.name for graph in attached.values()] == ["kept", "theirs"]
+    messages = [record.getMessage() for record in caplog.records]
     assert [
-        ("'kept'" in one, word in one) for one, word in zip(warned, ("checkpointer", "store"), strict=True)
+        ("'kept'" in message, word in message)
+        for message, word in zip(messages, ("checkpointer", "store"), strict=True)
     ]
-    assert isinstance(graphs["kept"].checkpointer, InMemorySaver), "the original is as it was"
+    assert isinstance(graphs["kept"].checkpointer, InMemorySaver), "the original is unchanged"
 
 
-async def test_the_graphs_of_a_file_are_served_and_nothing_else(valkey_url: str) -> None:
+async def test_only_the_graphs_of_the_file_are_served(valkey_url: str) -> None:
     file = ROOT / "tests" / "doubles" / "wire_graphs.json"
     assert json.loads(file.read_text())["graphs"].keys() == GRAPHS.keys()
     with running_server(valkey_url, None, config=file) as url:
         async with get_client(url=url) as client:
-            found: Any = await client.assistants.search(limit=100)
-            assert {one["graph_id"] for one in found} == GRAPHS.keys()
+            assistants: Any = await client.assistants.search(limit=100)
+            assert {assistant["graph_id"] for assistant in assistants} == GRAPHS.keys()
             thread: Any = await client.threads.create(graph_id="counter")
             await client.threads.update_state(thread["thread_id"], {"x": 3}, as_node="a")
             state: Any = await client.threads.get_state(thread["thread_id"])
             assert state["next"] == ["b"]
             http: Any = client.http.client
-            assert (await http.get("/api/ads")).status_code == 404, "no ads without their workflow"
+            assert (await http.get("/api/ads")).status_code == 404, "there are no ads without their workflow"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_graph_can_be_read_at_a_glance(name: str) -> None:
+def test_a_graph_of_this_project_has_at_most_fourteen_edges(name: str) -> None:
     """X6: Studio draws at most fourteen edges."""
     module = importlib.import_module(f"callsheet.graphs.{name}")
     assert len(module.graph.get_graph().edges) <= 14

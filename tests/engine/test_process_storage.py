@@ -27,47 +27,49 @@ def data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def used(storage: Storage) -> AsyncIterator[Storage]:
+async def storage_in_use(storage: Storage) -> AsyncIterator[Storage]:
     use(storage)
     yield storage
     use(None)
 
 
-async def pings(times: int) -> Storage:
+async def ping_current(times: int) -> Storage:
     for _ in range(times):
         await (await current()).redis.ping()
     return await current()
 
 
-def test_an_event_loop_opens_one_storage_and_closes_it_at_its_end(data_dir: Path) -> None:
+def test_an_event_loop_opens_one_storage_and_closes_it_when_the_loop_ends(data_dir: Path) -> None:
     async def main() -> Storage:
-        first, *others = await asyncio.gather(*(pings(2) for _ in range(8)))
+        first, *others = await asyncio.gather(*(ping_current(2) for _ in range(8)))
         assert all(other is first for other in others)
         assert len(await first.redis.client_list()) <= 8
         return first
 
     storage = asyncio.run(main())
     assert storage.lease is not None
-    until(lambda: not server_processes(data_dir), "the end of the server when the loop has ended")
+    until(lambda: not server_processes(data_dir), "the server stops after the loop has ended")
 
 
 def test_each_event_loop_has_a_storage_of_its_own(data_dir: Path) -> None:
-    assert asyncio.run(pings(1)) is not asyncio.run(pings(1))
+    assert asyncio.run(ping_current(1)) is not asyncio.run(ping_current(1))
 
 
-def test_a_failed_opening_is_tried_again(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_failed_to_open_is_opened_by_the_next_call(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         monkeypatch.setenv("REDIS_URL", "nonsense")
         for _ in range(2):
             with pytest.raises(Invalid, match="must begin with"):
                 await current()
         monkeypatch.delenv("REDIS_URL")
-        await pings(1)
+        await ping_current(1)
 
     asyncio.run(main())
 
 
-def test_an_impatient_caller_does_not_spoil_it_for_the_others(data_dir: Path) -> None:
+def test_cancelling_one_caller_does_not_cancel_the_opening_for_others(data_dir: Path) -> None:
     async def main() -> None:
         impatient = asyncio.create_task(current())
         patient = asyncio.create_task(current())
@@ -79,30 +81,30 @@ def test_an_impatient_caller_does_not_spoil_it_for_the_others(data_dir: Path) ->
     asyncio.run(main())
 
 
-async def test_the_storage_in_use_is_the_current_one(used: Storage) -> None:
-    assert await current() is used
+async def test_current_returns_the_storage_passed_to_use(storage_in_use: Storage) -> None:
+    assert await current() is storage_in_use
 
 
-async def test_another_loop_meets_the_same_server(used: Storage) -> None:
-    """A connection works in one loop only, so the other loop gets its own, to the same place."""
+async def test_another_event_loop_connects_to_the_same_server(storage_in_use: Storage) -> None:
+    """A connection works in one loop only, so the other loop gets one of its own."""
 
-    def elsewhere() -> str:
-        return asyncio.run(pings(1)).url
+    def url_in_another_loop() -> str:
+        return asyncio.run(ping_current(1)).url
 
-    assert await asyncio.to_thread(elsewhere) == used.url
+    assert await asyncio.to_thread(url_in_another_loop) == storage_in_use.url
 
 
-async def test_a_loop_that_ends_takes_no_storage_from_another(used: Storage) -> None:
-    async def begun_and_ended() -> None:
-        use(used)
+async def test_an_event_loop_that_ends_leaves_the_storage_of_another_in_use(storage_in_use: Storage) -> None:
+    async def use_and_release() -> None:
+        use(storage_in_use)
         use(None)
 
-    await asyncio.to_thread(asyncio.run, begun_and_ended())
-    assert await current() is used
+    await asyncio.to_thread(asyncio.run, use_and_release())
+    assert await current() is storage_in_use
 
 
 @pytest.fixture
-def no_blocking() -> Iterator[None]:
+def blocking_calls_raise() -> Iterator[None]:
     """Blocking calls in an event loop raise, as under `langgraph dev` without --allow-blocking."""
     guard = BlockBuster()
     guard.activate()
@@ -110,11 +112,13 @@ def no_blocking() -> Iterator[None]:
     guard.deactivate()
 
 
-def test_opening_using_and_closing_never_block_the_event_loop(data_dir: Path, no_blocking: None) -> None:
-    asyncio.run(pings(3))
+def test_opening_using_and_closing_a_storage_does_not_block_the_event_loop(
+    data_dir: Path, blocking_calls_raise: None
+) -> None:
+    asyncio.run(ping_current(3))
 
 
-def test_the_guard_of_that_test_does_notice_a_blocking_start(data_dir: Path, no_blocking: None) -> None:
+def test_a_blocking_start_of_the_server_is_detected(data_dir: Path, blocking_calls_raise: None) -> None:
     async def careless() -> None:
         embedded.ensure_running(data_dir)
 
@@ -139,7 +143,7 @@ import storage, callsheet.storage.redis.keys, callsheet.storage.redis.scripts
 
 
 @pytest.mark.slow
-def test_an_import_reads_no_variable_and_starts_no_server(data_dir: Path) -> None:
+def test_importing_storage_reads_no_variable_and_starts_no_server(data_dir: Path) -> None:
     """HOUSE: nothing reads the environment at import."""
     environment = os.environ | {"REDIS_URL": "nonsense"}
     subprocess.run([sys.executable, "-c", _TRAP], cwd=ROOT, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""Several servers and several workers on one Redis are one server to its callers (X5, X8, X9)."""
+"""Several servers and workers on one Redis behave like one server to clients (X5, X8, X9)."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,7 @@ from langgraph_sdk import get_client
 
 from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import eventually
-from tests.engine.fault_house import StreamFollower, percentiles
-from tests.engine.fault_house import server_processes as house_of
+from tests.engine.fault_processes import StreamFollower, percentiles, server_processes
 
 LEASE_S = 1.0
 LONG_LEASE_S = float(os.environ.get("FAULT_LEASE_S", "5"))
@@ -31,15 +30,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(120)]
 
 
 @dataclass
-class House:
-    """Two servers that carry nothing out, and two workers."""
+class ServerPair:
+    """Clients of two servers that execute no runs; two workers execute them."""
 
     first: Any
     second: Any
 
 
 @pytest.fixture
-async def house(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[House]:
+async def server_pair(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[ServerPair]:
     servers = [warm_parent.start(valkey_url, LEASE_S, config=CONFIG, carry=False) for _ in range(2)]
     workers = [warm_parent.work(valkey_url, LEASE_S, CONFIG) for _ in range(2)]
     async with (
@@ -48,114 +47,126 @@ async def house(warm_parent: WarmParent, valkey_url: str) -> AsyncIterator[House
         get_client(url=servers[1][1]) as second,
     ):
         for _, url in servers:
-            await eventually(partial(answers, http, url), f"{url} answers", patience_s=30)
-        yield House(first, second)
+            await eventually(partial(is_answering, http, url), f"{url} answers", patience_s=30)
+        yield ServerPair(first, second)
     for process in (*(pid for pid, _ in servers), *workers):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
 
 
-async def answers(client: httpx.AsyncClient, url: str) -> bool:
+async def is_answering(client: httpx.AsyncClient, url: str) -> bool:
     try:
         return (await client.get(f"{url}/info")).status_code == 200
     except httpx.TransportError:
         return False
 
 
-async def ended(client: Any, thread: str, run: str) -> dict[str, Any]:
-    async def over() -> bool:
+async def wait_for_end(client: Any, thread: str, run: str) -> dict[str, Any]:
+    async def has_ended() -> bool:
         return (await client.runs.get(thread, run))["status"] not in {"pending", "running"}
 
-    await eventually(over, f"the end of run {run}", patience_s=30)
+    await eventually(has_ended, f"the end of run {run}", patience_s=30)
     return dict(await client.runs.get(thread, run))
 
 
-async def test_a_run_is_made_at_one_server_streamed_at_another_and_cancelled_there(house: House) -> None:
-    """Create on A, stream on B, cancel on B: whoever carries the run out hears it."""
-    thread = (await house.first.threads.create())["thread_id"]
-    run = await house.first.runs.create(thread, "slow", input={"x": 400}, stream_mode=["custom"])
+async def test_a_run_created_at_one_server_is_streamed_and_cancelled_at_another(
+    server_pair: ServerPair,
+) -> None:
+    """The worker that executes the run gets the cancellation."""
+    thread = (await server_pair.first.threads.create())["thread_id"]
+    run = await server_pair.first.runs.create(thread, "slow", input={"x": 400}, stream_mode=["custom"])
     ticks = []
-    async for part in house.second.runs.join_stream(thread, run["run_id"]):
+    async for part in server_pair.second.runs.join_stream(thread, run["run_id"]):
         if part.event == "custom":
             ticks.append(part.data["tick"])
         if len(ticks) == 3:
-            await house.second.runs.cancel(thread, run["run_id"], wait=False)
+            await server_pair.second.runs.cancel(thread, run["run_id"], wait=False)
     assert ticks == list(range(ticks[0], ticks[0] + len(ticks)))
-    assert (await ended(house.first, thread, run["run_id"]))["status"] == "interrupted"
+    assert (await wait_for_end(server_pair.first, thread, run["run_id"]))["status"] == "interrupted"
 
 
-async def test_a_question_asked_through_one_server_is_answered_through_another(house: House) -> None:
-    """X5, X9: the answer sent twice at once is one answer."""
-    thread = (await house.first.threads.create())["thread_id"]
-    said = {"messages": [{"role": "user", "content": "hello"}]}
-    asked = await house.first.runs.wait(thread, "agent", input=said)
-    assert asked["__interrupt__"]
-    both = await asyncio.gather(
-        house.second.runs.wait(thread, "agent", command=ANSWER),
-        house.first.runs.wait(thread, "agent", command=ANSWER),
+async def test_an_interrupt_created_at_one_server_is_resumed_once_at_another(server_pair: ServerPair) -> None:
+    """X5, X9: two resumes at the same time count once."""
+    thread = (await server_pair.first.threads.create())["thread_id"]
+    messages = {"messages": [{"role": "user", "content": "hello"}]}
+    reply = await server_pair.first.runs.wait(thread, "agent", input=messages)
+    assert reply["__interrupt__"]
+    replies = await asyncio.gather(
+        server_pair.second.runs.wait(thread, "agent", command=ANSWER),
+        server_pair.first.runs.wait(thread, "agent", command=ANSWER),
         return_exceptions=True,
     )
-    assert any(isinstance(one, dict) and "__error__" not in one for one in both)
-    state = await house.second.threads.get_state(thread)
+    assert any(isinstance(resumed, dict) and "__error__" not in resumed for resumed in replies)
+    state = await server_pair.second.threads.get_state(thread)
     assert state["values"]["steps"].count("review") == 1
     assert state["next"] == []
 
 
-async def test_processes_that_are_killed_lose_no_run_and_repeat_no_effect_or_event(
+async def test_killing_a_worker_and_a_server_loses_no_run_and_repeats_no_effect_or_event(
     warm_parent: WarmParent, valkey_url: str
 ) -> None:
-    """X5, X8, X9: a worker and a server die; every reader goes on by event id at the server that is left."""
-    async with house_of(warm_parent, valkey_url, LEASE_S, workers=1) as house:
-        readers = [StreamFollower(house, pages=3) for _ in range(12)]
-        reading = await begun(readers, pace_s=0.1)
-        await eventually(partial(stamped, readers, 1), "the first stamp", patience_s=40)
-        house.add_worker(1)
-        await house.kill_worker(0, again=False)
-        await house.kill_server(0, again=False)
+    """X5, X8, X9: every reader goes on by event id at the server that is left."""
+    async with server_processes(warm_parent, valkey_url, LEASE_S, workers=1) as processes:
+        readers = [StreamFollower(processes, pages=3) for _ in range(12)]
+        reading = await start_reading(readers, pace_s=0.1)
+        await eventually(partial(has_stamps, readers, 1), "the first stamp", patience_s=40)
+        processes.add_worker(1)
+        await processes.kill_worker(0, restart=False)
+        await processes.kill_server(0, restart=False)
         async with asyncio.timeout(60):
             await reading
-        await asyncio.gather(*(one.check() for one in readers))
-        assert sum(one.breaks > 0 for one in readers) > 0, "somebody read at the server that died"
-        assert sum(one.attempts() > 1 for one in readers) > 0, "the worker that died was at work"
+        await asyncio.gather(*(reader.check() for reader in readers))
+        assert sum(reader.disconnects > 0 for reader in readers) > 0, (
+            "some readers were at the server that died"
+        )
+        assert sum(reader.attempts() > 1 for reader in readers) > 0, "the worker that died was executing runs"
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("carry", [False, True])
-async def test_every_process_is_killed_in_turn_during_many_runs(
-    warm_parent: WarmParent, valkey_url: str, *, carry: bool
+@pytest.mark.parametrize("executes_runs", [False, True])
+async def test_killing_every_process_in_turn_loses_no_run(
+    warm_parent: WarmParent, valkey_url: str, *, executes_runs: bool
 ) -> None:
     """200 runs at once: two workers and two servers are killed one after the other, and started again.
 
-    Each when what the one before was at has been taken up: what three processes died of in a row is given up.
+    Each kill waits until the runs of the process before are taken over: a run that is executed by three dying
+    processes in a row is given up.
     """
-    async with house_of(warm_parent, valkey_url, LONG_LEASE_S, carry=carry) as house:
-        readers = [StreamFollower(house, pages=8) for _ in range(LONG_RUNS)]
-        reading = await begun(readers, pace_s=0.5)
-        for place, kill in enumerate((house.kill_worker, house.kill_server) * 2):
+    async with server_processes(
+        warm_parent, valkey_url, LONG_LEASE_S, executes_runs=executes_runs
+    ) as processes:
+        readers = [StreamFollower(processes, pages=8) for _ in range(LONG_RUNS)]
+        reading = await start_reading(readers, pace_s=0.5)
+        for index, kill in enumerate((processes.kill_worker, processes.kill_server) * 2):
             await asyncio.sleep(2 * LONG_LEASE_S)
-            await kill(place // 2, again=True)
-        began = time.monotonic()
+            await kill(index // 2, restart=True)
+        last_kill_s = time.monotonic()
         async with asyncio.timeout(400):
             await reading
-        ended_s = time.monotonic() - began
-        for one in readers:
-            await one.check()
-        again = [one for one in readers if one.attempts() > 1]
+        remaining_s = time.monotonic() - last_kill_s
+        for reader in readers:
+            await reader.check()
+        restarted = [reader for reader in readers if reader.attempts() > 1]
+        disconnects = sum(reader.disconnects for reader in readers)
+        recoveries_s = [seconds for reader in readers for seconds in reader.recoveries_s()]
         figures = [
-            f"all ended {ended_s:.0f} s after the last kill",
-            f"{sum(one.breaks for one in readers)} streams resumed, {len(again)} runs taken up again",
-            f"taken up {percentiles([s for one in readers for s in one.recoveries_s()])} after the kill",
+            f"all ended {remaining_s:.0f} s after the last kill",
+            f"{disconnects} streams resumed, {len(restarted)} runs taken over",
+            f"taken over {percentiles(recoveries_s)} after the kill",
         ]
         sys.stdout.write("\n".join(["", *figures, ""]))
-        assert again
+        assert restarted
 
 
-async def begun(readers: list[StreamFollower], pace_s: float) -> "asyncio.Future[Any]":
-    """All runs made, and their readers at work."""
-    await asyncio.gather(*(one.begin(pace_s) for one in readers))
-    return asyncio.gather(*(one.read() for one in readers))
+async def start_reading(readers: list[StreamFollower], pace_s: float) -> "asyncio.Future[Any]":
+    """Start the runs and return the task of their readers."""
+    await asyncio.gather(*(reader.start_run(pace_s) for reader in readers))
+    return asyncio.gather(*(reader.read() for reader in readers))
 
 
-async def stamped(readers: list[StreamFollower], many: int) -> bool:
-    return sum(one.name == "custom" and "stamp" in one.data for each in readers for one in each.told) >= many
+async def has_stamps(readers: list[StreamFollower], count: int) -> bool:
+    return (
+        sum(event.name == "custom" and "stamp" in event.data for reader in readers for event in reader.events)
+        >= count
+    )

@@ -1,4 +1,4 @@
-"""What happens between a look and an act: nothing is lost by it, left behind, or done unasked (X8)."""
+"""Races between reading a thread, run or cron and changing it (X8)."""
 
 import asyncio
 import time
@@ -34,15 +34,15 @@ COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
-    made = create_app(Settings(redis_url=valkey_url, heartbeat_s=60), GRAPHS)
-    async with made.router.lifespan_context(made):
-        yield made
+    app_under_test = create_app(Settings(redis_url=valkey_url, heartbeat_s=60), GRAPHS)
+    async with app_under_test.router.lifespan_context(app_under_test):
+        yield app_under_test
 
 
 @pytest.fixture
-def here(app: FastAPI) -> AppContext:
-    found: AppContext = app.state.context
-    return found
+def context(app: FastAPI) -> AppContext:
+    app_context: AppContext = app.state.context
+    return app_context
 
 
 @pytest.fixture
@@ -51,118 +51,120 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def threaded(here: AppContext, **chosen: Any) -> str:
+async def create_thread(context: AppContext, **chosen: Any) -> str:
     thread = new_id()
-    await threads.create(here.storage, NewThread(thread, "local", "counter", **chosen))
+    await threads.create(context.storage, NewThread(thread, "local", "counter", **chosen))
     return thread
 
 
-async def left(here: AppContext, thread: str) -> list[bytes]:
-    return [key async for key in here.storage.redis.scan_iter(f"*{keys.hash_tag(thread)}*")]
+async def keys_left(context: AppContext, thread: str) -> list[bytes]:
+    return [key async for key in context.storage.redis.scan_iter(f"*{keys.hash_tag(thread)}*")]
 
 
-async def test_a_run_waits_for_whoever_holds_its_thread(http: httpx.AsyncClient, here: AppContext) -> None:
-    """Its state is being changed by hand, or it is being taken away."""
-    thread = await threaded(here)
-    async with threads.hold(here.storage, thread, "local"):
+async def test_a_run_waits_while_its_thread_is_held(http: httpx.AsyncClient, context: AppContext) -> None:
+    """A thread is held while its state is updated or it is deleted."""
+    thread = await create_thread(context)
+    async with threads.hold(context.storage, thread, "local"):
         run = (await http.post(f"/threads/{thread}/runs", json=COUNT)).json()["run_id"]
-        assert (await here.worker.runs.get(thread, run)).status == "pending"
+        assert (await context.worker.runs.get(thread, run)).status == "pending"
     assert (await http.get(f"/threads/{thread}/runs/{run}/join")).json()["x"] == 4
 
 
-async def test_no_run_is_made_on_a_thread_that_went_while_it_was_looked_at(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_creating_a_run_is_404_if_the_thread_is_deleted_meanwhile(
+    http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, thread = here.worker.submit, await threaded(here, metadata={"graph_id": "counter"})
+    submit, thread = context.worker.submit, await create_thread(context, metadata={"graph_id": "counter"})
 
-    async def late(*asked: Any) -> Any:
+    async def delete_then_submit(*arguments: Any) -> Any:
         await http.delete(f"/threads/{thread}")
-        return await start(*asked)
+        return await submit(*arguments)
 
-    monkeypatch.setattr(here.worker, "submit", late)
+    monkeypatch.setattr(context.worker, "submit", delete_then_submit)
     reply = await http.post(f"/threads/{thread}/runs", json=COUNT)
     assert reply.status_code == 404, reply.text
-    assert await left(here, thread) == []
+    assert await keys_left(context, thread) == []
 
 
-async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_runs_created_while_their_thread_is_deleted_are_deleted_too(
+    http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread, runs, redis = await threaded(here), here.worker.runs, here.storage.redis
-    remove, listed = threads.delete, redis.zrange
-    made: list[str] = []
+    thread, runs, redis = await create_thread(context), context.worker.runs, context.storage.redis
+    delete, zrange = threads.delete, redis.zrange
+    created: list[str] = []
 
-    async def another() -> None:
-        made.append((await http.post(f"/threads/{thread}/runs", json=COUNT)).json()["run_id"])
+    async def create_run() -> None:
+        created.append((await http.post(f"/threads/{thread}/runs", json=COUNT)).json()["run_id"])
 
-    async def late(*asked: Any) -> None:
-        await another()
-        await remove(*asked)
+    async def create_then_delete(*arguments: Any) -> None:
+        await create_run()
+        await delete(*arguments)
 
-    async def later(name: str, *asked: Any, **more: Any) -> Any:
-        found = await listed(name, *asked, **more)
-        if name == keys.run_keys(thread).runs and len(made) < 2:
-            await another()
-        return found
+    async def create_after_zrange(name: str, *arguments: Any, **more: Any) -> Any:
+        result = await zrange(name, *arguments, **more)
+        if name == keys.run_keys(thread).runs and len(created) < 2:
+            await create_run()
+        return result
 
-    monkeypatch.setattr(threads, "delete", late)
-    monkeypatch.setattr(redis, "zrange", later)
+    monkeypatch.setattr(threads, "delete", create_then_delete)
+    monkeypatch.setattr(redis, "zrange", create_after_zrange)
     assert (await http.delete(f"/threads/{thread}")).status_code == 204
-    assert await left(here, thread) == []
-    for run in made:
+    assert await keys_left(context, thread) == []
+    for run in created:
         await runs.schedule_check(thread, run, 0)
 
-    async def forgotten() -> bool:
+    async def no_checks_left() -> bool:
         return not await runs._all_open()
 
-    await eventually(forgotten, "the end of what was begun for them")
+    await eventually(no_checks_left, "no check of the runs is scheduled")
 
 
-async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
-    """What a reader is told, who follows the thread by now."""
+async def follow(context: AppContext, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
+    """Collect a stream in a task, which follows the thread when this returns."""
     task = asyncio.create_task(collect(source))
 
-    async def listening() -> bool:
-        return here.worker.events.has_local_follower(thread, None)
+    async def is_following() -> bool:
+        return context.worker.events.announcements.has_subscriber(thread)
 
-    await eventually(listening, "a reader of the thread")
+    await eventually(is_following, "a reader of the thread")
     return task
 
 
-def of_thread(here: AppContext, thread: str) -> Any:
+def thread_stream(context: AppContext, thread: str) -> Any:
     record = threads.Thread(thread, "local", "counter")
-    return run_streams.stream_thread(here, record, events.START_ID, {"run_modes", "state_update"})
+    return run_streams.stream_thread(context, record, events.START_ID, {"run_modes", "state_update"})
 
 
-def of_protocol(here: AppContext, thread: str) -> Any:
-    wanted = Subscription(channels=["lifecycle", "values"])
-    return follow_thread(ThreadView(here, thread, "local"), wanted)
+def protocol_stream(context: AppContext, thread: str) -> Any:
+    subscription = Subscription(channels=["lifecycle", "values"])
+    return follow_thread(ThreadView(context, thread, "local"), subscription)
 
 
-def of_chat(here: AppContext, thread: str) -> Any:
-    place = conversation_stream.StreamPosition(events.START_ID)
-    view = ConversationView(here.worker, thread)
-    return conversation_stream.follow_conversation(here, Thread(thread, "local", "counter", ""), place, view)
+def chat_stream(context: AppContext, thread: str) -> Any:
+    position = conversation_stream.StreamPosition(events.START_ID)
+    view = ConversationView(context.worker, thread)
+    return conversation_stream.follow_conversation(
+        context, Thread(thread, "local", "counter", ""), position, view
+    )
 
 
-@pytest.mark.parametrize("reader", [of_thread, of_protocol, of_chat])
-async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
-    reader: Any, http: httpx.AsyncClient, here: AppContext
+@pytest.mark.parametrize("reader", [thread_stream, protocol_stream, chat_stream])
+async def test_a_stream_of_a_thread_ends_when_the_thread_is_deleted(
+    reader: Any, http: httpx.AsyncClient, context: AppContext
 ) -> None:
-    thread = await threaded(here)
-    reading = await followed(here, thread, reader(here, thread))
+    thread = await create_thread(context)
+    reading = await follow(context, thread, reader(context, thread))
     await http.delete(f"/threads/{thread}")
     assert await reading in ([], [None])
 
 
 @pytest.mark.parametrize("event", [events.ATTEMPT_STARTED, events.STATE_UPDATED])
-@pytest.mark.parametrize("reader", [of_thread, of_chat])
-async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
-    reader: Any, event: str, here: AppContext
+@pytest.mark.parametrize("reader", [thread_stream, chat_stream])
+async def test_a_stream_does_not_show_the_events_of_a_new_owner_of_the_thread_id(
+    reader: Any, event: str, context: AppContext
 ) -> None:
-    thread = await threaded(here)
-    names, redis = keys.run_keys(thread), here.storage.redis
-    reading = await followed(here, thread, reader(here, thread))
+    thread = await create_thread(context)
+    names, redis = keys.run_keys(thread), context.storage.redis
+    reading = await follow(context, thread, reader(context, thread))
     await redis.hset(names.thread, "owner", "bob")
     fields: Any = {"run": "r", "event": event, "data": '{"checkpoint_id": "1"}'}
     await redis.xadd(names.events, fields)
@@ -173,187 +175,197 @@ async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
     assert await reading == []
 
 
-async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
-    http: httpx.AsyncClient, here: AppContext
+async def test_readers_of_a_scheduled_run_end_when_its_thread_is_deleted(
+    http: httpx.AsyncClient, context: AppContext
 ) -> None:
-    thread = await threaded(here)
-    later = COUNT | {"after_seconds": 3600}
-    run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]
-    reading = await followed(here, thread, here.worker.events.follow_run(thread, run, events.START_ID))
+    thread = await create_thread(context)
+    body = COUNT | {"after_seconds": 3600}
+    run = (await http.post(f"/threads/{thread}/runs", json=body)).json()["run_id"]
+    reading = await follow(context, thread, context.worker.events.follow_run(thread, run, events.START_ID))
     waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
     await http.delete(f"/threads/{thread}")
-    assert [(one.name, one.data) for one in await reading] == [("end", b"interrupted")]
+    assert [(event.name, event.data) for event in await reading] == [("end", b"interrupted")]
     assert (await waiting).status_code == 200
 
 
-async def test_only_what_is_still_over_is_swept_away(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_a_sweep_keeps_a_thread_whose_ttl_is_extended_meanwhile(
+    http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """X15: a lifetime is counted from the last change."""
-    used, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
+    """X15: a TTL is counted from the last change."""
+    extended, expired = [await create_thread(context, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
     postpone = threads.postpone
 
-    async def late(storage: Any, record: threads.Thread, until_ms: int) -> None:
+    async def postpone_then_extend(storage: Any, record: threads.Thread, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
-        if record.id == used:
-            await http.patch(f"/threads/{used}", json={"ttl": 60})
+        if record.id == extended:
+            await http.patch(f"/threads/{extended}", json={"ttl": 60})
 
-    monkeypatch.setattr(threads, "postpone", late)
-    assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
-    assert [(await http.get(f"/threads/{one}")).status_code for one in (used, other)] == [200, 404]
+    monkeypatch.setattr(threads, "postpone", postpone_then_extend)
+    assert await retention.sweep(context, int(time.time() * 1000) + 90_000) == 1
+    assert [(await http.get(f"/threads/{thread}")).status_code for thread in (extended, expired)] == [
+        200,
+        404,
+    ]
 
 
-async def test_what_another_process_has_swept_away_keeps_nothing_from_going(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_a_sweep_goes_on_after_a_thread_that_another_process_deleted(
+    http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
+    deleted, remaining = [
+        await create_thread(context, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)
+    ]
     postpone = threads.postpone
 
-    async def late(storage: Any, record: threads.Thread, until_ms: int) -> None:
+    async def postpone_then_delete(storage: Any, record: threads.Thread, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
-        if record.id == gone:
-            await http.delete(f"/threads/{gone}")
+        if record.id == deleted:
+            await http.delete(f"/threads/{deleted}")
 
-    monkeypatch.setattr(threads, "postpone", late)
-    assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
-    assert (await http.get(f"/threads/{other}")).status_code == 404
+    monkeypatch.setattr(threads, "postpone", postpone_then_delete)
+    assert await retention.sweep(context, int(time.time() * 1000) + 90_000) == 1
+    assert (await http.get(f"/threads/{remaining}")).status_code == 404
 
 
 @pytest.mark.parametrize("way", ["prune", "assistant"])
-async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_nothing(
-    way: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_deleting_several_threads_goes_on_after_one_that_is_deleted_meanwhile(
+    way: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assistant = (await http.post("/assistants", json={"graph_id": "counter"})).json()["assistant_id"]
-    other, gone = [await threaded(here, metadata={"assistant_id": assistant}) for _ in range(2)]
-    many = threads.get_many
+    remaining, deleted = [
+        await create_thread(context, metadata={"assistant_id": assistant}) for _ in range(2)
+    ]
+    get_many = threads.get_many
 
-    async def late(*asked: Any) -> list[Any]:
-        found = await many(*asked)
-        await http.delete(f"/threads/{gone}")
-        return found
+    async def get_then_delete(*arguments: Any) -> list[Any]:
+        result = await get_many(*arguments)
+        await http.delete(f"/threads/{deleted}")
+        return result
 
-    monkeypatch.setattr(threads, "get_many", late)
+    monkeypatch.setattr(threads, "get_many", get_then_delete)
     if way == "prune":
-        reply = await http.post("/threads/prune", json={"thread_ids": [gone, other]})
+        reply = await http.post("/threads/prune", json={"thread_ids": [deleted, remaining]})
         assert reply.json() == {"pruned_count": 1}
     else:
         await http.delete(f"/assistants/{assistant}", params={"delete_threads": True})
-    assert await left(here, other) == []
+    assert await keys_left(context, remaining) == []
 
 
-def asked(fingerprint: str = "") -> RunRequest:
+def run_request(fingerprint: str = "") -> RunRequest:
     return RunRequest(
         "t", new_id(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint
     )
 
 
-async def ended(runs: Runs, made: Created, how: Any) -> None:
-    assert made.attempt
-    await runs.finish(made.attempt, RunOutcome(how))
-    await runs.unschedule_check("t", made.run)
+async def finish(runs: Runs, created: Created, status: Any) -> None:
+    attempt = await runs.claim("t", created.run)
+    assert isinstance(attempt, RunAttempt)
+    await runs.finish(attempt, RunOutcome(status))
+    await runs.unschedule_check("t", created.run)
 
 
-async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
-    """The call is sent again where its answer was lost."""
-    runs, wanted = Runs(storage), asked()
-    await ended(runs, await runs.create(wanted, claim=True), "success")
-    again = await runs.create(wanted)
-    told = await events.read_after(storage, "t", again.since)
-    assert [event.name for event in told] == [events.ATTEMPT_STARTED, events.END]
+async def test_a_repeated_create_after_a_lost_reply_gives_all_events_of_the_ended_run(
+    storage: Storage,
+) -> None:
+    """The Redis call is repeated when its reply was lost."""
+    runs, request = Runs(storage), run_request()
+    await finish(runs, await runs.create(request), "success")
+    repeated = await runs.create(request)
+    stored = await events.read_after(storage, "t", repeated.since)
+    assert [event.name for event in stored] == [events.ATTEMPT_STARTED, events.END]
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
+async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
     storage: Storage, *, late: bool
 ) -> None:
-    """X8: where its process dies, too, another goes on; `late` is whoever saw it fail, and lets it go."""
-    runs, same = Runs(storage), "f" * 64
-    made = await runs.create(asked(same), claim=True)
-    await ended(runs, made, "error")
-    again = await runs.create(asked(same))
-    assert (again.verdict, again.run) == ("start", made.run)
+    """X8: if its process dies, another goes on, also if the failed attempt unschedules the check late."""
+    runs, fingerprint = Runs(storage), "f" * 64
+    created = await runs.create(run_request(fingerprint))
+    await finish(runs, created, "error")
+    continued = await runs.create(run_request(fingerprint))
+    assert (continued.verdict, continued.run) == ("start", created.run)
     if late:
-        await runs.unschedule_check("t", made.run)
-        assert isinstance(await runs.claim("t", made.run), RunAttempt)
-    assert await runs._all_open() == [("t", made.run)]
+        await runs.unschedule_check("t", created.run)
+        assert isinstance(await runs.claim("t", created.run), RunAttempt)
+    assert await runs._all_open() == [("t", created.run)]
 
 
 @pytest.fixture
-async def scheduled(http: httpx.AsyncClient) -> str:
+async def cron_path(http: httpx.AsyncClient) -> str:
     reply = await http.post("/runs/crons", json=COUNT | {"schedule": "0 * * * *"})
     return f"/runs/crons/{reply.json()['cron_id']}"
 
 
-def after(redis: Any, name: str, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have something done once after a command, and before its answer is known."""
+def act_after(redis: Any, name: str, action: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run `action` once, after a method's call and before its result is returned."""
     command = getattr(redis, name)
 
-    async def late(*words: Any, **more: Any) -> Any:
-        found = await command(*words, **more)
+    async def call_and_act(*arguments: Any, **more: Any) -> Any:
+        result = await command(*arguments, **more)
         monkeypatch.setattr(redis, name, command)
-        await act()
-        return found
+        await action()
+        return result
 
-    monkeypatch.setattr(redis, name, late)
+    monkeypatch.setattr(redis, name, call_and_act)
 
 
-def before(redis: Any, name: str, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have something done once before a command."""
+def act_before(redis: Any, name: str, action: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run `action` once, before a method's call."""
     command = getattr(redis, name)
 
-    async def late(*words: Any, **more: Any) -> Any:
+    async def act_and_call(*arguments: Any, **more: Any) -> Any:
         monkeypatch.setattr(redis, name, command)
-        await act()
-        return await command(*words, **more)
+        await action()
+        return await command(*arguments, **more)
 
-    monkeypatch.setattr(redis, name, late)
+    monkeypatch.setattr(redis, name, act_and_call)
 
 
-async def test_two_changes_of_a_schedule_are_both_kept(
-    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_two_concurrent_changes_of_a_cron_are_both_kept(
+    cron_path: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def other() -> None:
-        await http.patch(scheduled, json={"metadata": {"a": 1}})
+    async def change() -> None:
+        await http.patch(cron_path, json={"metadata": {"a": 1}})
 
-    after(here.storage.redis, "hget", other, monkeypatch)
-    changed = (await http.patch(scheduled, json={"timezone": "Asia/Tokyo"})).json()
+    act_after(context.storage.redis, "hget", change, monkeypatch)
+    changed = (await http.patch(cron_path, json={"timezone": "Asia/Tokyo"})).json()
     assert (changed["timezone"], changed["metadata"]) == ("Asia/Tokyo", {"a": 1})
 
 
-async def test_a_schedule_is_due_as_it_was_changed_last(
-    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_a_cron_that_is_disabled_during_another_change_is_not_due(
+    cron_path: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def other() -> None:
-        await http.patch(scheduled, json={"enabled": False})
+    async def change() -> None:
+        await http.patch(cron_path, json={"enabled": False})
 
-    before(here.storage.redis, "zadd", other, monkeypatch)
-    shown = (await http.patch(scheduled, json={"schedule": "30 * * * *"})).json()
+    act_before(context.storage.redis, "zadd", change, monkeypatch)
+    shown = (await http.patch(cron_path, json={"schedule": "30 * * * *"})).json()
     assert shown["next_run_date"] is None
 
 
-async def test_a_schedule_that_was_taken_away_is_not_brought_back_by_a_change(
-    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_changing_a_cron_that_is_deleted_meanwhile_is_404_and_does_not_restore_it(
+    cron_path: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def other() -> None:
-        assert (await http.delete(scheduled)).status_code == 204
+    async def delete() -> None:
+        assert (await http.delete(cron_path)).status_code == 204
 
-    after(here.storage.redis, "hget", other, monkeypatch)
-    assert (await http.patch(scheduled, json={"timezone": "Asia/Tokyo"})).status_code == 404
+    act_after(context.storage.redis, "hget", delete, monkeypatch)
+    assert (await http.patch(cron_path, json={"timezone": "Asia/Tokyo"})).status_code == 404
     assert (await http.post("/runs/crons/count", json={})).json() == 0
 
 
-async def test_a_copy_asks_what_its_states_ask(
-    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
+async def test_a_copy_of_a_thread_has_the_interrupts_of_the_states_that_it_copied(
+    http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run ends with a question when the thread was just looked at, and not yet copied."""
+    """A run is interrupted after the thread's record was read and before its states are copied."""
     thread = new_id()
-    await threads.create(here.storage, NewThread(thread, "local"))
+    await threads.create(context.storage, NewThread(thread, "local"))
 
     async def run() -> None:
         await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "agent", "input": HELLO})
 
     await http.patch(f"/threads/{thread}", json={"metadata": {"graph_id": "agent"}})
-    before(here.saver, "acopy_thread", run, monkeypatch)
+    act_before(context.saver, "acopy_thread", run, monkeypatch)
     copy = (await http.post(f"/threads/{thread}/copy")).json()
     shown = (await http.get(f"/threads/{thread}")).json()
     assert shown["status"] == "interrupted"

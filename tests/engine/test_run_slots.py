@@ -1,4 +1,4 @@
-"""A process carries out no more runs at once than it may, whichever way they come to it (X13)."""
+"""A process executes no more runs at once than its limit, whether submitted or delivered to it (X13)."""
 
 import asyncio
 import threading
@@ -11,7 +11,6 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from callsheet.server.assembly import Runtime, assemble
-from callsheet.server.engine.admission import RunSlots
 from callsheet.server.engine.execution import Redeliver
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -23,22 +22,22 @@ from tests.doubles.waiting import eventually
 
 RUNS = 7
 MANY = 40
-"""More than the threads that asyncio takes by itself, on any machine."""
+"""More than the default number of threads of asyncio, on any machine."""
 WORK_S = 0.02
 
 
-class Word(TypedDict):
+class WordState(TypedDict):
     word: str
 
 
-class Crowd:
-    """A graph that knows how many are in it."""
+class CountingGraph:
+    """A graph that counts its active runs, their highest number, and the finished runs."""
 
     def __init__(self) -> None:
-        self.inside = self.most = self.done = 0
+        self.active = self.highest = self.done = 0
 
     def graphs(self) -> dict[str, Any]:
-        builder = StateGraph(Word)
+        builder = StateGraph(WordState)
         builder.add_node("step", self.node())
         builder.add_edge(START, "step")
         builder.add_edge("step", END)
@@ -47,23 +46,23 @@ class Crowd:
     def node(self) -> Any:
         return self.step
 
-    async def step(self, state: Word) -> Word:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
+    async def step(self, state: WordState) -> WordState:
+        self.active += 1
+        self.highest = max(self.highest, self.active)
         await asyncio.sleep(WORK_S)
-        self.inside -= 1
+        self.active -= 1
         self.done += 1
         return state
 
 
-class Blocking(Crowd):
-    """A graph that nobody leaves before all are in it."""
+class BarrierGraph(CountingGraph):
+    """A graph whose runs end only once all of them have started."""
 
     def __init__(self) -> None:
         super().__init__()
         self._all = threading.Barrier(MANY)
 
-    def blocking(self, state: Word) -> Word:
+    def blocking(self, state: WordState) -> WordState:
         self._all.wait(10)
         self.done += 1
         return state
@@ -73,92 +72,114 @@ class Blocking(Crowd):
 
 
 @pytest.fixture
-async def crowd() -> Crowd:
-    return Crowd()
+async def graph() -> CountingGraph:
+    return CountingGraph()
 
 
 @pytest.fixture
 async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as held:
-        yield held
+    async with AsyncExitStack() as exit_stack:
+        yield exit_stack
 
 
-async def process(storage: Storage, stack: AsyncExitStack, crowd: Crowd, **chosen: Any) -> Runtime:
-    """What a server and `callsheet worker` are made of."""
-    return await assemble(storage, Settings(**chosen), crowd.graphs(), stack, Telemetry())
+async def start_runtime(
+    storage: Storage, stack: AsyncExitStack, graph: CountingGraph, **chosen: Any
+) -> Runtime:
+    """Start the runtime that a server and `callsheet worker` have."""
+    return await assemble(storage, Settings(**chosen), graph.graphs(), stack, Telemetry())
 
 
-async def recorded(here: Runtime, storage: Storage, count: int = RUNS) -> None:
-    """Record runs on threads of their own, all at the same moment."""
+async def submit_runs(runtime: Runtime, storage: Storage, count: int = RUNS) -> None:
+    """Submit runs on threads of their own, all at once."""
 
-    async def one(number: int) -> None:
+    async def submit(number: int) -> None:
         thread = Thread(f"t{number}", "local", "crowd", "")
         await threads.bind(storage, thread)
-        asked = request_fields(input={"word": "hello"})
-        await here.worker.submit(RunRequest(thread.id, f"r{number}", "crowd", "local", asked))
+        fields = request_fields(input={"word": "hello"})
+        await runtime.worker.submit(RunRequest(thread.id, f"r{number}", "crowd", "local", fields))
 
-    await asyncio.gather(*(one(number) for number in range(count)))
+    await asyncio.gather(*(submit(number) for number in range(count)))
 
 
-@pytest.mark.parametrize("most", [1, 3])
-async def test_a_server_keeps_to_its_number_of_runs(
-    opened: Storage, stack: AsyncExitStack, crowd: Crowd, most: int
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_a_server_executes_no_more_runs_at_once_than_its_limit(
+    opened: Storage, stack: AsyncExitStack, graph: CountingGraph, limit: int
 ) -> None:
-    """What it records itself and what is brought to it count together."""
-    here = await process(opened, stack, crowd, runs_at_once=most)
-    await recorded(here, opened)
-    await eventually(lambda: _done(crowd), "all have run")
-    assert crowd.most <= most
+    """Runs that it starts itself and runs that are delivered to it count together."""
+    runtime = await start_runtime(opened, stack, graph, runs_at_once=limit)
+    await submit_runs(runtime, opened)
+    await eventually(lambda: all_done(graph), "all have run")
+    assert graph.highest <= limit
 
 
-async def test_a_worker_keeps_to_its_number_of_runs(
-    opened: Storage, stack: AsyncExitStack, crowd: Crowd
+async def test_a_worker_executes_no_more_runs_at_once_than_its_limit(
+    opened: Storage, stack: AsyncExitStack, graph: CountingGraph
 ) -> None:
-    server = await process(opened, stack, crowd, carry_runs=False, runs_at_once=64)
-    await recorded(server, opened)
-    assert crowd.done == 0
-    await process(opened, stack, crowd, runs_at_once=2)
-    await eventually(lambda: _done(crowd), "all have run")
-    assert crowd.most <= 2
+    server = await start_runtime(opened, stack, graph, carry_runs=False, runs_at_once=64)
+    await submit_runs(server, opened)
+    assert graph.done == 0
+    await start_runtime(opened, stack, graph, runs_at_once=2)
+    await eventually(lambda: all_done(graph), "all have run")
+    assert graph.highest <= 2
 
 
-async def test_nodes_that_block_run_beside_each_other(opened: Storage, stack: AsyncExitStack) -> None:
-    """As many as runs may, whatever number of threads asyncio chooses for this machine."""
-    crowd = Blocking()
-    here = await assemble(opened, Settings(runs_at_once=2 * MANY), crowd.graphs(), stack, Telemetry())
-    await recorded(here, opened, MANY)
-    await eventually(lambda: _done(crowd, MANY), "all have met")
+async def test_blocking_nodes_run_in_parallel_up_to_the_limit_of_runs(
+    opened: Storage, stack: AsyncExitStack
+) -> None:
+    """The default number of threads of asyncio does not limit them."""
+    graph = BarrierGraph()
+    runtime = await assemble(opened, Settings(runs_at_once=2 * MANY), graph.graphs(), stack, Telemetry())
+    await submit_runs(runtime, opened, MANY)
+    await eventually(lambda: all_done(graph, MANY), "all have met")
 
 
 @pytest.mark.slow
-async def test_runs_that_wait_all_go_at_once_in_one_worker(opened: Storage, stack: AsyncExitStack) -> None:
-    """However gradually it takes them, none that only waits keeps it from the next."""
-    crowd = Blocking()
-    server = await process(opened, stack, crowd, carry_runs=False)
-    await recorded(server, opened, MANY)
-    await process(opened, stack, crowd)
-    await eventually(lambda: _done(crowd, MANY), "all have met")
+async def test_one_worker_executes_all_queued_blocking_runs_in_parallel(
+    opened: Storage, stack: AsyncExitStack
+) -> None:
+    """It takes them gradually, but a run that only waits does not keep it from the next."""
+    graph = BarrierGraph()
+    server = await start_runtime(opened, stack, graph, carry_runs=False)
+    await submit_runs(server, opened, MANY)
+    await start_runtime(opened, stack, graph)
+    await eventually(lambda: all_done(graph, MANY), "all have met")
 
 
-async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
-    room = RunSlots(1, patience_s=0.01)
-    async with room.hold():
-        assert not await room.try_acquire()
-        with pytest.raises(Redeliver):
-            async with room.hold():
-                raise AssertionError
-    assert await room.try_acquire()
-    room.release()
-    async with room.hold():
-        pass
+class GatedGraph(CountingGraph):
+    """A graph whose runs wait at their step until the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def step(self, state: WordState) -> WordState:
+        self.active += 1
+        await self.gate.wait()
+        self.done += 1
+        return state
 
 
-async def test_half_of_the_places_are_left_to_what_is_brought_here() -> None:
-    room = RunSlots(5)
-    assert [await room.try_acquire() for _ in range(3)] == [True, True, False]
-    async with room.hold(), room.hold(), room.hold():
-        assert not await room.try_acquire()
+async def test_a_run_without_a_free_slot_is_redelivered_unclaimed(
+    opened: Storage, stack: AsyncExitStack
+) -> None:
+    graph = GatedGraph()
+    runtime = await start_runtime(opened, stack, graph, runs_at_once=1)
+    await submit_runs(runtime, opened, 1)
+
+    async def first_run_has_started() -> bool:
+        return graph.active == 1
+
+    await eventually(first_run_has_started, "the first run")
+    await runtime.worker.runs.create(
+        RunRequest("t9", "r9", "crowd", "local", request_fields(input={"word": ""}))
+    )
+    with pytest.raises(Redeliver, match="no slot is free"):
+        await runtime.worker.execute("t9", "r9")
+    assert await runtime.worker.runs.execution_state("t9", "r9") == "free", "it was not claimed"
+    graph.gate.set()
+    await runtime.worker.execute("t9", "r9")
+    assert graph.done == 2
 
 
-async def _done(crowd: Crowd, count: int = RUNS) -> bool:
-    return crowd.done == count
+async def all_done(graph: CountingGraph, count: int = RUNS) -> bool:
+    return graph.done == count

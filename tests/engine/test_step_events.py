@@ -13,7 +13,7 @@ import pytest
 from callsheet.storage.embedded import watchdog
 from tests.doubles.killing import Kill, KillableServer, WarmParent, sample_points
 from tests.doubles.redis_server import running_redis
-from tests.engine.fault_house import CONFIG, events, server_processes
+from tests.engine.fault_processes import CONFIG, run_events, server_processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -32,8 +32,8 @@ REPEATED = ("metadata", "custom", "messages")
 TIMES = {"timestamp", "ts", "created_at"}
 
 
-async def begin(base: str, modes: list[str], place: dict[str, str]) -> None:
-    """Create a run and note where it is in `place`."""
+async def create_run(base: str, modes: list[str], location: dict[str, str]) -> None:
+    """Create a run and store its thread and id in `location`."""
     async with httpx.AsyncClient(base_url=base, timeout=30) as http:
         thread = (await http.post("/threads", json={})).json()["thread_id"]
         body = {
@@ -43,15 +43,15 @@ async def begin(base: str, modes: list[str], place: dict[str, str]) -> None:
             "stream_subgraphs": True,
             "stream_resumable": True,
         }
-        place["thread"] = thread
+        location["thread"] = thread
         reply = await http.post(f"/threads/{thread}/runs", json=body)
-        place["run"] = reply.json()["run_id"]
+        location["run"] = reply.json()["run_id"]
 
 
-async def read(base: str, place: dict[str, str], read_events: list[tuple[str, str, str]]) -> None:
-    """Add the events (id, name, data) after the last one to `read_events`, as they come."""
-    headers = {"Last-Event-ID": read_events[-1][0] if read_events else "-1"}
-    path = f"/threads/{place['thread']}/runs/{place['run']}/stream"
+async def read_stream(base: str, location: dict[str, str], received: list[tuple[str, str, str]]) -> None:
+    """Append the events (id, name, data) after the last one to `received`, as they come."""
+    headers = {"Last-Event-ID": received[-1][0] if received else "-1"}
+    path = f"/threads/{location['thread']}/runs/{location['run']}/stream"
     async with (
         httpx.AsyncClient(base_url=base, timeout=30) as http,
         http.stream("GET", path, headers=headers) as reply,
@@ -61,28 +61,28 @@ async def read(base: str, place: dict[str, str], read_events: list[tuple[str, st
             name, _, value = line.partition(": ")
             fields[name] = value
             if not line and "id" in fields:
-                read_events.append((fields["id"], fields["event"], fields["data"]))
+                received.append((fields["id"], fields["event"], fields["data"]))
                 fields = {}
 
 
-async def run_through(base: str, modes: list[str], place: Any, read_events: Any) -> None:
-    await begin(base, modes, place)
-    await read(base, place, read_events)
+async def create_and_read(base: str, modes: list[str], location: Any, received: Any) -> None:
+    await create_run(base, modes, location)
+    await read_stream(base, location, received)
 
 
-def contents(events: list[tuple[str, str, str]], *, repeated: bool) -> Counter[tuple[str, str]]:
-    """The events without what differs from run to run, counted."""
+def contents(received: list[tuple[str, str, str]], *, repeated: bool) -> Counter[tuple[str, str]]:
+    """Count the events, without ids and times, which differ from run to run."""
     return Counter(
-        (name.partition("|")[0], json.dumps(_plain(name, json.loads(data)), sort_keys=True))
-        for _, name, data in events
+        (name.partition("|")[0], json.dumps(without_ids_and_times(name, json.loads(data)), sort_keys=True))
+        for _, name, data in received
         if name.startswith(REPEATED) == repeated
     )
 
 
-def _plain(name: str, data: Any) -> Any:
-    """What an event says, without ids and times."""
+def without_ids_and_times(name: str, data: Any) -> Any:
+    """Return the content of an event without ids and times."""
     if name.startswith("debug"):
-        return [data["type"], data["step"], _plain(data["type"], data["payload"])]
+        return [data["type"], data["step"], without_ids_and_times(data["type"], data["payload"])]
     if name.startswith("checkpoint"):
         return [data["values"], data["next"], data["metadata"]["step"]]
     if name.startswith("task"):
@@ -94,68 +94,75 @@ def _plain(name: str, data: Any) -> Any:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    "mode", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in MODES]
+    "mode",
+    [
+        mode_name if mode_name in SHORT else pytest.param(mode_name, marks=pytest.mark.long)
+        for mode_name in MODES
+    ],
 )
 async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
     killable_server: KillableServer, mode: str, when: Any, request: pytest.FixtureRequest
 ) -> None:
-    """Whichever message to Redis was the server's last, in the replay and for a reader that rejoined."""
+    """Checked in the replay and for a reader that rejoined, for kills at any message to Redis."""
     killable_server.config, modes = CONFIG, MODES[mode]
     undisturbed: list[tuple[str, str, str]] = []
 
     async def use(base: str, turn: int) -> None:
         undisturbed.clear()
-        await run_through(base, modes, {}, undisturbed)
+        await create_and_read(base, modes, {}, undisturbed)
 
-    count = await killable_server.messages_of(use)
+    count = await killable_server.count_messages(use)
     expected = contents(undisturbed, repeated=False)
-    often = contents(undisturbed, repeated=True)
-    for at in sample_points(count, 2, seed=11, whole=request.config.getoption("--long")):
-        place: dict[str, str] = {}
+    repeatable = contents(undisturbed, repeated=True)
+    for at in sample_points(count, 2, seed=11, all_points=request.config.getoption("--long")):
+        location: dict[str, str] = {}
         live: list[tuple[str, str, str]] = []
-        killed = partial(run_through, modes=modes, place=place, read_events=live)
-        await killable_server.killed_at(Kill(at=at, when=when), killed)
-        if "run" not in place:
+        use_server = partial(create_and_read, modes=modes, location=location, received=live)
+        await killable_server.run_until_killed(Kill(at=at, when=when), use_server)
+        if "run" not in location:
             continue
-        async with killable_server.opened() as base:
-            await read(base, place, live)
+        async with killable_server.serve() as base:
+            await read_stream(base, location, live)
             replay: list[tuple[str, str, str]] = []
-            await read(base, place, replay)
-        assert live == replay, (at, "who rejoins reads what the replay has")
-        found = contents(live, repeated=False)
-        assert found == expected, (at, count, found - expected, expected - found)
-        again = contents(live, repeated=True)
-        assert not [told for told in often if told[0] != "metadata" and not again[told]], (at, count)
+            await read_stream(base, location, replay)
+        assert live == replay, (at, "a reader that rejoins gets the events of the replay")
+        actual = contents(live, repeated=False)
+        assert actual == expected, (at, count, actual - expected, expected - actual)
+        repeated_events = contents(live, repeated=True)
+        assert not [event for event in repeatable if event[0] != "metadata" and not repeated_events[event]], (
+            at,
+            count,
+        )
 
 
-async def test_runs_go_on_with_every_update_once_when_redis_stood_still(
+async def test_runs_send_every_update_once_after_redis_hung_for_longer_than_a_lease(
     warm_parent: WarmParent, tmp_path: Path
 ) -> None:
-    """Longer than a lease, so that all attempts give up while their last commands are on their way."""
+    """All attempts give up then, while their last commands are still on their way."""
     pages, lease_s = 12, 1.0
     with running_redis(watchdog.binary(), tmp_path) as server:
         async with server_processes(
-            warm_parent, server.url, lease_s, carry=True, servers=1, workers=0
-        ) as here:
-            url = here.any()
-            places = []
+            warm_parent, server.url, lease_s, executes_runs=True, servers=1, workers=0
+        ) as processes:
+            url = processes.any_url()
+            runs = []
             for number in range(12):
-                thread = (await here.http.post(f"{url}/threads", json={})).json()["thread_id"]
+                thread = (await processes.http.post(f"{url}/threads", json={})).json()["thread_id"]
                 body = {
                     "assistant_id": "clerk",
                     "input": {"pages": pages, "pace_s": 0.004 + number / 2000, "stamped": []},
                     "stream_mode": ["updates"],
                     "stream_resumable": True,
                 }
-                reply = await here.http.post(f"{url}/threads/{thread}/runs", json=body)
-                places.append((thread, reply.json()["run_id"]))
+                reply = await processes.http.post(f"{url}/threads/{thread}/runs", json=body)
+                runs.append((thread, reply.json()["run_id"]))
             server.hang()
             await asyncio.sleep(3 * lease_s)
             server.go_on()
             attempts = 0
-            for thread, run in places:
-                read_events = [one async for one in events(here, url, thread, run, "-1")]
-                stamped = [one.data["page"]["stamped"] for one in read_events if one.name == "updates"]
+            for thread, run in runs:
+                received = [event async for event in run_events(processes, url, thread, run, "-1")]
+                stamped = [event.data["page"]["stamped"] for event in received if event.name == "updates"]
                 assert stamped == [[f"v{number + 1}"] for number in range(pages)]
-                attempts = max(attempts, *(one.data.get("attempt", 0) for one in read_events))
+                attempts = max(attempts, *(event.data.get("attempt", 0) for event in received))
             assert attempts > 1, "some runs were under way"

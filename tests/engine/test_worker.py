@@ -1,4 +1,4 @@
-"""Runs: one at a time on a thread, taken up by the same request, answered once (X8, X9, A54)."""
+"""Runs: one at a time on a thread, continued by the same request, with one reply (X8, X9, A54)."""
 
 import asyncio
 import json
@@ -21,26 +21,26 @@ from callsheet.storage.threads.threads import Thread
 from tests.doubles.waiting import eventually
 
 LEASE_S = 10.0
-BRIEF_S = 0.5
-"""For tests of the lease itself. A busy machine may keep a test from its turn for as long."""
+SHORT_LEASE_S = 0.5
+"""For tests of the lease itself; a test on a busy machine may not run for as long as this."""
 
 
-class Words(TypedDict):
+class WordsState(TypedDict):
     words: Annotated[list[str], add]
 
 
-class Stage:
-    """A graph of two steps whose second one does as it is told."""
+class TwoStepGraph:
+    """A graph of two steps; the second waits for `may_continue` and raises if `fails`."""
 
     def __init__(self):
-        self.entered = asyncio.Event()
-        self.go = asyncio.Event()
-        self.go.set()
-        self.fail = False
-        self.firsts = 0
+        self.second_started = asyncio.Event()
+        self.may_continue = asyncio.Event()
+        self.may_continue.set()
+        self.fails = False
+        self.first_calls = 0
 
     def graph(self):
-        builder = StateGraph(Words)
+        builder = StateGraph(WordsState)
         builder.add_node("first", self.first)
         builder.add_node("second", self.second)
         builder.add_edge(START, "first")
@@ -48,47 +48,47 @@ class Stage:
         builder.add_edge("second", END)
         return builder.compile(name="stage")
 
-    async def first(self, state: Words):
-        self.firsts += 1
+    async def first(self, state: WordsState):
+        self.first_calls += 1
         return {"words": ["first"]}
 
-    async def second(self, state: Words):
-        self.entered.set()
-        await self.go.wait()
-        if self.fail:
+    async def second(self, state: WordsState):
+        self.second_started.set()
+        await self.may_continue.wait()
+        if self.fails:
             raise Invalid("not today")
         return {"words": ["second"]}
 
 
 @pytest.fixture
-def stage():
-    return Stage()
+def two_step_graph():
+    return TwoStepGraph()
 
 
 @pytest.fixture
-async def worker(storage, stage):
+async def worker(storage, two_step_graph):
     async with running_worker(
-        storage, {"stage": stage.graph()}, WorkerOptions(LEASE_S, replies=REPLIES)
-    ) as made:
-        yield made
+        storage, {"stage": two_step_graph.graph()}, WorkerOptions(LEASE_S, replies=REPLIES)
+    ) as running:
+        yield running
 
 
 @pytest.fixture
-async def brief(storage, stage):
+async def short_lease_worker(storage, two_step_graph):
     async with running_worker(
-        storage, {"stage": stage.graph()}, WorkerOptions(BRIEF_S, replies=REPLIES)
-    ) as made:
-        yield made
+        storage, {"stage": two_step_graph.graph()}, WorkerOptions(SHORT_LEASE_S, replies=REPLIES)
+    ) as running:
+        yield running
 
 
-async def reply(run, state):
+async def build_reply(run, state):
     return {"words": state["words"]}
 
 
-REPLIES = {"stage": reply}
+REPLIES = {"stage": build_reply}
 
 
-def job(word="hello", thread="t", owner="local", artefact="ad:a", idempotency_key=None):
+def word_request(word="hello", thread="t", owner="local", artefact="ad:a", idempotency_key=None):
     caller = RequestContext(owner, idempotency_key)
     body = {"say": word}
     return run_request(Thread(thread, owner, "stage", artefact), caller, body, input={"words": [word]})
@@ -97,30 +97,30 @@ def job(word="hello", thread="t", owner="local", artefact="ad:a", idempotency_ke
 DONE = {"words": ["hello", "first", "second"]}
 
 
-async def test_a_job_is_carried_out_and_answered(worker):
-    assert await run_and_ack(worker, job()) == DONE
+async def test_a_run_is_executed_and_gives_a_reply(worker):
+    assert await run_and_ack(worker, word_request()) == DONE
 
 
-async def test_the_same_request_after_it_ended_is_a_new_run(worker):
-    await run_and_ack(worker, job())
-    assert (await run_and_ack(worker, job()))["words"] == DONE["words"] * 2
+async def test_the_same_request_after_its_run_ended_is_a_new_run(worker):
+    await run_and_ack(worker, word_request())
+    assert (await run_and_ack(worker, word_request()))["words"] == DONE["words"] * 2
 
 
-async def test_a_failed_run_is_taken_up_by_the_same_request_where_it_stopped(worker, stage):
-    stage.fail = True
+async def test_the_same_request_continues_a_failed_run_at_the_failed_step(worker, two_step_graph):
+    two_step_graph.fails = True
     with pytest.raises(Invalid, match="not today"):
-        await run_and_ack(worker, job())
-    stage.fail = False
-    assert await run_and_ack(worker, job()) == DONE
-    assert stage.firsts == 1
+        await run_and_ack(worker, word_request())
+    two_step_graph.fails = False
+    assert await run_and_ack(worker, word_request()) == DONE
+    assert two_step_graph.first_calls == 1
 
 
-async def test_another_request_after_a_failure_is_a_run_of_its_own(worker, stage):
-    stage.fail = True
+async def test_another_request_after_a_failed_run_is_a_new_run(worker, two_step_graph):
+    two_step_graph.fails = True
     with pytest.raises(Invalid):
-        await run_and_ack(worker, job())
-    stage.fail = False
-    assert (await run_and_ack(worker, job("other")))["words"] == [
+        await run_and_ack(worker, word_request())
+    two_step_graph.fails = False
+    assert (await run_and_ack(worker, word_request("other")))["words"] == [
         "hello",
         "first",
         "other",
@@ -129,175 +129,178 @@ async def test_another_request_after_a_failure_is_a_run_of_its_own(worker, stage
     ]
 
 
-async def test_a_second_request_on_a_busy_thread_is_refused_and_told_by_whom(worker, stage):
+async def test_another_request_on_a_busy_thread_is_refused_with_the_active_run(worker, two_step_graph):
     """X8."""
-    stage.go.clear()
+    two_step_graph.may_continue.clear()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(run_and_ack(worker, job()))
-        await stage.entered.wait()
+        running = group.create_task(run_and_ack(worker, word_request()))
+        await two_step_graph.second_started.wait()
         with pytest.raises(Busy, match="busy with run"):
-            await run_and_ack(worker, job("other"))
-        stage.go.set()
+            await run_and_ack(worker, word_request("other"))
+        two_step_graph.may_continue.set()
     assert running.result() == DONE
 
 
-async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_answer(worker, stage, storage):
+async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_reply(worker, two_step_graph, storage):
     """X9."""
-    stage.go.clear()
+    two_step_graph.may_continue.clear()
     async with (
         running_worker(
-            storage, {"stage": stage.graph()}, WorkerOptions(LEASE_S, replies=REPLIES)
+            storage, {"stage": two_step_graph.graph()}, WorkerOptions(LEASE_S, replies=REPLIES)
         ) as elsewhere,
         asyncio.TaskGroup() as group,
     ):
-        first = group.create_task(run_and_ack(worker, job()))
-        await stage.entered.wait()
-        second = group.create_task(run_and_ack(elsewhere, job()))
+        first = group.create_task(run_and_ack(worker, word_request()))
+        await two_step_graph.second_started.wait()
+        second = group.create_task(run_and_ack(elsewhere, word_request()))
         await asyncio.sleep(0)
-        stage.go.set()
+        two_step_graph.may_continue.set()
     assert first.result() == second.result() == DONE
-    assert stage.firsts == 1
+    assert two_step_graph.first_calls == 1
 
 
-async def test_a_run_that_outlasts_its_lease_keeps_its_thread(brief, stage, storage):
-    """The lease is renewed while the work goes on."""
-    stage.go.clear()
+async def test_the_lease_of_a_long_run_is_renewed(short_lease_worker, two_step_graph, storage):
+    """Its remaining time gets shorter and is then extended again."""
+    two_step_graph.may_continue.clear()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(run_and_ack(brief, job()))
-        await stage.entered.wait()
-        before = await storage.redis.pttl(keys.run_keys("t").lease)
+        running = group.create_task(run_and_ack(short_lease_worker, word_request()))
+        await two_step_graph.second_started.wait()
+        lease_ms = await storage.redis.pttl(keys.run_keys("t").lease)
 
-        async def renewed():
-            return await storage.redis.pttl(keys.run_keys("t").lease) > before - 10
+        async def lease_is_renewed():
+            return await storage.redis.pttl(keys.run_keys("t").lease) > lease_ms - 10
 
-        await eventually(lambda: shorter(storage, before), "the lease runs down")
-        await eventually(renewed, "the lease is renewed")
-        stage.go.set()
+        await eventually(lambda: lease_is_shorter(storage, lease_ms), "the lease gets shorter")
+        await eventually(lease_is_renewed, "the lease is renewed")
+        two_step_graph.may_continue.set()
     assert running.result() == DONE
 
 
-async def shorter(storage, before):
-    return 0 < await storage.redis.pttl(keys.run_keys("t").lease) < before - 30
+async def lease_is_shorter(storage, lease_ms):
+    return 0 < await storage.redis.pttl(keys.run_keys("t").lease) < lease_ms - 30
 
 
-async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(brief, stage, storage):
-    """Its successor's answer stands."""
-    stage.go.clear()
-    task = asyncio.create_task(run_and_ack(brief, job()))
-    await stage.entered.wait()
-    run = await brief.runs.active("t")
+async def test_a_worker_that_lost_its_lease_stops_and_the_successors_outcome_stands(
+    short_lease_worker, two_step_graph, storage
+):
+    """The first worker lets go of the thread before the second stores its outcome."""
+    two_step_graph.may_continue.clear()
+    task = asyncio.create_task(run_and_ack(short_lease_worker, word_request()))
+    await two_step_graph.second_started.wait()
+    run = await short_lease_worker.runs.active("t")
     await storage.redis.delete(keys.run_keys("t").lease)
     successor = await Runs(storage, 60).claim("t", run)
-    await eventually(lambda: idle(brief), "the first worker lets go")
-    stage.go.set()
-    await brief.runs.finish(successor, RunOutcome("success", answer={"words": ["from the successor"]}))
+    await eventually(lambda: is_idle(short_lease_worker), "the first worker lets go")
+    two_step_graph.may_continue.set()
+    await short_lease_worker.runs.finish(
+        successor, RunOutcome("success", answer={"words": ["from the successor"]})
+    )
     assert await task == {"words": ["from the successor"]}
-    assert (await brief.runs.get("t", run)).status == "success"
+    assert (await short_lease_worker.runs.get("t", run)).status == "success"
 
 
-async def idle(worker):
+async def is_idle(worker):
     return not worker.executions
 
 
-async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):
-    stage.go.clear()
-    task = asyncio.create_task(run_and_ack(worker, job()))
-    await stage.entered.wait()
+async def test_a_run_goes_on_when_its_caller_is_cancelled(worker, two_step_graph):
+    two_step_graph.may_continue.clear()
+    task = asyncio.create_task(run_and_ack(worker, word_request()))
+    await two_step_graph.second_started.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    again = asyncio.create_task(run_and_ack(worker, job()))
-    stage.go.set()
-    assert await again == DONE
-    assert stage.firsts == 1
+    repeated = asyncio.create_task(run_and_ack(worker, word_request()))
+    two_step_graph.may_continue.set()
+    assert await repeated == DONE
+    assert two_step_graph.first_calls == 1
 
 
-async def test_a_reply_that_may_not_have_arrived_is_given_to_the_same_request(worker, stage):
-    """The process that had it to send may have died; once it has arrived, asking is asking anew."""
-    reply, told = await run(worker, job())
-    assert await run_and_ack(worker, job()) == reply == DONE
-    assert stage.firsts == 1
-    await told()
-    await run_and_ack(worker, job())
-    assert stage.firsts == 2
+async def test_the_same_request_gets_the_same_reply_until_the_reply_is_acknowledged(worker, two_step_graph):
+    """The process may have died before it sent the reply; once acknowledged, a request is a new run."""
+    first_reply, acknowledge = await run(worker, word_request())
+    assert await run_and_ack(worker, word_request()) == first_reply == DONE
+    assert two_step_graph.first_calls == 1
+    await acknowledge()
+    await run_and_ack(worker, word_request())
+    assert two_step_graph.first_calls == 2
 
 
-async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_running_again(
-    worker, stage, storage
+async def test_a_run_whose_end_was_not_recorded_gives_its_reply_without_running_again(
+    worker, two_step_graph, storage
 ):
-    await run_and_ack(worker, job())
+    await run_and_ack(worker, word_request())
     run = (await worker.runs.list_runs("t"))[0].id
     await storage.redis.hset(keys.run("t", run), "status", "running")
     await storage.redis.hset(keys.run_keys("t").thread, "active", run)
-    assert await run_and_ack(worker, job()) == DONE
-    assert stage.firsts == 1
+    assert await run_and_ack(worker, word_request()) == DONE
+    assert two_step_graph.first_calls == 1
 
 
-async def has_ended(worker):
+async def has_succeeded(worker):
     return (await worker.runs.get("t", "r")).status == "success"
 
 
-async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(worker, storage):
-    asked = request_fields(input={"words": ["hello"]}, stream_mode=["values"])
-    await worker.submit(RunRequest("t", "r", "stage", "local", asked))
-    await eventually(lambda: has_ended(worker), "the end of the first attempt")
-    await eventually(lambda: idle(worker), "nothing more to tell")
+async def test_a_second_attempt_sends_the_final_values_that_the_first_did_not_send(worker, storage):
+    fields = request_fields(input={"words": ["hello"]}, stream_mode=["values"])
+    await worker.submit(RunRequest("t", "r", "stage", "local", fields))
+    await eventually(lambda: has_succeeded(worker), "the end of the first attempt")
+    await eventually(lambda: is_idle(worker), "the worker is idle")
     await storage.redis.delete(keys.run_keys("t").events)
     await storage.redis.hset(keys.run("t", "r"), "status", "running")
     await storage.redis.hset(keys.run_keys("t").thread, "active", "r")
     await worker.execute("t", "r")
-    told = [(event.name, event.data) for event in await events.read_after(storage, "t", "0-0")]
-    assert [name for name, _ in told] == ["metadata", "values", "end"]
-    assert json.loads(told[1][1]) == DONE
+    stored = [(event.name, event.data) for event in await events.read_after(storage, "t", "0-0")]
+    assert [name for name, _ in stored] == ["metadata", "values", "end"]
+    assert json.loads(stored[1][1]) == DONE
 
 
-async def test_who_follows_a_run_as_soon_as_it_is_started_need_not_ask_redis(worker):
-    await worker.submit(RunRequest("t", "r", "stage", "local", request_fields(input={"words": ["hello"]})))
-    assert worker.events.buffers.find("r")
-
-
-async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):
-    chosen = {"idempotency_key": "k 1"}
-    assert await run_and_ack(worker, job(**chosen)) == await run_and_ack(worker, job(**chosen)) == DONE
-    assert stage.firsts == 1
+async def test_an_idempotency_key_repeats_the_reply_and_refuses_another_request(worker, two_step_graph):
+    key = {"idempotency_key": "k 1"}
+    assert (
+        await run_and_ack(worker, word_request(**key))
+        == await run_and_ack(worker, word_request(**key))
+        == DONE
+    )
+    assert two_step_graph.first_calls == 1
     with pytest.raises(Conflict, match="'k 1' is already used for another request"):
-        await run_and_ack(worker, job("other", **chosen))
+        await run_and_ack(worker, word_request("other", **key))
 
 
-async def test_a_failed_run_leaves_its_idempotency_key_free(worker, stage):
-    stage.fail = True
+async def test_the_idempotency_key_of_a_failed_run_can_be_used_again(worker, two_step_graph):
+    two_step_graph.fails = True
     with pytest.raises(Invalid):
-        await run_and_ack(worker, job(idempotency_key="k"))
-    stage.fail = False
-    assert await run_and_ack(worker, job(idempotency_key="k")) == DONE
+        await run_and_ack(worker, word_request(idempotency_key="k"))
+    two_step_graph.fails = False
+    assert await run_and_ack(worker, word_request(idempotency_key="k")) == DONE
 
 
 @pytest.mark.parametrize("other", [{"owner": "bob"}, {"artefact": "ad:b"}])
-async def test_a_thread_of_another_owner_or_ad_looks_like_none(worker, other):
+async def test_a_thread_of_another_owner_or_ad_is_missing(worker, other):
     """A-R14, X16."""
-    await run_and_ack(worker, job())
+    await run_and_ack(worker, word_request())
     with pytest.raises(Missing, match="no thread 't'"):
-        await run_and_ack(worker, job(**other))
+        await run_and_ack(worker, word_request(**other))
 
 
-async def test_steps_are_reported_as_they_happen(storage):
+async def test_custom_events_of_a_run_are_passed_to_the_callback(storage):
     from langgraph.config import get_stream_writer
 
-    async def node(state: Words):
+    async def node(state: WordsState):
         get_stream_writer()({"type": "step", "status": "completed"})
         return {"words": ["done"]}
 
-    builder = StateGraph(Words)
+    builder = StateGraph(WordsState)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
     async with running_worker(
         storage, {"stage": builder.compile()}, WorkerOptions(LEASE_S, replies=REPLIES)
     ) as worker:
-        await run_and_ack(worker, job(), told.append)
-    assert told == [{"type": "step", "status": "completed"}]
+        await run_and_ack(worker, word_request(), reported.append)
+    assert reported == [{"type": "step", "status": "completed"}]
 
 
-async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
+async def test_a_graph_whose_copy_has_no_saver_is_refused(storage):
     class Stubborn:
         name = "stubborn"
         checkpointer = None
@@ -312,36 +315,36 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
             pass
 
 
-async def test_a_run_created_twice_because_the_answer_was_lost_is_one_run(storage):
-    wanted, runs = job(), Runs(storage, LEASE_S)
+async def test_creating_the_same_run_twice_gives_one_run(storage):
+    request, runs = word_request(), Runs(storage, LEASE_S)
     for _ in range(2):
-        made = await runs.create(wanted)
-        assert (made.verdict, made.run, made.attempt) == ("start", wanted.id, None)
+        created = await runs.create(request)
+        assert (created.verdict, created.run) == ("start", request.id)
     assert len(await runs.list_runs("t")) == 1
 
 
-async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thread(storage):
+async def test_an_expired_lease_is_renewed_if_no_other_attempt_has_the_thread(storage):
     """An event loop that was busy for longer than its lease does not lose its run."""
-    wanted, runs = job(), Runs(storage, LEASE_S)
-    await runs.create(wanted)
-    attempt = await runs.claim("t", wanted.id)
+    request, runs = word_request(), Runs(storage, LEASE_S)
+    await runs.create(request)
+    attempt = await runs.claim("t", request.id)
     assert isinstance(attempt, RunAttempt)
     await storage.redis.delete(keys.run_keys("t").lease)
     await runs.renew(attempt)
-    assert isinstance(await runs.claim("t", wanted.id), LeaseHeld)
+    assert isinstance(await runs.claim("t", request.id), LeaseHeld)
 
 
-async def test_a_thread_is_known_to_its_owner_alone(storage):
+async def test_only_the_owner_finds_a_thread(storage):
     thread = Thread("t", "ana", "stage", "ad:a")
     await threads.bind(storage, thread)
-    found = await threads.get(storage, "t", "ana")
-    assert (found.graph, found.artefact) == ("stage", "ad:a")
+    record = await threads.get(storage, "t", "ana")
+    assert (record.graph, record.artefact) == ("stage", "ad:a")
     for stranger, name in (("bob", "t"), ("ana", "u")):
         with pytest.raises(Missing):
             await threads.get(storage, name, stranger)
 
 
-async def test_a_thread_runs_one_graph(storage):
+async def test_binding_a_thread_to_a_second_graph_is_refused(storage):
     await threads.bind(storage, Thread("t", "ana", "stage", "ad:a"))
     with pytest.raises(Conflict, match="runs 'stage', not 'other'"):
         await threads.bind(storage, Thread("t", "ana", "other", "ad:a"))

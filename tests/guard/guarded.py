@@ -1,4 +1,4 @@
-"""Tools to call through the guard, and what the tests of it share."""
+"""A registry with one tool, a step and a scope, for tests of the guard."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,13 +23,13 @@ def registry_with_tool(run, name="probe", **more):
 
 
 def step(params=None, *, writes=("music",), raw=None, tool="probe", call="c1"):
-    """A step that calls it."""
-    asked = Step(
+    """A step that calls the tool."""
+    fields = Step(
         id=call, tool=tool, display="", params=params or {}, dependencies=[], reads=[], writes=[*writes]
     )
-    return asked if raw is None else Step(**asked, raw=raw)
+    return fields if raw is None else Step(**fields, raw=raw)
 
 
 async def write(args, call):
-    """What a tool with an effect does."""
+    """Write a version of the music, as a tool with an effect does."""
     return await call.write("music", {"n": args.n}, result={"status": "draft"})

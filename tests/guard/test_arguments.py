@@ -1,4 +1,4 @@
-"""Usual slips in the arguments of models: what is read generously, and what costs a round (A43, C42)."""
+"""Usual slips in arguments that models write: most are read generously, a few cost a round (A43, C42)."""
 
 import json
 import re
@@ -117,20 +117,20 @@ SLIPS: list[tuple[str, str, str, dict[str, Any] | None]] = [
 """A slip, the tool, the arguments as written, and as read; None for a slip that costs a round."""
 
 
-@pytest.mark.parametrize(("slip", "tool", "written", "expected"), SLIPS, ids=[one[0] for one in SLIPS])
-def test_a_usual_slip_costs_no_round(
-    slip: str, tool: str, written: str, expected: dict[str, Any] | None
+@pytest.mark.parametrize(("slip", "tool", "raw", "expected"), SLIPS, ids=[one[0] for one in SLIPS])
+def test_a_usual_slip_in_arguments_is_read_or_refused_by_the_schema(
+    slip: str, tool: str, raw: str, expected: dict[str, Any] | None
 ) -> None:
     del slip
     schema = REGISTRY[tool].schema
-    read, _ = read_arguments(schema, repair_arguments(written))
-    filled = {REGISTRY[tool].subject: "ad-1"} if REGISTRY[tool].subject else {}
+    arguments, _ = read_arguments(schema, repair_arguments(raw))
+    subject = {REGISTRY[tool].subject: "ad-1"} if REGISTRY[tool].subject else {}
     if expected is None:
         with pytest.raises(ValueError, match="validation error"):
-            schema.model_validate(read | filled)
+            schema.model_validate(arguments | subject)
         return
-    assert read == expected
-    schema.model_validate(read | filled)
+    assert arguments == expected
+    schema.model_validate(arguments | subject)
 
 
 def test_at_most_three_of_the_usual_slips_cost_a_round() -> None:
@@ -138,15 +138,17 @@ def test_at_most_three_of_the_usual_slips_cost_a_round() -> None:
     assert sum(expected is None for *_, expected in SLIPS) <= 3
 
 
-def test_unknown_names_are_told_and_what_has_two_meanings_is_left_alone() -> None:
+def test_unknown_arguments_are_returned_by_name_and_ambiguous_values_stay_unchanged() -> None:
     search = REGISTRY["search_voices"].schema
-    read, ignored = read_arguments(search, {"language": "thai", "tone": 1, "adId": "x", "LANGUAGE": "lao"})
-    assert (read, ignored) == ({"language": "thai"}, ["tone", "LANGUAGE"])
-    read, _ = read_arguments(search, {"language": ["thai"], "count": "five", "style": True})
-    assert read == {"language": ["thai"], "count": "five", "style": True}
+    arguments, ignored = read_arguments(
+        search, {"language": "thai", "tone": 1, "adId": "x", "LANGUAGE": "lao"}
+    )
+    assert (arguments, ignored) == ({"language": "thai"}, ["tone", "LANGUAGE"])
+    arguments, _ = read_arguments(search, {"language": ["thai"], "count": "five", "style": True})
+    assert arguments == {"language": ["thai"], "count": "five", "style": True}
     upload = REGISTRY["upload_file"].schema
-    read, _ = read_arguments(upload, {"fileType": "photo", "fileName": "a.png", "allowedFormats": "png"})
-    assert read == {"fileType": "photo", "fileName": "a.png", "allowedFormats": ["png"]}
+    arguments, _ = read_arguments(upload, {"fileType": "photo", "fileName": "a.png", "allowedFormats": "png"})
+    assert arguments == {"fileType": "photo", "fileName": "a.png", "allowedFormats": ["png"]}
     style = {
         "elementId": "x",
         "modifications": {"style": {"color": None, "Color": "red"}, "content": "{not json"},
@@ -154,8 +156,10 @@ def test_unknown_names_are_told_and_what_has_two_meanings_is_left_alone() -> Non
     assert read_arguments(REGISTRY["modify_element"].schema, style)[0] == style
 
 
-def test_models_are_shown_neither_ids_nor_requirement_numbers() -> None:
-    shown = json.dumps(definitions({name: one for name, one in REGISTRY.items() if not one.internal}))
-    for hidden in ("adId", "sessionId", '"pageId"', "set by the server"):
-        assert hidden not in shown
-    assert not re.search(r"\b[A-E]-?R?\d+\b(?!\.)", shown)
+def test_definitions_for_models_contain_neither_ids_nor_requirement_numbers() -> None:
+    definitions_json = json.dumps(
+        definitions({name: one for name, one in REGISTRY.items() if not one.internal})
+    )
+    for internal in ("adId", "sessionId", '"pageId"', "set by the server"):
+        assert internal not in definitions_json
+    assert not re.search(r"\b[A-E]-?R?\d+\b(?!\.)", definitions_json)

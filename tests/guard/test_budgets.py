@@ -1,4 +1,4 @@
-"""Budgets of model calls: what may be spent, who is asked, and what is recorded (X14)."""
+"""Budgets of model calls: reserved before a call, raised by a person, reported as usage (X14)."""
 
 import asyncio
 import json
@@ -30,10 +30,10 @@ DONE_USD = 0.002 * 0.15 + 0.0001 * 0.60
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
-    with ChatDouble() as one:
-        for name, value in {**one.environ, "OPENAI_MODEL": "gpt-4o-mini"}.items():
+    with ChatDouble() as model:
+        for name, value in {**model.environ, "OPENAI_MODEL": "gpt-4o-mini"}.items():
             monkeypatch.setenv(name, value)
-        yield one
+        yield model
 
 
 @asynccontextmanager
@@ -42,24 +42,24 @@ async def client(valkey_url: str, **budgets: float) -> AsyncIterator[httpx.Async
         yield http
 
 
-async def posted(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
     reply = await http.post(path, json=body)
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    parsed: dict[str, Any] = reply.json()
+    return parsed
 
 
 async def versions(http: httpx.AsyncClient, stream: str = "music") -> list[str]:
     return [one["id"] for one in (await http.get(f"/api/ads/ad-1/{stream}")).json()["versions"]]
 
 
-async def test_a_turn_pauses_at_its_budget_and_goes_on_once_it_is_raised(
+async def test_a_turn_pauses_at_its_budget_and_continues_once_a_person_raises_it(
     valkey_url: str, double: ChatDouble
 ) -> None:
-    """The question names spent, estimate and cap; what was made before is not made again."""
+    """The question names spent, estimate and cap; steps done before the question are not repeated."""
     async with client(valkey_url, turn=0.005) as http:
         double.script(FIRST, DONE)
-        paused = await posted(http, "/api/ai/generate", BRIEF)
+        paused = await post(http, "/api/ai/generate", BRIEF)
         [action] = paused["question"]["actions"]
         assert action["name"] == "raise_budget"
         assert (action["args"]["budget"], action["args"]["cap"]) == ("turn", 0.005)
@@ -68,7 +68,7 @@ async def test_a_turn_pauses_at_its_budget_and_goes_on_once_it_is_raised(
         assert paused["message"] == ""
         assert len(double.requests) == 1, "nothing was sent that could exceed the budget"
         assert await versions(http) == ["v1"]
-        done = await posted(http, "/api/ads/ad-1/chat", {"message": "yes", "provider": "openai"})
+        done = await post(http, "/api/ads/ad-1/chat", {"message": "yes", "provider": "openai"})
         assert (done["message"], done["question"]) == ("Ready to review.", None)
         assert done["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
         assert [await versions(http, name) for name in ("voices", "music", "sfx")] == [["v1"]] * 3
@@ -76,46 +76,46 @@ async def test_a_turn_pauses_at_its_budget_and_goes_on_once_it_is_raised(
         assert done["turnUsage"]["costUsd"] == pytest.approx(FIRST_USD + DONE_USD)
 
 
-async def test_a_turn_whose_budget_is_not_raised_ends_with_what_it_made(
+async def test_a_turn_whose_budget_is_not_raised_ends_and_keeps_its_versions(
     valkey_url: str, double: ChatDouble
 ) -> None:
     async with client(valkey_url, thread=0.005) as http:
         double.script(FIRST)
-        await posted(http, "/api/ai/generate", BRIEF)
-        ended = await posted(http, "/api/ads/ad-1/chat", {"message": "no", "provider": "openai"})
+        await post(http, "/api/ai/generate", BRIEF)
+        ended = await post(http, "/api/ads/ad-1/chat", {"message": "no", "provider": "openai"})
         assert "budget was not raised" in ended["message"]
         assert ended["question"] is None
         assert await versions(http) == ["v1"]
         assert double.unused == 0
         # The next turn asks again, because the thread's budget is still spent.
-        again = await posted(http, "/api/ads/ad-1/chat", {"message": "calmer music", "provider": "openai"})
-        assert again["question"]["actions"][0]["args"]["budget"] == "thread"
+        next_turn = await post(http, "/api/ads/ad-1/chat", {"message": "calmer music", "provider": "openai"})
+        assert next_turn["question"]["actions"][0]["args"]["budget"] == "thread"
 
 
-async def test_a_cap_given_by_the_answer_must_suffice(valkey_url: str, double: ChatDouble) -> None:
+async def test_an_answer_with_too_low_a_cap_is_refused_and_a_sufficient_one_resumes_the_turn(
+    valkey_url: str, double: ChatDouble
+) -> None:
     async with client(valkey_url, turn=0.005) as http:
         double.script(FIRST, DONE)
-        await posted(http, "/api/ai/generate", BRIEF)
+        await post(http, "/api/ai/generate", BRIEF)
         path = "/threads/ad-1/runs/wait"
 
-        async def answered(cap: object) -> Any:
+        async def raise_cap(cap: object) -> Any:
             edit = {"type": "edit", "edited_action": {"name": "raise_budget", "args": {"cap": cap}}}
             body = {"assistant_id": "ad_creation", "command": {"resume": {"decisions": [edit]}}}
             return (await http.post(path, json=body)).json()
 
-        assert "too low" in json.dumps(await answered(0.006))
+        assert "too low" in json.dumps(await raise_cap(0.006))
         assert len(double.requests) == 1
-        assert (await answered(0.5))["messages"][-1]["content"] == "Ready to review."
+        assert (await raise_cap(0.5))["messages"][-1]["content"] == "Ready to review."
 
 
-async def test_an_owners_day_has_a_budget_that_an_answer_does_not_raise(
-    valkey_url: str, double: ChatDouble
-) -> None:
+async def test_an_owners_daily_budget_is_not_raised_by_an_answer(valkey_url: str, double: ChatDouble) -> None:
     async with client(valkey_url, day=0.005) as http:
         double.script(FIRST)
-        paused = await posted(http, "/api/ai/generate", BRIEF)
+        paused = await post(http, "/api/ai/generate", BRIEF)
         assert paused["question"]["actions"][0]["args"]["budget"] == "day"
-        ended = await posted(http, "/api/ads/ad-1/chat", {"message": "yes", "provider": "openai"})
+        ended = await post(http, "/api/ads/ad-1/chat", {"message": "yes", "provider": "openai"})
         assert "budget was not raised" in ended["message"]
         assert len(double.requests) == 1
 
@@ -140,9 +140,9 @@ async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_emp
 ) -> None:
     """X14: the question names the budget, what is spent, and when it begins again."""
     async with client(valkey_url, **{budget: 0.000001}) as http:
-        asked = await posted(http, path, {**body, "provider": "openai"})
-        question = asked["interrupt"]["value"]["action_requests"] if "interrupt" in asked else None
-        [action] = question or asked["question"]["actions"]
+        reply = await post(http, path, {**body, "provider": "openai"})
+        question = reply["interrupt"]["value"]["action_requests"] if "interrupt" in reply else None
+        [action] = question or reply["question"]["actions"]
         assert (action["name"], action["args"]["budget"]) == ("raise_budget", budget)
         text = action["description"]
         assert f"The budget of this {budget} is $" in text
@@ -151,7 +151,7 @@ async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_emp
             assert datetime.fromisoformat(action["args"]["ends"]) > datetime.now(UTC)
             assert action["args"]["ends"] in text
         words = {"/api/chat": "response", "/api/projects/launch/executions": "message"}.get(path)
-        assert words is None or asked[words] == text
+        assert words is None or reply[words] == text
         assert not double.requests
 
 
@@ -165,25 +165,25 @@ async def test_a_message_answers_the_question_about_a_budget(
     valkey_url: str, double: ChatDouble, path: str, named: str, words: str, answer: str
 ) -> None:
     async with client(valkey_url, turn=0.000001) as http:
-        asked = await posted(http, path, {"message": "Which offers are there?", "provider": "openai"})
+        reply = await post(http, path, {"message": "Which offers are there?", "provider": "openai"})
         double.script(*[Say("There is nothing to do.")] * 2)
-        thread = {named: asked[named]} if named else {}
-        told = await posted(http, path, {"message": answer, "provider": "openai", **thread})
-        assert told["question"] is None
+        thread = {named: reply[named]} if named else {}
+        second_reply = await post(http, path, {"message": answer, "provider": "openai", **thread})
+        assert second_reply["question"] is None
         expected = "There is nothing to do." if answer == "yes" else "the budget was not raised"
-        assert expected in told[words]
+        assert expected in second_reply[words]
         assert bool(double.requests) == (answer == "yes")
 
 
 async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffices(
     valkey_url: str, double: ChatDouble
 ) -> None:
-    """A call costs a small part of what is reserved for it: all are answered, and none is asked about."""
+    """A call costs a small part of what is reserved for it: all are answered, and none is reply about."""
     double.script(*[Say("There is no such offer.", prompt_tokens=100, completion_tokens=10)] * 12)
     # The reservation of a call is 0.003, its cost 0.00002.
     async with client(valkey_url, day=0.008) as http:
         body = {"message": "Which offers are there?", "provider": "openai"}
-        answers = await asyncio.gather(*(posted(http, "/api/chat", body) for _ in range(12)))
+        answers = await asyncio.gather(*(post(http, "/api/chat", body) for _ in range(12)))
         assert [one["question"] for one in answers] == [None] * 12
         assert {one["response"] for one in answers} == {"There is no such offer."}
         assert len(double.requests) == 12
@@ -191,12 +191,12 @@ async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffic
 
 async def test_parallel_calls_never_reserve_more_than_a_budget(storage: Storage) -> None:
     account, budgets = Account("alice", "t", "m"), Budgets(turn=1.0, thread=0.75, day=5.0)
-    found = await asyncio.gather(
+    refusals = await asyncio.gather(
         *(spending.reserve(storage, account, f"c{number}", 0.1, budgets, 60) for number in range(20))
     )
-    assert sum(over is None for over in found) == 7
-    assert {(over.budget, over.cap) for over in found if over} == {("thread", 0.75)}
-    granted = [number for number, over in enumerate(found) if over is None]
+    assert sum(over is None for over in refusals) == 7
+    assert {(over.budget, over.cap) for over in refusals if over} == {("thread", 0.75)}
+    granted = [number for number, over in enumerate(refusals) if over is None]
     for number in granted:
         await spending.settle(storage, account, f"c{number}", "m1", ModelUsage(1, 10, 5, 0, 0.05))
         await spending.settle(storage, account, f"c{number}", "m1", ModelUsage(1, 10, 5, 0, 0.05))
@@ -207,7 +207,9 @@ async def test_parallel_calls_never_reserve_more_than_a_budget(storage: Storage)
     assert await spending.reserve(storage, account, "again", 0.4, budgets, 60) is None
 
 
-async def test_a_reservation_of_a_dead_process_ends_and_a_failed_call_costs_nothing(storage: Storage) -> None:
+async def test_a_reservation_of_a_dead_process_expires_and_a_failed_call_costs_nothing(
+    storage: Storage,
+) -> None:
     account, budgets = Account("alice", "t", "m"), Budgets(thread=1.0)
     assert await spending.reserve(storage, account, "dead", 0.9, budgets, 0.05) is None
     assert await spending.reserve(storage, account, "next", 0.9, budgets, 60) is not None
@@ -221,10 +223,10 @@ async def test_a_reservation_of_a_dead_process_ends_and_a_failed_call_costs_noth
 async def test_usage_is_reported_by_day_and_model_and_by_conversation(
     valkey_url: str, double: ChatDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A75, X14: also of a model without a price, whose cost is unknown and not zero."""
+    """A75, X14: a model without a price is reported too, with an unknown cost."""
     async with client(valkey_url) as http:
         double.script(FIRST, DONE)
-        await posted(http, "/api/ai/generate", BRIEF)
+        await post(http, "/api/ai/generate", BRIEF)
         report = (await http.get("/api/usage", params={"conversationId": "ad-1"})).json()
         row = {
             "day": None,
@@ -238,8 +240,8 @@ async def test_usage_is_reported_by_day_and_model_and_by_conversation(
         assert report["rows"] == [row]
         monkeypatch.setenv("OPENAI_MODEL", "unheard-of")
         double.script(Say("Fine."))
-        told = await posted(http, "/api/ads/ad-1/chat", {"message": "thanks", "provider": "openai"})
-        assert told["turnUsage"]["costUsd"] is None
+        reply = await post(http, "/api/ads/ad-1/chat", {"message": "thanks", "provider": "openai"})
+        assert reply["turnUsage"]["costUsd"] is None
         report = (await http.get("/api/usage")).json()
         today = datetime.now(UTC).date().isoformat()
         assert [(one["day"], one["model"]) for one in report["rows"]] == [
@@ -247,18 +249,18 @@ async def test_usage_is_reported_by_day_and_model_and_by_conversation(
             (today, "unheard-of"),
         ]
         assert (report["total"]["modelCalls"], report["total"]["costUsd"]) == (3, None)
-        known = (await http.get("/api/usage", params={"model": "gpt-4o-mini", "from": today})).json()
-        assert known["total"]["costUsd"] == pytest.approx(FIRST_USD + DONE_USD)
+        filtered = (await http.get("/api/usage", params={"model": "gpt-4o-mini", "from": today})).json()
+        assert filtered["total"]["costUsd"] == pytest.approx(FIRST_USD + DONE_USD)
         assert (await http.get("/api/usage", params={"from": "2020-01-01"})).status_code == 400
-        nothing = (await http.get("/api/usage", params={"conversationId": "another"})).json()
-        assert nothing["rows"] == []
+        other = (await http.get("/api/usage", params={"conversationId": "another"})).json()
+        assert other["rows"] == []
         metrics = (await http.get("/metrics")).text
         assert 'callsheet_model_calls_total{model="gpt-4o-mini",outcome="ok"} 2.0' in metrics
         assert 'callsheet_model_calls_total{model="other",outcome="ok"} 1.0' in metrics
         assert 'callsheet_model_tokens_total{kind="input",model="gpt-4o-mini"} 102000.0' in metrics
 
 
-async def test_a_call_that_fails_is_not_charged(valkey_url: str, double: ChatDouble) -> None:
+async def test_a_failed_model_call_is_not_charged(valkey_url: str, double: ChatDouble) -> None:
     async with client(valkey_url, turn=1.0) as http:
         double.script(Fail(500))
         assert (await http.post("/api/ai/generate", json=BRIEF)).status_code == 503
@@ -267,18 +269,20 @@ async def test_a_call_that_fails_is_not_charged(valkey_url: str, double: ChatDou
 
 async def test_the_offline_model_is_free(valkey_url: str) -> None:
     async with client(valkey_url, turn=0.000001) as http:
-        reply = await posted(http, "/api/ai/generate", dict(GENERATE))
+        reply = await post(http, "/api/ai/generate", dict(GENERATE))
         assert reply["drafts"]
         assert (reply["turnUsage"]["modelCalls"], reply["turnUsage"]["costUsd"]) == (0, 0)
 
 
-@pytest.mark.parametrize("wrong", [{"turn": "1"}, {"turn": 0}, {"week": 1}, {"day": True}, {"thread": None}])
-def test_a_wrong_budget_is_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match=f"the budget '{next(iter(wrong))}'"):
-        parse_budgets(wrong)
+@pytest.mark.parametrize(
+    "budgets", [{"turn": "1"}, {"turn": 0}, {"week": 1}, {"day": True}, {"thread": None}]
+)
+def test_an_invalid_budget_is_refused_by_its_name(budgets: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=f"the budget '{next(iter(budgets))}'"):
+        parse_budgets(budgets)
 
 
-def test_answers_to_the_question() -> None:
+def test_the_answer_to_a_budget_question_gives_the_raised_cap_or_is_refused() -> None:
     assert not Budgets()
     assert parse_budgets({"turn": 1})
     over = OverBudget("turn", spent=0.9, estimate=0.3, cap=1.0)
@@ -287,10 +291,10 @@ def test_answers_to_the_question() -> None:
         OverBudget("turn", spent=0.9, estimate=3, cap=1.0).raised_cap({"decisions": [{"type": "approve"}]})
         == 3.9
     )
-    wrong: Any
-    for wrong in ("perhaps", {"decisions": []}, {"decisions": [{"type": "respond"}]}, {"decisions": [1]}):
+    invalid: Any
+    for invalid in ("perhaps", {"decisions": []}, {"decisions": [{"type": "respond"}]}, {"decisions": [1]}):
         with pytest.raises(Invalid, match="no decision"):
-            over.raised_cap(wrong)
+            over.raised_cap(invalid)
     for args in ({}, {"args": {"cap": "2"}}, {"args": {"cap": 1.1}}):
         with pytest.raises(Invalid, match="too low"):
             over.raised_cap({"decisions": [{"type": "edit", "edited_action": args}]})

@@ -1,4 +1,4 @@
-"""How often a tool may be called, when it rests, what is remembered, and what is tried again."""
+"""Rate limits, circuit breakers, cached results and retries of the guard."""
 
 import asyncio
 from dataclasses import replace
@@ -19,8 +19,8 @@ from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
-class Told:
-    """A tool that counts its runs, and fails while it is told to."""
+class FlakyTool:
+    """A tool that counts its runs, and raises the given errors one after the other."""
 
     def __init__(self, *errors):
         self.runs = 0
@@ -36,27 +36,27 @@ class Told:
         return registry_with_tool(probe, **more)
 
 
-async def kind(tools, call="c1", scope=SCOPE, **params):
+async def call_tool(tools, call="c1", scope=SCOPE, **params):
     return (await guard.call(tools, step(params, call=call), scope)).label
 
 
-async def breaker(opened, tools):
+async def read_breaker(opened, tools):
     item = tools["probe"]
     return (await read_breakers(opened, [resolve_tool(item, ToolPolicy()).limits]))["probe"]
 
 
-async def stands(opened, tools, state):
-    return (await breaker(opened, tools)).state == state
+async def breaker_is(opened, tools, state):
+    return (await read_breaker(opened, tools)).state == state
 
 
-FEW = ToolOptions(calls=2, window_s=30)
+TWO_CALLS = ToolOptions(calls=2, window_s=30)
 
 
-async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(opened):
-    """C37, C48: per person and per tool; what was refused is not counted."""
-    told = Told()
-    tools = told.tool(options=replace(FEW, cache_s=0))
-    assert [await kind(tools, f"c{i}") for i in range(4)] == [
+async def test_a_call_over_the_rate_limit_is_refused_with_the_seconds_to_wait(opened):
+    """C37, C48: per owner and per tool; refused calls are not counted."""
+    flaky = FlakyTool()
+    tools = flaky.tool(options=replace(TWO_CALLS, cache_s=0))
+    assert [await call_tool(tools, f"c{i}") for i in range(4)] == [
         "ok",
         "ok",
         "rate_limit_error",
@@ -67,26 +67,26 @@ async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(open
     assert 0 < outcome.output["details"]["retryAfterSeconds"] <= 30
     assert "may be called 2 times in 30 s" in outcome.output["error"]
     assert (
-        await kind(tools, scope=replace(SCOPE, owner="ana", artefact="anas"), adId="kopi")
+        await call_tool(tools, scope=replace(SCOPE, owner="ana", artefact="anas"), adId="kopi")
         == "permission_denied"
     )
-    theirs = replace(SCOPE, owner="ana")
-    assert await kind(tools, scope=theirs) == "ok"
-    assert told.runs == 3
+    other_owner = replace(SCOPE, owner="ana")
+    assert await call_tool(tools, scope=other_owner) == "ok"
+    assert flaky.runs == 3
 
 
 @pytest.mark.parametrize("more", [{}, {"outside": True}])
-async def test_a_limit_holds_for_a_tool_without_a_breaker(opened, more):
+async def test_a_rate_limit_applies_to_a_tool_without_a_breaker(opened, more):
     """C48: `failures` 0 is no breaker, and the calls count all the same."""
-    tools = Told().tool(options=replace(FEW, cache_s=0 if not more else None, failures=0), **more)
-    assert [await kind(tools, f"c{i}") for i in range(3)] == ["ok", "ok", "rate_limit_error"]
+    tools = FlakyTool().tool(options=replace(TWO_CALLS, cache_s=0 if not more else None, failures=0), **more)
+    assert [await call_tool(tools, f"c{i}") for i in range(3)] == ["ok", "ok", "rate_limit_error"]
 
 
-async def test_tools_with_one_rate_key_share_a_limit(opened):
+async def test_tools_with_the_same_rate_key_share_a_limit(opened):
     """C1: rateLimitKey."""
-    one, two = Told(), Told()
-    first = one.tool(rate_key="vendor", options=FEW, name="one")
-    second = two.tool(rate_key="vendor", options=FEW, name="two")
+    one, two = FlakyTool(), FlakyTool()
+    first = one.tool(rate_key="vendor", options=TWO_CALLS, name="one")
+    second = two.tool(rate_key="vendor", options=TWO_CALLS, name="two")
     results = [
         (await guard.call(tools, step({"n": i}, tool=name, call=f"{name}{i}"), SCOPE)).label
         for i in range(2)
@@ -95,67 +95,67 @@ async def test_tools_with_one_rate_key_share_a_limit(opened):
     assert results == ["ok", "ok", "rate_limit_error", "rate_limit_error"]
 
 
-async def test_a_call_that_was_counted_and_comes_again_is_not_counted_twice(opened):
+async def test_a_repeated_call_is_not_counted_twice(opened):
     """After a crash the same step must not wait for itself."""
-    tools = Told().tool(options=ToolOptions(calls=1, window_s=30, cache_s=0))
-    assert [await kind(tools, "c1") for _ in range(3)] == ["ok", "ok", "ok"]
-    assert await kind(tools, "c2") == "rate_limit_error"
+    tools = FlakyTool().tool(options=ToolOptions(calls=1, window_s=30, cache_s=0))
+    assert [await call_tool(tools, "c1") for _ in range(3)] == ["ok", "ok", "ok"]
+    assert await call_tool(tools, "c2") == "rate_limit_error"
 
 
-async def test_a_call_that_is_not_made_counts_for_nothing(opened):
-    """C48: one refused for a lock, and one that has its receipt, ask the gate and are withdrawn."""
+async def test_a_call_refused_for_a_lock_or_answered_by_its_receipt_is_not_counted(opened):
+    """C48: both are counted at first, and then withdrawn."""
     tools = registry_with_tool(write, writes=("music",), options=ToolOptions(calls=2, window_s=30))
     music = Artefact(opened, "ad", "kopi", LOCAL)
-    assert await kind(tools, "c1") == "ok"
+    assert await call_tool(tools, "c1") == "ok"
     await opened.redis.delete("tool:{probe}:calls:local")
-    assert [await kind(tools, "c1") for _ in range(3)] == ["ok"] * 3, "the receipt"
+    assert [await call_tool(tools, "c1") for _ in range(3)] == ["ok"] * 3, "the receipt"
     await music.lock("music", LOCAL)
-    assert [await kind(tools, f"c{i}") for i in range(2, 6)] == ["permission_denied"] * 4
+    assert [await call_tool(tools, f"c{i}") for i in range(2, 6)] == ["permission_denied"] * 4
     await music.unlock("music")
-    assert [await kind(tools, f"c{i}") for i in range(6, 9)] == ["ok", "ok", "rate_limit_error"]
-    assert await kind(tools, "c6") == "ok"
-    assert await kind(tools, "c9") == "rate_limit_error", "what was counted before stays so"
+    assert [await call_tool(tools, f"c{i}") for i in range(6, 9)] == ["ok", "ok", "rate_limit_error"]
+    assert await call_tool(tools, "c6") == "ok"
+    assert await call_tool(tools, "c9") == "rate_limit_error", "earlier calls stay counted"
 
 
-async def test_a_call_that_is_not_made_does_not_try_a_rested_tool(opened):
-    """C46: whoever comes next may try it."""
-    told = Told(RuntimeError("down"))
-    tools = told.tool(writes=("music",), options=ToolOptions(failures=1, rest_s=0.05))
+async def test_a_call_refused_for_a_lock_does_not_use_up_the_trial_of_a_half_open_breaker(opened):
+    """C46: the next call may be the trial."""
+    flaky = FlakyTool(RuntimeError("down"))
+    tools = flaky.tool(writes=("music",), options=ToolOptions(failures=1, rest_s=0.05))
     music = Artefact(opened, "ad", "kopi", LOCAL)
-    assert await kind(tools, "c0") == "execution_error"
+    assert await call_tool(tools, "c0") == "execution_error"
     await music.lock("music", LOCAL)
-    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the rest")
-    assert await kind(tools, "c1") == "permission_denied"
+    await eventually(lambda: breaker_is(opened, tools, "half-open"), "the end of the rest")
+    assert await call_tool(tools, "c1") == "permission_denied"
     await music.unlock("music")
-    assert (await kind(tools, "c2"), told.runs) == ("ok", 2)
+    assert (await call_tool(tools, "c2"), flaky.runs) == ("ok", 2)
 
 
-async def test_a_limited_step_of_a_plan_waits_for_its_turn(opened):
-    tools = Told().tool(options=ToolOptions(calls=1, window_s=0.2, cache_s=0))
+async def test_a_rate_limited_step_of_a_plan_waits_instead_of_failing(opened):
+    tools = FlakyTool().tool(options=ToolOptions(calls=1, window_s=0.2, cache_s=0))
     patient = replace(SCOPE, patient=True)
     outcomes = await asyncio.gather(*(guard.call(tools, step(call=f"c{i}"), patient) for i in range(3)))
     assert [outcome.label for outcome in outcomes] == ["ok", "ok", "ok"]
 
 
-async def test_five_failures_in_a_row_let_a_tool_rest_and_one_good_call_wakes_it(opened):
-    """C46, C-R4: refused while it rests without being run; then one call tries, and closes it."""
-    told = Told(*[RuntimeError("down")] * 6)
-    tools = told.tool(options=ToolOptions(rest_s=0.3, cache_s=0))
-    assert [await kind(tools, f"c{i}") for i in range(5)] == ["execution_error"] * 5
+async def test_five_failures_in_a_row_open_the_breaker_and_one_success_closes_it(opened):
+    """C46, C-R4: an open breaker refuses without calling the tool; half-open, it lets one call try."""
+    flaky = FlakyTool(*[RuntimeError("down")] * 6)
+    tools = flaky.tool(options=ToolOptions(rest_s=0.3, cache_s=0))
+    assert [await call_tool(tools, f"c{i}") for i in range(5)] == ["execution_error"] * 5
     refused = await guard.call(tools, step(call="c5"), SCOPE)
-    assert (refused.label, refused.output["retryable"], told.runs) == ("execution_error", True, 5)
+    assert (refused.label, refused.output["retryable"], flaky.runs) == ("execution_error", True, 5)
     assert "rests" in refused.output["error"]
-    assert await stands(opened, tools, "open")
-    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the rest")
-    assert await kind(tools, "c6") == "execution_error"
-    assert told.runs == 6
-    assert await stands(opened, tools, "open"), "the one that tried has failed"
-    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the second rest")
-    assert await kind(tools, "c7") == "ok"
-    assert (await breaker(opened, tools)).failures == 0
+    assert await breaker_is(opened, tools, "open")
+    await eventually(lambda: breaker_is(opened, tools, "half-open"), "the end of the rest")
+    assert await call_tool(tools, "c6") == "execution_error"
+    assert flaky.runs == 6
+    assert await breaker_is(opened, tools, "open"), "the trial has failed"
+    await eventually(lambda: breaker_is(opened, tools, "half-open"), "the end of the second rest")
+    assert await call_tool(tools, "c7") == "ok"
+    assert (await read_breaker(opened, tools)).failures == 0
 
 
-async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
+async def test_a_half_open_breaker_refuses_other_calls_while_one_tries(opened):
     errors = [RuntimeError("down")]
     began, go = asyncio.Event(), asyncio.Event()
 
@@ -167,61 +167,61 @@ async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
         return {}
 
     tools = registry_with_tool(probe, options=ToolOptions(failures=1, rest_s=0.05, cache_s=0))
-    assert await kind(tools, "c0") == "execution_error"
+    assert await call_tool(tools, "c0") == "execution_error"
 
-    async def trying():
-        task = asyncio.create_task(kind(tools, "c1"))
+    async def try_call():
+        task = asyncio.create_task(call_tool(tools, "c1"))
         done, _ = await asyncio.wait((task, asyncio.create_task(began.wait())), return_when="FIRST_COMPLETED")
         return None if task in done else task
 
     async with asyncio.timeout(5):
-        while (task := await trying()) is None:
+        while (task := await try_call()) is None:
             pass
-    assert await kind(tools, "c2") == "execution_error"
+    assert await call_tool(tools, "c2") == "execution_error"
     go.set()
     assert await task == "ok"
-    assert await kind(tools, "c3") == "ok"
+    assert await call_tool(tools, "c3") == "ok"
 
 
 @pytest.mark.parametrize("error", [Invalid("no"), Limited("later")])
-async def test_what_the_question_is_to_blame_for_is_no_failure_of_the_tool(opened, error):
-    tools = Told(error, error).tool(options=ToolOptions(failures=1, cache_s=0))
-    await kind(tools, "c1")
-    await kind(tools, "c2")
-    assert await kind(tools, "c3") == "ok"
+async def test_an_error_caused_by_the_request_is_not_a_failure_of_the_tool(opened, error):
+    tools = FlakyTool(error, error).tool(options=ToolOptions(failures=1, cache_s=0))
+    await call_tool(tools, "c1")
+    await call_tool(tools, "c2")
+    assert await call_tool(tools, "c3") == "ok"
 
 
-async def test_a_breaker_or_limit_of_nought_is_none(opened):
-    tools = Told(*[RuntimeError()] * 7).tool(options=ToolOptions(failures=0, calls=0, cache_s=0))
-    assert [await kind(tools, f"c{i}") for i in range(8)] == ["execution_error"] * 7 + ["ok"]
+async def test_a_breaker_or_rate_limit_of_zero_is_off(opened):
+    tools = FlakyTool(*[RuntimeError()] * 7).tool(options=ToolOptions(failures=0, calls=0, cache_s=0))
+    assert [await call_tool(tools, f"c{i}") for i in range(8)] == ["execution_error"] * 7 + ["ok"]
 
 
-async def test_the_same_look_up_is_answered_from_what_is_remembered(opened):
-    """C47: for the same question about the same thing by the same person, and for its time only."""
-    told = Told()
-    tools = told.tool(options=ToolOptions(cache_s=0.2))
+async def test_a_repeated_lookup_is_answered_from_the_cache(opened):
+    """C47: the same arguments about the same artefact by the same owner, and for a while only."""
+    flaky = FlakyTool()
+    tools = flaky.tool(options=ToolOptions(cache_s=0.2))
     first = await guard.call(tools, step(call="c1"), SCOPE)
     again = await guard.call(tools, step(call="c2"), SCOPE)
-    assert (first, told.runs) == (again, 1)
+    assert (first, flaky.runs) == (again, 1)
     for scope in (replace(SCOPE, owner="ana"), replace(SCOPE, artefact="tea"), replace(SCOPE, selected="e1")):
-        assert await kind(tools, "c1", scope, adId=scope.artefact) == "ok"
-    assert await kind(tools, "c3", n=2) == "ok"
-    assert told.runs == 5
+        assert await call_tool(tools, "c1", scope, adId=scope.artefact) == "ok"
+    assert await call_tool(tools, "c3", n=2) == "ok"
+    assert flaky.runs == 5
 
-    async def asked_anew():
-        await kind(tools, "c4")
-        return told.runs == 6
+    async def cache_has_expired():
+        await call_tool(tools, "c4")
+        return flaky.runs == 6
 
-    await eventually(asked_anew, "the end of the remembered time")
+    await eventually(cache_has_expired, "the end of the cached result's lifetime")
 
 
-async def test_what_is_remembered_of_one_thing_is_no_answer_about_another(opened):
-    """C47, B23: where no argument says which, only the conversation does."""
+async def test_a_result_cached_for_one_artefact_is_not_used_for_another(opened):
+    """C47, B23: also where the artefact is named by the scope alone, not by an argument."""
 
-    class Asked(BaseModel):
+    class LookupArgs(BaseModel):
         n: int = 1
 
-    @tool(schema=Asked, display="Looking")
+    @tool(schema=LookupArgs, display="Looking")
     async def about(args, call):
         """Say what the conversation is about."""
         return {"kind": call.scope.kind, "id": call.scope.artefact}
@@ -233,8 +233,8 @@ async def test_what_is_remembered_of_one_thing_is_no_answer_about_another(opened
             assert outcome.output == {"kind": scope.kind, "id": scope.artefact}
 
 
-async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered(opened):
-    """C-R5, whatever an operator says of all tools."""
+async def test_a_tool_that_reads_or_writes_versions_or_acts_outside_is_never_cached(opened):
+    """C-R5, also with an operator's options for all tools."""
     for more in ({"writes": ("music",)}, {"reads": ("music",)}, {"outside": True}):
         runs: list[int] = []
 
@@ -249,25 +249,25 @@ async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered
         assert len(runs) == 2
 
 
-async def test_what_is_worth_another_try_is_tried_three_times_with_pauses(opened):
+async def test_a_retryable_error_is_tried_three_times_with_pauses(opened):
     """C45, C-R4."""
-    told = Told(Unavailable("away"), Unavailable("away"))
-    tools = told.tool(options=ToolOptions(backoff_s=0.01))
-    assert await kind(tools) == "ok"
-    assert told.runs == 3
-    told.errors = [Unavailable("away")] * 3
-    assert await kind(tools, "c2", n=2) == "execution_error"
-    assert told.runs == 6
+    flaky = FlakyTool(Unavailable("away"), Unavailable("away"))
+    tools = flaky.tool(options=ToolOptions(backoff_s=0.01))
+    assert await call_tool(tools) == "ok"
+    assert flaky.runs == 3
+    flaky.errors = [Unavailable("away")] * 3
+    assert await call_tool(tools, "c2", n=2) == "execution_error"
+    assert flaky.runs == 6
 
 
-async def test_a_bug_is_not_tried_again(opened):
-    told = Told(RuntimeError())
-    assert await kind(told.tool()) == "execution_error"
-    assert told.runs == 1
+async def test_an_unexpected_error_is_not_retried(opened):
+    flaky = FlakyTool(RuntimeError())
+    assert await call_tool(flaky.tool()) == "execution_error"
+    assert flaky.runs == 1
 
 
-async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened):
-    """C-R6: the receipt says whether the first try had its effect."""
+async def test_a_write_is_retried_with_a_new_fence_and_happens_once(opened):
+    """C-R6: the receipt tells whether the first try had its effect."""
     runs = []
 
     async def probe(args, call):
@@ -292,17 +292,17 @@ async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened)
         ({"idempotent": True}, Unavailable("away"), 3),
     ],
 )
-async def test_an_effect_outside_is_tried_again_only_where_it_cannot_happen_twice(opened, more, error, runs):
+async def test_an_external_effect_is_retried_only_if_it_cannot_happen_twice(opened, more, error, runs):
     """C-R6."""
-    told = Told(*[error] * 3)
+    flaky = FlakyTool(*[error] * 3)
     outcome = await guard.call(
-        told.tool(outside=True, options=ToolOptions(backoff_s=0), **more), step(), SCOPE
+        flaky.tool(outside=True, options=ToolOptions(backoff_s=0), **more), step(), SCOPE
     )
-    assert (outcome.label, told.runs) == ("execution_error", runs)
+    assert (outcome.label, flaky.runs) == ("execution_error", runs)
     assert outcome.output["retryable"] == (runs == 3)
 
 
-async def test_a_result_over_its_limit_is_refused(opened):
+async def test_a_result_over_the_size_limit_is_refused(opened):
     """C53."""
 
     async def probe(args, call):
@@ -312,30 +312,30 @@ async def test_a_result_over_its_limit_is_refused(opened):
     outcome = await guard.call(tools, step({"n": 200}), SCOPE)
     assert (outcome.label, outcome.output["retryable"]) == ("execution_error", False)
     assert "over its limit of 100" in outcome.output["error"]
-    assert await kind(tools, "c2", n=3) == "ok"
+    assert await call_tool(tools, "c2", n=3) == "ok"
 
 
 async def test_a_result_that_is_no_json_is_an_unexpected_error(opened):
     async def probe(args, call):
         return {"x": float("nan")}
 
-    assert await kind(registry_with_tool(probe)) == "execution_error"
+    assert await call_tool(registry_with_tool(probe)) == "execution_error"
 
 
-async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened):
+async def test_an_owner_without_the_tools_permissions_is_refused_and_a_pattern_grants_them(opened):
     """C1, C3, C34, C-R1: everything is granted unless the operator says otherwise."""
-    tools = Told().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
+    tools = FlakyTool().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
     policy = parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
-    assert await kind(tools, scope=replace(SCOPE, owner="bob")) == "ok"
+    assert await call_tool(tools, scope=replace(SCOPE, owner="bob")) == "ok"
     with use_application(ToolEnvironment(policy)):
         refused = await guard.call(tools, step(call="c2"), SCOPE)
         assert refused.label == "permission_denied"
         assert "net, page:write" in refused.output["error"]
-        assert await kind(tools, scope=replace(SCOPE, owner="bob", artefact="b")) == "permission_denied"
-        assert await kind(tools, scope=replace(SCOPE, owner="ana", artefact="c")) == "ok"
+        assert await call_tool(tools, scope=replace(SCOPE, owner="bob", artefact="b")) == "permission_denied"
+        assert await call_tool(tools, scope=replace(SCOPE, owner="ana", artefact="c")) == "ok"
 
 
-async def test_an_operators_terms_hold_for_a_tool(opened):
-    tools = Told().tool(options=FEW)
+async def test_options_of_the_operator_override_those_of_a_tool(opened):
+    tools = FlakyTool().tool(options=TWO_CALLS)
     with use_application(ToolEnvironment(ToolPolicy({"probe": ToolOptions(calls=1)}))):
-        assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]
+        assert [await call_tool(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

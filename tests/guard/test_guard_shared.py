@@ -1,4 +1,4 @@
-"""The guard over several processes, and how often it speaks to storage."""
+"""The guard across processes, and the number of its round trips to storage."""
 
 import asyncio
 import os
@@ -12,54 +12,59 @@ from callsheet.tools.policy import ToolOptions
 from tests.doubles.killing import KillingProxy
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
-OFTEN = ToolOptions(calls=10, cache_s=0)
-WEAK = ToolOptions(cache_s=0)
+TEN_CALLS = ToolOptions(calls=10, cache_s=0)
+UNCACHED = ToolOptions(cache_s=0)
 
 
 async def look(args, call):
     return {}
 
 
-async def fall(args, call):
+async def fail(args, call):
     raise RuntimeError
 
 
-async def side(name):
-    """What one process gets for six calls of a tool with a limit of ten, and four of one that fails."""
+async def call_tools(name):
+    """Call a tool with a limit of ten six times, and a failing one four times; return the labels."""
     tools = {
-        **registry_with_tool(look, "often", options=OFTEN),
-        **registry_with_tool(fall, "weak", options=WEAK),
+        **registry_with_tool(look, "often", options=TEN_CALLS),
+        **registry_with_tool(fail, "weak", options=UNCACHED),
     }
-    asked = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
-    told = [await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in asked]
-    return [one.label + (" rests" if "rests" in str(one.output) else "") for one in told]
+    calls = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
+    outcomes = [
+        await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in calls
+    ]
+    return [one.label + (" rests" if "rests" in str(one.output) else "") for one in outcomes]
 
 
-def elsewhere(url):
-    """As `side`, for another process."""
+def call_tools_in_process(url):
+    """Call the tools as another process."""
 
-    async def theirs():
+    async def connect_and_call():
         async with connect(url) as opened:
             use(opened)
-            return await side("theirs")
+            return await call_tools("theirs")
 
-    return asyncio.run(theirs())
+    return asyncio.run(connect_and_call())
 
 
 @pytest.mark.slow
-async def test_limits_and_breakers_hold_across_processes(opened, warm_parent, valkey_url):
-    """C46, C48: what two processes do counts together, and binds each of them."""
-    theirs, code = await asyncio.to_thread(
-        warm_parent.returned, "tests.guard.test_guard_shared:elsewhere", url=valkey_url
+async def test_rate_limits_and_breakers_count_calls_of_all_processes(opened, warm_parent, valkey_url):
+    """C46, C48: the counts bind each of two processes."""
+    other_labels, code = await asyncio.to_thread(
+        warm_parent.call, "tests.guard.test_guard_shared:call_tools_in_process", url=valkey_url
     )
     assert code == 0
-    ours = await side("ours")
-    assert theirs == ["ok"] * 6 + ["execution_error"] * 4
-    assert ours == ["ok"] * 4 + ["rate_limit_error"] * 2 + ["execution_error"] + ["execution_error rests"] * 3
+    own_labels = await call_tools("ours")
+    assert other_labels == ["ok"] * 6 + ["execution_error"] * 4
+    assert (
+        own_labels
+        == ["ok"] * 4 + ["rate_limit_error"] * 2 + ["execution_error"] + ["execution_error rests"] * 3
+    )
 
 
 @pytest.fixture
-async def proxied(valkey_url):
+async def counting_proxy(valkey_url):
     """Storage behind a proxy that counts what is sent."""
     target = valkey_url.removeprefix("unix://").split("?")[0]
     async with (
@@ -73,13 +78,13 @@ async def proxied(valkey_url):
     await asyncio.to_thread(Path(proxy.path).unlink, missing_ok=True)
 
 
-async def test_a_call_takes_two_round_trips_and_those_of_its_tool(proxied):
+async def test_a_call_takes_two_round_trips_besides_those_of_its_tool(counting_proxy):
     """Counted as messages on the way to Redis, once it knows the scripts."""
 
-    async def trips(tools, name, **more):
-        proxied.kill.seen = 0
+    async def count_trips(tools, name, **more):
+        counting_proxy.kill.message_count = 0
         await guard.call(tools, step(more, tool=name, call=f"call-{next(calls)}"), SCOPE)
-        return proxied.kill.seen
+        return counting_proxy.kill.message_count
 
     calls = iter(range(100))
     tools = {
@@ -90,9 +95,11 @@ async def test_a_call_takes_two_round_trips_and_those_of_its_tool(proxied):
         **registry_with_tool(write, "draw", writes=("music",)),
     }
     for name in tools:
-        await trips(tools, name)
-    proxied.kill.armed = True
-    assert [await trips(tools, name, n=2) for name in ("read", "read", "peek", "change", "post")] == [2] * 5
-    assert await trips(tools, "draw") == 3, "the effect is the tool's own"
-    assert await trips(tools, "read", n=-1) == 1
-    assert await trips(tools, "nope") == 1
+        await count_trips(tools, name)
+    counting_proxy.kill.armed = True
+    assert [await count_trips(tools, name, n=2) for name in ("read", "read", "peek", "change", "post")] == [
+        2
+    ] * 5
+    assert await count_trips(tools, "draw") == 3, "the effect is the tool's own"
+    assert await count_trips(tools, "read", n=-1) == 1
+    assert await count_trips(tools, "nope") == 1

@@ -1,4 +1,4 @@
-"""What a tool must be, and how tools are listed and found."""
+"""Definitions of tools: their rules, the registry that lists them, their options."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ from callsheet.tools.policy import ALL_TOOLS, ToolOptions, ToolPolicy, parse_pol
 from callsheet.tools.registry import Tool, definition, definitions, index, tool
 
 
-class Args(BaseModel):
+class LookArgs(BaseModel):
     adId: str = "kopi"  # noqa: N815 -- the wire's spelling
 
 
@@ -22,21 +22,21 @@ async def look(args, call):
 
 
 def reckon(args, scope):
-    """Reckon with it."""
+    """Add to it."""
     return {}
 
 
-def made(run=look, schema=Args, **more):
+def define_tool(run=look, schema=LookArgs, **more):
     return tool(schema=schema, display="Probing", **more)(run)
 
 
-def named(name):
-    return Tool(name, "Look at it.", Args, look, "Probing")
+def tool_named(name):
+    return Tool(name, "Look at it.", LookArgs, look, "Probing")
 
 
-def test_a_tool_has_its_functions_name_and_docstring_and_harmless_defaults():
+def test_a_tool_has_the_name_and_docstring_of_its_function_and_harmless_defaults():
     """C1."""
-    item = made()
+    item = define_tool()
     assert (item.name, item.description, item.effect) == ("look", "Look at it.", "read")
     assert (item.is_destructive, item.idempotent, item.is_pure_lookup, item.permissions) == (
         False,
@@ -46,23 +46,23 @@ def test_a_tool_has_its_functions_name_and_docstring_and_harmless_defaults():
     )
 
 
-def test_two_tools_of_one_name_are_refused():
+def test_two_tools_with_the_same_name_are_refused():
     """C4."""
-    registry = index(probes=[made()])
+    registry = index(probes=[define_tool()])
     with pytest.raises(Broken, match="two tools are named 'look'"):
-        registry.add(made(), "probes")
+        registry.add(define_tool(), "probes")
     with pytest.raises(Broken, match="two tools are named 'look'"):
-        index(probes=[made()], more=[made()])
+        index(probes=[define_tool()], more=[define_tool()])
 
 
-def test_a_domain_is_imported_when_it_is_asked_for_and_no_other(tmp_path, monkeypatch):
-    """C5: and a module that fails to import is tried again, with nothing of it there meanwhile."""
-    source = "from tests.guard.test_registry import named\nTOOLS = [named({name!r})]\n"
+def test_only_the_modules_of_a_requested_domain_are_imported(tmp_path, monkeypatch):
+    """C5: a module that failed is imported again at the next look-up, and adds no tool before."""
+    source = "from tests.guard.test_registry import tool_named\nTOOLS = [tool_named({name!r})]\n"
     for name in ("lazy_one", "lazy_two"):
         (tmp_path / f"{name}.py").write_text(source.format(name=name))
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    registry = index(one=["lazy_one", named("look")], two=["lazy_two"], three=["lazy_three"])
+    registry = index(one=["lazy_one", tool_named("look")], two=["lazy_two"], three=["lazy_three"])
     assert list(registry.of("one")) == ["look", "lazy_one"]
     assert "lazy_one" in sys.modules
     assert "lazy_two" not in sys.modules
@@ -108,21 +108,21 @@ _wordy.__doc__ = "word " * 300
 def test_a_bad_definition_is_refused_with_the_rule_it_breaks(run, more, rule):
     """C4, C-R5."""
     with pytest.raises(Broken, match=rule):
-        made(run, **more)
+        define_tool(run, **more)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a" * 65, "1st", "naïve"])
 def test_a_name_that_vendors_refuse_is_refused(name):
     """C4, X12."""
     with pytest.raises(Broken, match="must have a name"):
-        index(probes=[named(name)])
+        index(probes=[tool_named(name)])
 
 
-def test_a_tool_added_to_a_running_registry_is_there_for_whoever_allows_its_domain():
-    """C3, C4: without a restart, and for nobody else."""
-    registry = index(ad=[named("one")], page=[named("two")])
+def test_a_tool_added_at_run_time_is_in_every_view_of_its_domain():
+    """C3, C4: without a restart, and in no other view."""
+    registry = index(ad=[tool_named("one")], page=[tool_named("two")])
     pages, both = registry.of("page"), registry.of("ad", "page")
-    registry.add(named("three"), "page")
+    registry.add(tool_named("three"), "page")
     assert list(pages) == ["two", "three"]
     assert list(both) == ["one", "two", "three"]
     assert (len(pages), len(both), len(registry)) == (2, 3, 3)
@@ -131,53 +131,53 @@ def test_a_tool_added_to_a_running_registry_is_there_for_whoever_allows_its_doma
     assert [one["function"]["name"] for one in definitions(pages)] == ["two", "three"]
 
 
-def test_a_definition_is_made_once_it_is_asked_for_and_then_kept():
+def test_a_definition_is_built_once_and_kept():
     """C5."""
-    item = made()
+    item = define_tool()
     assert definition(item) is definition(item)
 
 
-def test_what_is_said_of_a_tool_goes_before_what_is_said_of_all():
+def test_options_for_one_tool_override_options_for_all_tools():
     """C-R4: thirty seconds, ten or six hundred calls a minute, five failures, three tries, 300 s of cache."""
-    plain = ToolPolicy().effective("look", ToolOptions(), calls=600)
-    assert (plain.timeout_s, plain.calls, plain.window_s) == (30, 600, 60)
-    assert (plain.failures, plain.rest_s, plain.tries, plain.backoff_s) == (5, 30, 3, 0.5)
-    assert (plain.cache_s, plain.cpu_s) == (300, 30)
-    asked = parse_policy(
+    defaults = ToolPolicy().effective("look", ToolOptions(), calls=600)
+    assert (defaults.timeout_s, defaults.calls, defaults.window_s) == (30, 600, 60)
+    assert (defaults.failures, defaults.rest_s, defaults.tries, defaults.backoff_s) == (5, 30, 3, 0.5)
+    assert (defaults.cache_s, defaults.cpu_s) == (300, 30)
+    policy = parse_policy(
         {"look": {"timeout_s": 5}, ALL_TOOLS: {"timeout_s": 7, "tries": 1, "cache_s": 0}}, {}
     )
-    assert asked.effective("look", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 5
-    assert asked.effective("other", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 6
-    assert asked.effective("other", ToolOptions(), calls=10).timeout_s == 7
-    assert asked.effective("other", ToolOptions(tries=2), calls=10).tries == 2
-    assert asked.effective("other", ToolOptions(), calls=10).cache_s == 0
-    assert asked.effective("other", ToolOptions(), calls=10).calls == 10
+    assert policy.effective("look", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 5
+    assert policy.effective("other", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 6
+    assert policy.effective("other", ToolOptions(), calls=10).timeout_s == 7
+    assert policy.effective("other", ToolOptions(tries=2), calls=10).tries == 2
+    assert policy.effective("other", ToolOptions(), calls=10).cache_s == 0
+    assert policy.effective("other", ToolOptions(), calls=10).calls == 10
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("options", "message"),
     [
         ({"look": {"timeout_s": 0}}, "'timeout_s' of 'look' is 0"),
         ({"look": {"patience": 3}}, "'patience' of 'look'"),
         ({"look": 5}, "the terms of 'look' are 5"),
     ],
 )
-def test_an_operators_mistake_is_named(written, told):
-    with pytest.raises(Invalid, match=told):
-        parse_policy(written, {})
+def test_an_invalid_policy_is_refused_by_its_field(options, message):
+    with pytest.raises(Invalid, match=message):
+        parse_policy(options, {})
 
 
-def test_the_five_tools_are_described_as_models_expect_them():
+def test_the_five_ad_tools_have_the_definitions_that_models_expect():
     """A1, A2, A3, A4, A5, A6, A13, A15, A16, A19, A21, A-R2."""
-    described = {name: definition(one)["function"] for name, one in REGISTRY.of("ad").items()}
-    assert list(described) == [
+    functions = {name: definition(one)["function"] for name, one in REGISTRY.of("ad").items()}
+    assert list(functions) == [
         "search_voices",
         "create_voice_draft",
         "create_music_draft",
         "create_sfx_draft",
         "get_current_state",
     ]
-    required = {name: one["parameters"]["required"] for name, one in described.items()}
+    required = {name: one["parameters"]["required"] for name, one in functions.items()}
     assert required == {
         "search_voices": ["language"],
         "create_voice_draft": ["tracks"],
@@ -185,17 +185,17 @@ def test_the_five_tools_are_described_as_models_expect_them():
         "create_sfx_draft": ["prompts"],
         "get_current_state": [],
     }
-    search = described["search_voices"]["parameters"]["properties"]
+    search = functions["search_voices"]["parameters"]["properties"]
     assert list(search) == ["language", "gender", "accent", "style", "count"]
     assert search["gender"]["enum"] == ["male", "female"]
-    music = described["create_music_draft"]["parameters"]["properties"]
+    music = functions["create_music_draft"]["parameters"]["properties"]
     assert music["provider"]["enum"] == ["loudly", "mubert"]
-    track = described["create_voice_draft"]["parameters"]["properties"]["tracks"]["items"]
+    track = functions["create_voice_draft"]["parameters"]["properties"]["tracks"]["items"]
     assert track["required"] == ["voiceId", "text"]
     assert set(track["properties"]) == {"voiceId", "text", "playAfter", "overlap", "speed"}
-    effect = described["create_sfx_draft"]["parameters"]["properties"]["prompts"]["items"]
+    effect = functions["create_sfx_draft"]["parameters"]["properties"]["prompts"]["items"]
     assert effect["required"] == ["description"]
     assert effect["properties"]["placement"]["required"] == ["type"]
-    assert "Use this instead of asking the user" in described["search_voices"]["description"]
-    assert "$ref" not in str(described)
-    assert "anyOf" not in str(described)
+    assert "Use this instead of asking the user" in functions["search_voices"]["description"]
+    assert "$ref" not in str(functions)
+    assert "anyOf" not in str(functions)

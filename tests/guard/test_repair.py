@@ -1,4 +1,4 @@
-"""Arguments a model wrote as almost-JSON (A43, A71, A-R16)."""
+"""Repair of arguments that a model wrote as almost-JSON (A43, A71, A-R16)."""
 
 import json
 
@@ -36,7 +36,7 @@ def test_valid_json_is_never_changed(value):
         max_size=3,
     )
 )
-def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
+def test_repairing_unquoted_keys_and_a_trailing_comma_changes_no_string(value):
     pairs = ", ".join(f"{key}: {json.dumps(text, ensure_ascii=False)}" for key, text in value.items())
     assert repair_arguments(f"{{{pairs},}}") == value
 
@@ -83,7 +83,7 @@ def test_the_usual_slips_are_repaired(text, expected):
         '```a b\n{"a": 1}\n```',
     ],
 )
-def test_what_cannot_be_read_for_certain_is_refused(text):
+def test_arguments_that_are_incomplete_or_ambiguous_are_refused(text):
     with pytest.raises(Invalid) as refused:
         repair_arguments(text)
     assert refused.value.remedy

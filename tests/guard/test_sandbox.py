@@ -1,4 +1,4 @@
-"""Tools in processes of their own, with real limits (C51-C53)."""
+"""Isolated tools: fresh processes with limits of the system (C51-C53)."""
 
 import asyncio
 import os
@@ -18,42 +18,42 @@ from tests.guard.guarded import SCOPE, step
 LIMITS = ToolOptions(timeout_s=30, memory_bytes=64 * 1024 * 1024, output_bytes=10_000, cache_s=0, failures=0)
 
 
-OTHERS: set[psutil.Process] = set()
+EARLIER_PROCESSES: set[psutil.Process] = set()
 
 
-def tools(**changed):
-    terms = replace(LIMITS, **changed)
-    return index(heavy=[replace(one, options=terms) for one in heavy_tools.TOOLS])
+def registry(**changed):
+    options = replace(LIMITS, **changed)
+    return index(heavy=[replace(one, options=options) for one in heavy_tools.TOOLS])
 
 
-async def called(name, n=1, **changed):
-    return await guard.call(tools(**changed), step({"n": n}, tool=name, call=name), SCOPE)
+async def call_tool(name, n=1, **changed):
+    return await guard.call(registry(**changed), step({"n": n}, tool=name, call=name), SCOPE)
 
 
 @pytest.fixture(autouse=True)
-def before():
-    """The processes that other tests of this session keep."""
-    OTHERS.clear()
-    OTHERS.update(psutil.Process().children(recursive=True))
+def record_earlier_processes():
+    """Remember the processes that other tests of this session keep."""
+    EARLIER_PROCESSES.clear()
+    EARLIER_PROCESSES.update(psutil.Process().children(recursive=True))
 
 
-def children():
-    return set(psutil.Process().children(recursive=True)) - OTHERS
+def sandbox_processes():
+    return set(psutil.Process().children(recursive=True)) - EARLIER_PROCESSES
 
 
-async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monkeypatch):
+async def test_a_sandboxed_tool_gets_its_arguments_and_scope_and_none_of_our_environment(opened, monkeypatch):
     """C51."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    output = (await called("reckon", 4)).output
+    output = (await call_tool("reckon", 4)).output
     assert (output["n"], output["owner"]) == (5, "local")
     assert output["pid"] != os.getpid()
     assert set(output["variables"]) == {"HOME", "LC_ALL", "PYTHONPATH", "TMPDIR"}
-    assert output["heavy"] == [], "it starts with its tool's module, not with all that tools need (C5)"
+    assert output["heavy"] == [], "it imports its tool's module alone (C5)"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n", "changed", "kind", "told"),
+    ("name", "n", "changed", "kind", "message"),
     [
         ("hoard", 500_000_000, {}, "execution_error", "took over 67108864 bytes"),
         ("sleep", 1, {"timeout_s": 0.5}, "timeout_error", "no answer within 0.5 s"),
@@ -64,29 +64,31 @@ async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monke
         pytest.param("refuse", 1, {}, "validation_error", "not like that", marks=pytest.mark.long),
     ],
 )
-async def test_what_it_must_not_do_ends_it_and_is_said(opened, name, n, changed, kind, told):
-    """Memory, processor, time and output are limited by the system; nothing is left behind."""
-    outcome = await called(name, n, **changed)
+async def test_a_tool_that_exceeds_a_limit_or_refuses_ends_with_an_error_that_names_the_reason(
+    opened, name, n, changed, kind, message
+):
+    """Memory, processor, time and output are limited by the system; no process remains."""
+    outcome = await call_tool(name, n, **changed)
     assert outcome.label == kind
-    assert told in outcome.output["error"]
-    until(lambda: not children(), "the end of its process")
+    assert message in outcome.output["error"]
+    until(lambda: not sandbox_processes(), "the end of its process")
 
 
 @pytest.mark.long
-async def test_what_it_breaks_with_is_logged_and_not_told(opened, caplog):
+async def test_an_unexpected_error_in_the_sandbox_is_logged_and_hidden_from_the_model(opened, caplog):
     """C41."""
-    outcome = await called("crash")
+    outcome = await call_tool("crash")
     assert outcome.label == "execution_error"
     assert "hunter2" not in str(outcome.output)
     assert "hunter2" in caplog.text
 
 
-async def test_a_cancelled_one_is_killed(opened):
-    task = asyncio.create_task(called("sleep"))
+async def test_the_process_of_a_cancelled_call_is_killed(opened):
+    task = asyncio.create_task(call_tool("sleep"))
     async with asyncio.timeout(10):
-        while not children():
+        while not sandbox_processes():
             await asyncio.wait((task,), timeout=0.02)
     task.cancel()
     await asyncio.wait((task,))
     assert task.cancelled()
-    until(lambda: not children(), "the end of its process")
+    until(lambda: not sandbox_processes(), "the end of its process")

@@ -1,4 +1,4 @@
-"""Every attempt at a call is on record, refused ones too (C29, C31, C32, C50)."""
+"""Call records: one for every call, refused ones too (C29, C31, C32, C50)."""
 
 import asyncio
 from dataclasses import replace
@@ -18,21 +18,21 @@ from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
 
-async def records(opened, owner="local", limit=50, **wanted):
-    return await tool_calls.list_calls(opened, owner, CallFilter(**wanted), limit)
+async def records(opened, owner="local", limit=50, **filters):
+    return await tool_calls.list_calls(opened, owner, CallFilter(**filters), limit)
 
 
-async def only(opened):
+async def only_record(opened):
     (record,) = await records(opened)
     return record
 
 
-async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
+async def test_a_call_record_has_input_output_times_and_ids(opened):
     """C12, C29, C32."""
     await guard.call(
         registry_with_tool(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1")
     )
-    record = await only(opened)
+    record = await only_record(opened)
     started, ended = record.pop("startMs"), record.pop("endMs")
     assert 0 <= ended - started < 60_000
     assert len(record.pop("id")) == 32
@@ -53,32 +53,34 @@ async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
     }
 
 
-async def fails(args, call):
+async def fail(args, call):
     raise RuntimeError("hunter2")
 
 
-async def hangs(args, call):
+async def hang(args, call):
     await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize(
-    ("run", "asked", "more", "kind", "status"),
+    ("run", "planned", "more", "kind", "status"),
     [
         (write, step(tool="nope"), {}, "unknown_tool", "failed"),
         (write, step({"n": -1}), {}, "validation_error", "failed"),
         (write, step(raw="{n:"), {}, "validation_error", "failed"),
         (write, step(writes=()), {"writes": ("music",)}, "permission_denied", "failed"),
-        (fails, step(), {}, "execution_error", "failed"),
-        (hangs, step(), {"options": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
+        (fail, step(), {}, "execution_error", "failed"),
+        (hang, step(), {"options": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
         (write, step(), {"options": ToolOptions(calls=1)}, "rate_limit_error", "failed"),
     ],
 )
-async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
+async def test_each_of_the_six_errors_is_recorded_with_status_and_end(
+    opened, run, planned, more, kind, status
+):
     """C31, C32, C33-C38, C41."""
     tools = registry_with_tool(run, **more)
     if kind == "rate_limit_error":
         await guard.call(tools, step(call="c0"), SCOPE)
-    outcome = await guard.call(tools, asked, SCOPE)
+    outcome = await guard.call(tools, planned, SCOPE)
     (record, *_) = await records(opened, status=status)
     assert (outcome.label, record["errorType"], record["status"]) == (kind, kind, status)
     assert record["error"] == outcome.output["error"]
@@ -87,28 +89,28 @@ async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, ru
     assert "hunter2" not in str(record)
 
 
-async def test_a_call_that_is_under_way_says_so_and_goes_on_with_its_record_after_a_crash(opened):
-    """C-R7: one record for one call of one message, whichever attempt is at it."""
-    lost = [Fenced("lost")]
+async def test_a_call_under_way_is_recorded_as_executing_and_keeps_its_record_after_a_crash(opened):
+    """C-R7: one record for one call of one message, whichever attempt executes it."""
+    errors = [Fenced("lost")]
 
     async def probe(args, call):
-        if lost:
-            raise lost.pop()
+        if errors:
+            raise errors.pop()
         return await write(args, call)
 
     tools = registry_with_tool(probe, writes=("music",))
     with pytest.raises(Fenced):
         await guard.call(tools, step(), SCOPE)
-    left = await only(opened)
-    assert (left["status"], "endMs" in left) == ("executing", False)
+    executing = await only_record(opened)
+    assert (executing["status"], "endMs" in executing) == ("executing", False)
     await guard.call(tools, step(), replace(SCOPE, epoch=2))
-    record = await only(opened)
-    assert (record["status"], record["startMs"]) == ("completed", left["startMs"])
+    record = await only_record(opened)
+    assert (record["status"], record["startMs"]) == ("completed", executing["startMs"])
     await guard.call(tools, step(), replace(SCOPE, plan="another-message"))
     assert len(await records(opened)) == 2
 
 
-async def test_a_cancelled_call_is_recorded_as_such(opened):
+async def test_a_cancelled_call_is_recorded_as_failed(opened):
     began = asyncio.Event()
 
     async def probe(args, call):
@@ -119,23 +121,23 @@ async def test_a_cancelled_call_is_recorded_as_such(opened):
     await began.wait()
     task.cancel()
     await asyncio.wait((task,))
-    record = await only(opened)
+    record = await only_record(opened)
     assert (record["status"], record["errorType"]) == ("failed", "execution_error")
     assert "cancelled" in record["error"]
 
 
-async def test_a_call_that_waits_for_its_turn_is_pending(opened):
+async def test_a_call_that_waits_for_its_rate_limit_is_recorded_as_pending(opened):
     tools = registry_with_tool(write, writes=("music",), options=ToolOptions(calls=1, window_s=60))
     await guard.call(tools, step(call="c0"), SCOPE)
     task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
 
-    async def pending():
+    async def list_pending():
         return await records(opened, status="pending")
 
-    await eventually(pending, "the call waits")
+    await eventually(list_pending, "the call waits")
     task.cancel()
     await asyncio.wait((task,))
-    assert not await pending()
+    assert not await list_pending()
 
 
 async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(opened):
@@ -164,18 +166,18 @@ async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(open
     assert await tool_calls.find(opened, "ana", first[0]["id"]) is None
 
 
-async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
+async def test_a_long_output_is_recorded_by_its_beginning(opened):
     async def probe(args, call):
         return {"text": "น" * 20_000}
 
     await guard.call(registry_with_tool(probe), step({"n": 10**9}), SCOPE)
-    output = (await only(opened))["output"]
+    output = (await only_record(opened))["output"]
     assert output["truncated"]
     assert output["characters"] > 20_000
     assert len(output["beginning"]) == MAX_CHARS
 
 
-async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_the_rest(opened):
+async def test_only_the_newest_records_of_an_owner_are_kept_and_listed(opened):
     for i in range(5):
         fields = {"toolName": "probe", "conversationId": "t"}
         await execute_all(
@@ -189,16 +191,16 @@ async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_t
     assert await records(opened) == []
 
 
-async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thread_goes_on(opened):
-    """C32: nothing stays "executing" behind a conversation that went on without it."""
+async def test_a_call_left_executing_by_a_dead_process_is_closed_when_its_thread_continues(opened):
+    """C32: no record stays "executing" after its conversation went on."""
 
-    async def lost(args, call):
+    async def lose_lease(args, call):
         raise Fenced("lost")
 
     scope = replace(SCOPE, plan="message-1")
     for call in ("c1", "c2"):
         with pytest.raises(Fenced):
-            await guard.call(registry_with_tool(lost), step(call=call), scope)
+            await guard.call(registry_with_tool(lose_lease), step(call=call), scope)
     await close(
         opened,
         scope,
@@ -208,7 +210,7 @@ async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thre
     assert status == {"c1": "failed", "c2": "executing"}
 
 
-def test_an_effect_outside_that_was_abandoned_is_not_said_to_have_been_prevented():
+def test_an_abandoned_external_effect_is_unknown_unless_it_is_idempotent():
     outside = registry_with_tool(write, "post", outside=True)["post"]
     harmless = registry_with_tool(write, "put", outside=True, idempotent=True)["put"]
     assert [abandoned_outcome(one).label for one in (outside, harmless, None)] == [

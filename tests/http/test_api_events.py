@@ -1,4 +1,4 @@
-"""Streams of turns over REST: at once, kept alive, cut and resumed at any server (A80, A82, X10)."""
+"""Event streams of turns over REST: immediate, kept alive, resumable at any server (A80, A82, X10)."""
 
 import asyncio
 import signal
@@ -26,33 +26,33 @@ CHAT: dict[str, Any] = {"message": "Make the music more upbeat", "provider": "of
 
 
 @dataclass(frozen=True)
-class Request:
-    """A request whose reply is a stream, and what makes it possible."""
+class StreamedRequest:
+    """A request whose reply is a stream of events."""
 
     path: str
     body: dict[str, Any]
     conversation: str
     headers: dict[str, str]
-    last: str
-    """Name of the last event."""
+    last_event: str
+    """Name of the stream's last event."""
 
-    async def read(self, at: StreamReader, last: str | None = None, most: int = 0) -> list[ReadEvent]:
-        """The events of its stream at a server."""
-        return await at.read("POST", self.path, last, most, json=self.body, headers=self.headers)
+    async def read(self, reader: StreamReader, last_id: str | None = None, most: int = 0) -> list[ReadEvent]:
+        """Send the request to a server and return the events of its stream."""
+        return await reader.read("POST", self.path, last_id, most, json=self.body, headers=self.headers)
 
 
-GENERATED = Request("/api/ai/generate", {**GENERATE}, "ad-1", {}, "result")
+GENERATED = StreamedRequest("/api/ai/generate", {**GENERATE}, "ad-1", {}, "result")
 REQUESTS = {
     "an ad from a brief": GENERATED,
-    "a chat about an ad": Request("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result"),
-    "a lesson": Request(
+    "a chat about an ad": StreamedRequest("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result"),
+    "a lesson": StreamedRequest(
         TOOLS,
         {"messages": user(material("photosynthesis").text), "provider": "offline"},
         "",
         {},
         "result",
     ),
-    "a page": Request(
+    "a page": StreamedRequest(
         "/api/pages/shop/chat",
         {"message": "make the headline underlined", "provider": "offline"},
         "shop",
@@ -63,161 +63,165 @@ REQUESTS = {
 
 
 @pytest.fixture
-async def two(valkey_url: str) -> AsyncIterator[tuple[StreamReader, StreamReader]]:
-    """Two servers on one storage."""
+async def two_servers(valkey_url: str) -> AsyncIterator[tuple[StreamReader, StreamReader]]:
+    """Two servers that share one storage."""
     async with AsyncExitStack() as stack:
         apps = [await stack.enter_async_context(started_app(valkey_url, stop_grace_s=0)) for _ in range(2)]
-        one, other = [await stack.enter_async_context(stream_reader(app)) for app in apps]
-        yield one, other
+        first, second = [await stack.enter_async_context(stream_reader(app)) for app in apps]
+        yield first, second
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
-    """A vendor's endpoint; requests that name `openai` get its answers."""
-    with ChatDouble() as one:
-        for name, value in one.environ.items():
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
+    """A vendor's endpoint that answers requests for the provider `openai`."""
+    with ChatDouble() as endpoint:
+        for name, value in endpoint.environ.items():
             monkeypatch.setenv(name, value)
-        yield one
+        yield endpoint
 
 
-def grows(told: list[ReadEvent]) -> bool:
-    ids = [one.order for one in told]
+def ids_increase(events: list[ReadEvent]) -> bool:
+    ids = [event.order for event in events]
     return ids == sorted(set(ids))
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=pytest.mark.slow if one == "an ad from a brief" else ()) for one in REQUESTS],
+    [pytest.param(name, marks=pytest.mark.slow if name == "an ad from a brief" else ()) for name in REQUESTS],
 )
-async def test_a_stream_that_is_cut_anywhere_goes_on_once_at_another_server(
-    two: tuple[StreamReader, StreamReader], name: str
+async def test_a_stream_can_be_resumed_after_any_event_at_another_server(
+    two_servers: tuple[StreamReader, StreamReader], name: str
 ) -> None:
-    """X10: after every event, with the same request and on the conversation, also once the run has ended."""
-    one, other = two
+    """X10: by the same request and by the conversation's stream, also after the run has ended."""
+    first, second = two_servers
     request = REQUESTS[name]
     if name == "a chat about an ad":
-        await generate_ad(one.http)
+        await generate_ad(first.http)
     if name == "a lesson":
-        session = await LessonClient(one.http).begun()
+        session = await LessonClient(first.http).start_session()
         request = replace(request, conversation=session, headers={"X-Session-Id": session})
-    whole = await request.read(one, most=1)
-    whole += await request.read(other, whole[-1].id)
-    assert grows(whole)
-    assert len(whole) > 4
-    assert whole[-1].name == request.last
-    place = f"/api/conversations/{request.conversation}/events"
-    for cut, event in enumerate(whole, 1):
-        rest = whole[cut:]
-        assert await request.read(other, event.id) == rest
+    events = await request.read(first, most=1)
+    events += await request.read(second, events[-1].id)
+    assert ids_increase(events)
+    assert len(events) > 4
+    assert events[-1].name == request.last_event
+    path = f"/api/conversations/{request.conversation}/events"
+    for cut, event in enumerate(events, 1):
+        rest = events[cut:]
+        assert await request.read(second, event.id) == rest
         if rest:
-            assert await one.read("GET", place, event.id, len(rest)) == rest
-    runs = (await one.http.get(f"/threads/{request.conversation}/runs")).json()
-    assert len(runs) == (2 if name in {"a lesson", "a chat about an ad"} else 1), "nothing was started by it"
+            assert await first.read("GET", path, event.id, len(rest)) == rest
+    runs = (await first.http.get(f"/threads/{request.conversation}/runs")).json()
+    assert len(runs) == (2 if name in {"a lesson", "a chat about an ad"} else 1), "resuming started no run"
 
 
 @pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.timeout(120)
-async def test_a_stream_goes_on_at_another_server_when_its_own_was_killed(
-    warm_parent: WarmParent, tmp_path: Path, double: ChatDouble
+async def test_a_stream_continues_at_another_server_after_its_own_was_killed(
+    warm_parent: WarmParent, tmp_path: Path, vendor: ChatDouble
 ) -> None:
-    """X10: real processes; the run is taken up by the other one, and its reader by the same request."""
+    """X10: real processes; the other server takes over the run, and the same request resumes the stream."""
     body = {"message": "hello", "provider": "openai"}
-    request = Request("/api/ads/ad-1/chat", body, "ad-1", {}, "result")
-    double.script(Say("First I fall silent.", break_off="stall"), Say("Now I answer."))
+    request = StreamedRequest("/api/ads/ad-1/chat", body, "ad-1", {}, "result")
+    vendor.script(Say("First I fall silent.", break_off="stall"), Say("Now I answer."))
     servers = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         servers.append(
             start_server(
-                tmp_path / name, tmp_path / "data", warm_parent, CALLSHEET_LEASE_S="1", **double.environ
+                tmp_path / name, tmp_path / "data", warm_parent, CALLSHEET_LEASE_S="1", **vendor.environ
             )
         )
-    one, other = servers
+    first, second = servers
     try:
-        async with httpx.AsyncClient(base_url=one.url, timeout=30) as http:
+        async with httpx.AsyncClient(base_url=first.url, timeout=30) as http:
             await generate_ad(http)
-            told = await request.read(StreamReader(http), most=1)
-            one.process.send_signal(signal.SIGKILL)
-        async with httpx.AsyncClient(base_url=other.url, timeout=30) as http:
-            told += await request.read(StreamReader(http), told[-1].id)
-            place = "/api/conversations/ad-1/events"
-            rest = await StreamReader(http).read("GET", place, told[0].id, len(told) - 1)
+            events = await request.read(StreamReader(http), most=1)
+            first.process.send_signal(signal.SIGKILL)
+        async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
+            events += await request.read(StreamReader(http), events[-1].id)
+            path = "/api/conversations/ad-1/events"
+            rest = await StreamReader(http).read("GET", path, events[0].id, len(events) - 1)
     finally:
-        other.process.send_signal(signal.SIGKILL)
-    assert (told[-1].name, told[-1].data["message"]) == ("result", "Now I answer.")
-    assert grows(told)
-    assert told[1:] == rest
+        second.process.send_signal(signal.SIGKILL)
+    assert (events[-1].name, events[-1].data["message"]) == ("result", "Now I answer.")
+    assert ids_increase(events)
+    assert events[1:] == rest
 
 
 @pytest.mark.slow
-async def test_a_stream_is_cut_and_resumed_while_its_run_goes_on_elsewhere(valkey_url: str) -> None:
-    """X10: two servers that execute nothing, joined by turns, and a third that does."""
+async def test_a_stream_can_be_resumed_at_two_servers_while_a_third_executes_the_run(valkey_url: str) -> None:
+    """X10: the reader alternates between two servers that execute no runs."""
     async with AsyncExitStack() as stack:
         idle = [
             await stack.enter_async_context(started_app(valkey_url, carry_runs=False, heartbeat_s=0.02))
             for _ in range(2)
         ]
         readers = [await stack.enter_async_context(stream_reader(app)) for app in idle]
-        async with readers[0].open("POST", GENERATED.path, json=GENERATED.body) as (reply, events):
+        async with readers[0].open("POST", GENERATED.path, json=GENERATED.body) as (reply, stream):
             assert reply.headers["Content-Location"] == "/api/conversations/ad-1/events"
-            assert await anext(events) is None, "a heartbeat: nothing executes the run"
+            assert await anext(stream) is None, "a heartbeat: nothing executes the run"
         busy = await stack.enter_async_context(
             stream_reader(await stack.enter_async_context(started_app(valkey_url)))
         )
         assert (await busy.http.get("/info")).status_code == 200
-        told: list[ReadEvent] = []
-        while not told or told[-1].name != "result":
-            last = told[-1].id if told else None
-            told += await GENERATED.read(readers[len(told) % 2], last, most=3)
-        assert grows(told)
-        whole = await readers[0].read("GET", "/api/conversations/ad-1/events", "0", len(told))
-        assert told == whole
+        events: list[ReadEvent] = []
+        while not events or events[-1].name != "result":
+            last_id = events[-1].id if events else None
+            events += await GENERATED.read(readers[len(events) % 2], last_id, most=3)
+        assert ids_increase(events)
+        stored = await readers[0].read("GET", "/api/conversations/ad-1/events", "0", len(events))
+        assert events == stored
 
 
-async def test_words_and_drafts_come_before_the_result(
-    two: tuple[StreamReader, StreamReader], double: ChatDouble
+async def test_text_is_streamed_while_the_model_still_answers(
+    two_servers: tuple[StreamReader, StreamReader], vendor: ChatDouble
 ) -> None:
-    """A80, A82: token by token, while the model is still at it; and the run does not need its reader."""
-    one, other = two
-    await generate_ad(one.http)
+    """A80, A82: token by token; the run continues without its reader."""
+    first, second = two_servers
+    await generate_ad(first.http)
     look = ("c1", "get_current_state", "{}")
-    double.script(Say("First I look.", calls=[look]), Say("Then I fall silent.", break_off="stall"))
-    request = Request("/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "")
-    told: list[ReadEvent] = []
-    async with one.open("POST", request.path, json=request.body) as (_, events):
+    vendor.script(Say("First I look.", calls=[look]), Say("Then I fall silent.", break_off="stall"))
+    request = StreamedRequest(
+        "/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, ""
+    )
+    received: list[ReadEvent] = []
+    async with first.open("POST", request.path, json=request.body) as (_, events):
         async for event in events:
-            told += [event] if event else []
+            received += [event] if event else []
             if event and event.name == "text" and event.data["content"].startswith("Then"):
                 break
-    texts = [event.data["content"] for event in told if event.name == "text"]
+    texts = [event.data["content"] for event in received if event.name == "text"]
     assert "".join(texts).startswith("First I look.Then")
     assert len(texts) > 3
-    assert (await one.http.get("/threads/ad-1/runs")).json()[0]["status"] == "running"
-    joined = await other.read("GET", "/api/conversations/ad-1/events", None, len(told))
-    assert joined == told, "who joins without an id begins with the running turn"
+    assert (await first.http.get("/threads/ad-1/runs")).json()[0]["status"] == "running"
+    joined = await second.read("GET", "/api/conversations/ad-1/events", None, len(received))
+    assert joined == received, "a reader without an id starts at the running turn"
 
 
-async def test_an_equal_request_is_answered_by_the_same_run_until_its_reply_was_taken(
-    two: tuple[StreamReader, StreamReader],
+async def test_an_equal_request_joins_the_same_run_until_its_result_was_delivered(
+    two_servers: tuple[StreamReader, StreamReader],
 ) -> None:
-    """A-R10: who leaves before the result asks again and gets the whole; who had it starts another run."""
-    one, other = two
-    whole = await GENERATED.read(one)
-    await eventually(lambda: _answered(one), "the reply is known to have been taken")
-    request = Request("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result")
-    cut = await request.read(one, most=1)
-    async with other.open("POST", request.path, json=CHAT) as (_, events):
-        again = [event async for event in _to_result(events)]
-    assert again[: len(cut)] == cut
-    assert await request.read(one) == again, "the second reader left with the result, before its end"
-    await eventually(lambda: _answered(one), "the reply is known to have been taken")
-    assert (await request.read(one))[-1].id != again[-1].id
-    assert len((await one.http.get("/threads/ad-1/runs")).json()) == 3
-    assert whole[-1].name == "result"
+    """A-R10: a client without the result gets all of that run; one that has it starts another run."""
+    first, second = two_servers
+    generated = await GENERATED.read(first)
+    await eventually(lambda: _is_delivered(first), "the reply is marked as delivered")
+    request = StreamedRequest("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result")
+    partial = await request.read(first, most=1)
+    async with second.open("POST", request.path, json=CHAT) as (_, events):
+        complete = [event async for event in _up_to_result(events)]
+    assert complete[: len(partial)] == partial
+    assert await request.read(first) == complete, (
+        "the second reader left after the result but before the end of the stream"
+    )
+    await eventually(lambda: _is_delivered(first), "the reply is marked as delivered")
+    assert (await request.read(first))[-1].id != complete[-1].id
+    assert len((await first.http.get("/threads/ad-1/runs")).json()) == 3
+    assert generated[-1].name == "result"
 
 
-async def _to_result(events: AsyncIterator[ReadEvent | None]) -> AsyncIterator[ReadEvent]:
+async def _up_to_result(events: AsyncIterator[ReadEvent | None]) -> AsyncIterator[ReadEvent]:
     async for event in events:
         if event:
             yield event
@@ -225,121 +229,126 @@ async def _to_result(events: AsyncIterator[ReadEvent | None]) -> AsyncIterator[R
             return
 
 
-async def _answered(at: StreamReader) -> bool:
-    [newest, *_] = (await at.http.get("/threads/ad-1/runs")).json()
-    return bool(await at.redis.hget(keys.run("ad-1", newest["run_id"]), "told"))
+async def _is_delivered(reader: StreamReader) -> bool:
+    [newest, *_] = (await reader.http.get("/threads/ad-1/runs")).json()
+    return bool(await reader.redis.hget(keys.run("ad-1", newest["run_id"]), "told"))
 
 
-async def test_an_error_is_resumed_like_a_result_and_a_failed_run_by_a_request_without_an_id(
-    two: tuple[StreamReader, StreamReader], double: ChatDouble
+async def test_an_event_id_resumes_a_failed_stream_and_a_request_without_id_retries_the_run(
+    two_servers: tuple[StreamReader, StreamReader], vendor: ChatDouble
 ) -> None:
-    one, other = two
-    await generate_ad(one.http)
-    request = Request("/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "error")
-    failed = await request.read(one)
-    assert (failed[-1].name, failed[-1].data["status"]) == ("error", 500)
-    for cut, event in enumerate(failed, 1):
-        assert await request.read(other, event.id) == failed[cut:]
-    double.script(Say("Here is an idea."))
-    resumed = await request.read(other)
+    first, second = two_servers
+    await generate_ad(first.http)
+    request = StreamedRequest(
+        "/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "error"
+    )
+    events = await request.read(first)
+    assert (events[-1].name, events[-1].data["status"]) == ("error", 500)
+    for cut, event in enumerate(events, 1):
+        assert await request.read(second, event.id) == events[cut:]
+    vendor.script(Say("Here is an idea."))
+    resumed = await request.read(second)
     assert (resumed[-1].name, resumed[-1].data["message"]) == ("result", "Here is an idea.")
-    assert resumed[0].order > failed[-1].order
-    assert await request.read(one, failed[-1].id) == [], "that turn is over"
-    assert await request.read(one, resumed[0].id) == resumed[1:]
+    assert resumed[0].order > events[-1].order
+    assert await request.read(first, events[-1].id) == [], "that turn is over"
+    assert await request.read(first, resumed[0].id) == resumed[1:]
 
 
-async def test_an_id_that_is_none_of_the_request_starts_nothing(
-    two: tuple[StreamReader, StreamReader],
+async def test_a_last_event_id_of_another_request_is_refused_and_starts_no_run(
+    two_servers: tuple[StreamReader, StreamReader],
 ) -> None:
-    one, other = two
-    whole = await GENERATED.read(one)
-    last = str(whole[0].id)
+    first, second = two_servers
+    events = await GENERATED.read(first)
+    last_id = str(events[0].id)
     changed = {"json": {**GENERATE, "brief": {**BRIEF, "duration": 20}}}
-    gone = last.replace("-", "9-")
+    expired_id = last_id.replace("-", "9-")
     cases: list[tuple[str, Any, int, str]] = [
         ("yesterday", {"json": GENERATED.body}, 400, "is not an event id"),
         ("1-1", {"json": GENERATED.body}, 400, "is not an event id"),
         (f"{2**64}-1.0", {"json": GENERATED.body}, 400, "is not an event id"),
-        (gone, {"json": GENERATED.body}, 404, "not stored"),
-        (last, changed, 409, "another request"),
-        (last, {"json": {**GENERATE, "adId": "ad-2"}}, 404, "does not name"),
+        (expired_id, {"json": GENERATED.body}, 404, "not stored"),
+        (last_id, changed, 409, "another request"),
+        (last_id, {"json": {**GENERATE, "adId": "ad-2"}}, 404, "does not name"),
     ]
-    for given, options, status, words in cases:
-        async with other.open("POST", GENERATED.path, given, **options) as (reply, _):
+    for event_id, options, status, message in cases:
+        async with second.open("POST", GENERATED.path, event_id, **options) as (reply, _):
             assert reply.status_code == status
-            assert words in (await reply.aread()).decode()
-    for given in ("yesterday", "1-1", f"{2**64}-1.0"):
-        async with other.open("GET", "/api/conversations/ad-1/events", given) as (reply, _):
+            assert message in (await reply.aread()).decode()
+    for event_id in ("yesterday", "1-1", f"{2**64}-1.0"):
+        async with second.open("GET", "/api/conversations/ad-1/events", event_id) as (reply, _):
             assert reply.status_code == 400
-    assert len((await one.http.get("/threads/ad-1/runs")).json()) == 1
+    assert len((await first.http.get("/threads/ad-1/runs")).json()) == 1
 
 
-async def test_a_conversation_is_streamed_to_its_owner_alone(valkey_url: str) -> None:
-    """X10, C-R9: an id of another owner's event opens nothing."""
-    async with started_app(valkey_url, auth=("keys",)) as app, stream_reader(app) as at:
-        await at.http.get("/info")
+async def test_the_stream_of_a_conversation_is_404_for_other_owners(valkey_url: str) -> None:
+    """X10, C-R9: also with the id of an event of that conversation."""
+    async with started_app(valkey_url, auth=("keys",)) as app, stream_reader(app) as reader:
+        await reader.http.get("/info")
         storage = app.state.context.storage
         ana, bob = [{"X-Api-Key": await create_key(storage, name)} for name in ("ana", "bob")]
         body = {**GENERATE, "conversationId": "talk-1"}
-        whole = await at.read("POST", GENERATED.path, headers=ana, json=body)
-        place = "/api/conversations/talk-1/events"
-        assert await at.read("GET", place, "0", len(whole), headers=ana) == whole
-        for method, path, sent in (("GET", place, None), ("POST", GENERATED.path, body)):
-            async with at.open(method, path, whole[0].id, headers=bob, json=sent) as (reply, _):
+        events = await reader.read("POST", GENERATED.path, headers=ana, json=body)
+        path = "/api/conversations/talk-1/events"
+        assert await reader.read("GET", path, "0", len(events), headers=ana) == events
+        for method, target, sent in (("GET", path, None), ("POST", GENERATED.path, body)):
+            async with reader.open(method, target, events[0].id, headers=bob, json=sent) as (reply, _):
                 assert reply.status_code == 404
 
 
-async def test_the_reply_is_told_although_its_events_have_expired(
-    two: tuple[StreamReader, StreamReader],
+async def test_an_equal_request_gets_the_result_although_its_events_have_expired(
+    two_servers: tuple[StreamReader, StreamReader],
 ) -> None:
-    """X10: the same request gets the reply of its run as long as nobody is known to have it."""
-    one, other = two
-    cut = await GENERATED.read(one, most=1)
-    await eventually(lambda: _idle(one), "the end of the run")
-    await one.redis.delete(keys.run_keys("ad-1").events)
-    [gap, result] = await GENERATED.read(other)
-    assert (gap.name, gap.data["first"]) == ("gap", None), "its steps are lost"
+    """X10: as long as the result was not delivered."""
+    first, second = two_servers
+    partial = await GENERATED.read(first, most=1)
+    await eventually(lambda: _is_idle(first), "the end of the run")
+    await first.redis.delete(keys.run_keys("ad-1").events)
+    [gap, result] = await GENERATED.read(second)
+    assert (gap.name, gap.data["first"]) == ("gap", None), "the events of its steps have expired"
     assert (result.name, result.data["drafts"]["music"]) == ("result", "v1")
-    assert result.order > cut[0].order
+    assert result.order > partial[0].order
 
 
-async def _idle(at: StreamReader) -> bool:
-    return '"status":"idle"' in (await at.http.get("/threads/ad-1")).text
+async def _is_idle(reader: StreamReader) -> bool:
+    return '"status":"idle"' in (await reader.http.get("/threads/ad-1")).text
 
 
-async def test_a_run_that_is_cancelled_ends_its_stream_with_an_error(valkey_url: str) -> None:
-    async with started_app(valkey_url, carry_runs=False) as app, stream_reader(app) as at:
-        reading = asyncio.create_task(GENERATED.read(at))
-        await eventually(lambda: _begun(at), "the run")
-        [run] = (await at.http.get("/threads/ad-1/runs")).json()
-        await at.http.post(f"/threads/ad-1/runs/{run['run_id']}/cancel")
+async def test_the_stream_of_a_cancelled_run_ends_with_an_error(valkey_url: str) -> None:
+    async with started_app(valkey_url, carry_runs=False) as app, stream_reader(app) as reader:
+        reading = asyncio.create_task(GENERATED.read(reader))
+        await eventually(lambda: _thread_exists(reader), "the run")
+        [run] = (await reader.http.get("/threads/ad-1/runs")).json()
+        await reader.http.post(f"/threads/ad-1/runs/{run['run_id']}/cancel")
         [error] = await reading
         assert (error.name, error.data["status"], error.data["type"]) == ("error", 409, "conflict")
 
 
-async def _begun(at: StreamReader) -> bool:
-    return (await at.http.get("/threads/ad-1")).status_code == 200
+async def _thread_exists(reader: StreamReader) -> bool:
+    return (await reader.http.get("/threads/ad-1")).status_code == 200
 
 
-async def test_a_step_announces_the_draft_that_it_made_and_no_other(
-    two: tuple[StreamReader, StreamReader],
+async def test_drafts_follows_the_step_that_created_the_version(
+    two_servers: tuple[StreamReader, StreamReader],
 ) -> None:
-    """A82: `drafts` comes right after the step that made the version."""
-    one, _ = two
-    await generate_ad(one.http)
-    await chat_about_ad(one.http, "Make the music slower")
-    told = await Request("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result").read(one)
-    places = [place for place, event in enumerate(told) if event.name == "drafts"]
-    assert [told[place].data for place in places] == [{"music": "v3"}]
-    before = told[places[0] - 1]
-    assert (before.name, before.data["status"]) == ("step", "completed")
-    assert not {"plan", "input", "output"} & before.data.keys()
+    """A82: and names only that version."""
+    first, _ = two_servers
+    await generate_ad(first.http)
+    await chat_about_ad(first.http, "Make the music slower")
+    events = await StreamedRequest("/api/ads/ad-1/chat", CHAT, "ad-1", {}, "result").read(first)
+    positions = [position for position, event in enumerate(events) if event.name == "drafts"]
+    assert [events[position].data for position in positions] == [{"music": "v3"}]
+    step = events[positions[0] - 1]
+    assert (step.name, step.data["status"]) == ("step", "completed")
+    assert not {"plan", "input", "output"} & step.data.keys()
 
 
-async def test_another_reader_is_refused_while_another_request_runs(valkey_url: str) -> None:
-    async with started_app(valkey_url, carry_runs=False, heartbeat_s=0.02) as app, stream_reader(app) as at:
-        async with at.open("POST", GENERATED.path, json=GENERATED.body) as (_, events):
+async def test_a_different_request_during_a_run_is_409_with_retry_after(valkey_url: str) -> None:
+    async with (
+        started_app(valkey_url, carry_runs=False, heartbeat_s=0.02) as app,
+        stream_reader(app) as reader,
+    ):
+        async with reader.open("POST", GENERATED.path, json=GENERATED.body) as (_, events):
             assert await anext(events) is None
-        other = {**GENERATE, "brief": {**BRIEF, "duration": 20}}
-        async with at.open("POST", GENERATED.path, json=other) as (reply, _):
+        different = {**GENERATE, "brief": {**BRIEF, "duration": 20}}
+        async with reader.open("POST", GENERATED.path, json=different) as (reply, _):
             assert (reply.status_code, reply.headers["Retry-After"]) == (409, "1")

@@ -1,4 +1,4 @@
-"""Bad input over REST: the right status, a sentence, nothing written and nothing lost (A81, X13)."""
+"""Bad input over REST: the right status, a plain error, and nothing is written (A81, X13)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,24 +14,24 @@ from callsheet.storage.runs.records import RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.served import BRIEF, GENERATE, VOICE, generate_ad, served_app
 
-LIMIT = 20_000
-"""Bytes of a body here; enough for every text a test sends in full."""
+MAX_BODY_BYTES = 20_000
+"""Bytes of a body on this server."""
 
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url, max_body_bytes=LIMIT) as one:
-        yield one
+    async with served_app(valkey_url, max_body_bytes=MAX_BODY_BYTES) as client:
+        yield client
 
 
-async def written(valkey_url: str) -> int:
-    """How many keys there are beside those of the task engine, which counts its workers."""
+async def count_keys(valkey_url: str) -> int:
+    """Count the keys, except those of the task engine."""
     async with Redis.from_url(valkey_url) as server:
         return len([key async for key in server.scan_iter() if not key.startswith(b"callsheet:")])
 
 
-def refused(reply: httpx.Response, status: int, *words: str) -> dict[str, Any]:
-    """The body, after checking what every refusal has."""
+def assert_refused(reply: httpx.Response, status: int, *words: str) -> dict[str, Any]:
+    """Check the properties of every refusal; return its body."""
     assert reply.status_code == status, reply.text
     assert reply.headers["content-type"] == "application/json"
     body: dict[str, Any] = reply.json()
@@ -77,9 +77,9 @@ GENERATE_REFUSALS = [
 async def test_a_brief_that_breaks_a_rule_is_refused_before_anything_is_written(
     client: httpx.AsyncClient, valkey_url: str, body: dict[str, Any], status: int, words: str
 ) -> None:
-    """A51, A-R15, ids of ARCHITECTURE 5: refused, and storage is as empty as before."""
-    refused(await client.post("/api/ai/generate", json=body), status, words)
-    assert await written(valkey_url) == 0
+    """A51, A-R15, ids of ARCHITECTURE 5: refused, and storage is still empty."""
+    assert_refused(await client.post("/api/ai/generate", json=body), status, words)
+    assert await count_keys(valkey_url) == 0
 
 
 BODY_REFUSALS = [
@@ -99,22 +99,24 @@ BODY_REFUSALS = [
     (b'{"adId": "a", "brief": ' + b"9" * 5_000 + b"}", 400, "the body is not JSON"),
     (b"[]", 422, "'body'"),
     (b'"text"', 422, "'body'"),
-    (b'{"adId": "a", "brief": "' + b"x" * LIMIT + b'"}', 413, "more than 20000 bytes"),
+    (b'{"adId": "a", "brief": "' + b"x" * MAX_BODY_BYTES + b'"}', 413, "more than 20000 bytes"),
 ]
 
 
 @pytest.mark.parametrize(("body", "status", "words"), BODY_REFUSALS)
-async def test_a_body_that_readers_would_not_agree_on_is_refused(
+async def test_a_body_that_is_not_strict_json_is_refused(
     client: httpx.AsyncClient, valkey_url: str, body: bytes, status: int, words: str
 ) -> None:
-    refused(await client.post("/api/ai/generate", content=body), status, words)
-    assert await written(valkey_url) == 0
+    assert_refused(await client.post("/api/ai/generate", content=body), status, words)
+    assert await count_keys(valkey_url) == 0
 
 
-async def test_a_body_that_is_no_json_is_told_what_to_send_and_has_no_fields(
+async def test_the_refusal_of_a_body_that_is_not_json_has_a_remedy_and_no_details(
     client: httpx.AsyncClient,
 ) -> None:
-    body = refused(await client.post("/api/ai/generate", content=b'{"adId": '), 400, "the body is not JSON")
+    body = assert_refused(
+        await client.post("/api/ai/generate", content=b'{"adId": '), 400, "the body is not JSON"
+    )
     assert body["remedy"] == "send one JSON value in UTF-8"
     assert "details" not in body
 
@@ -130,65 +132,65 @@ async def test_a_body_that_is_no_json_is_told_what_to_send_and_has_no_fields(
         (b'{"adId": "\\ud800"}', ""),
     ],
 )
-async def test_a_body_that_is_no_json_is_told_where_only_if_that_is_known(
+async def test_the_refusal_of_a_body_that_is_not_json_names_the_position_if_there_is_one(
     client: httpx.AsyncClient, content: bytes, place: str
 ) -> None:
     """X13."""
-    body = refused(await client.post("/api/ai/generate", content=content), 400, "the body is not JSON")
+    body = assert_refused(await client.post("/api/ai/generate", content=content), 400, "the body is not JSON")
     assert body["error"].endswith(place)
     assert ("at character" in body["error"]) == bool(place)
 
 
-async def test_a_body_over_the_limit_is_refused_even_when_its_length_is_not_told(
+async def test_a_body_over_the_limit_is_413_with_and_without_content_length(
     client: httpx.AsyncClient,
 ) -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(LIMIT // 1_000 + 1):
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 1_000 + 1):
             yield b"x" * 1_000
 
-    told = [
-        refused(await client.post("/api/ai/generate", content=content), 413, "more than 20000 bytes")
-        for content in (pieces(), b"x" * (LIMIT + 1))
+    bodies = [
+        assert_refused(await client.post("/api/ai/generate", content=content), 413, "more than 20000 bytes")
+        for content in (chunks(), b"x" * (MAX_BODY_BYTES + 1))
     ]
-    assert told[0] == told[1]
-    assert told[0]["remedy"] == "send less, or raise CALLSHEET_MAX_BODY_BYTES"
+    assert bodies[0] == bodies[1]
+    assert bodies[0]["remedy"] == "send less, or raise CALLSHEET_MAX_BODY_BYTES"
 
 
 @pytest.mark.parametrize(
     "media", ["text/plain", "text/plain; charset=utf-8", "application/x-www-form-urlencoded", ""]
 )
-async def test_json_is_json_whatever_its_content_type_says(client: httpx.AsyncClient, media: str) -> None:
+async def test_a_json_body_is_read_with_any_content_type(client: httpx.AsyncClient, media: str) -> None:
     reply = await client.post(
         "/api/ai/generate", content=json.dumps({**GENERATE, "brief": ""}), headers={"Content-Type": media}
     )
-    refused(reply, 400, "the brief is empty")
+    assert_refused(reply, 400, "the brief is empty")
 
 
-async def test_a_byte_order_mark_is_no_error(client: httpx.AsyncClient) -> None:
+async def test_a_byte_order_mark_before_json_is_accepted(client: httpx.AsyncClient) -> None:
     reply = await client.post(
         "/api/ai/generate", content=b"\xef\xbb\xbf" + json.dumps({"adId": "a"}).encode()
     )
-    refused(reply, 400, "'brief' is missing")
+    assert_refused(reply, 400, "'brief' is missing")
 
 
-async def test_a_chat_before_any_brief_is_told_in_the_words_of_the_contract(
+async def test_a_chat_about_an_ad_without_a_brief_is_400_with_the_specified_message(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
     """A57."""
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
-    assert refused(reply, 400)["error"] == "No conversation found. Generate initial ad first."
-    assert await written(valkey_url) == 0
+    assert assert_refused(reply, 400)["error"] == "No conversation found. Generate initial ad first."
+    assert await count_keys(valkey_url) == 0
 
 
-async def test_a_chat_while_the_brief_has_come_to_nothing_yet_is_told_to_come_again(
+async def test_a_chat_while_the_first_run_is_pending_is_409_with_retry_after(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
-    """A57: there will be a conversation once the first run, which another process has, has begun."""
-    await Runs(storage).create(
-        RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
-    )
+    """A57: the conversation begins with the first run, which another process has claimed."""
+    runs = Runs(storage)
+    await runs.create(RunRequest("ad-1", "r-1", "ad_creation", LOCAL, request_fields(input={})))
+    await runs.claim("ad-1", "r-1")
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
-    refused(reply, 409, "busy with run 'r-1'")
+    assert_refused(reply, 409, "busy with run 'r-1'")
     assert int(reply.headers["Retry-After"]) > 0
 
 
@@ -206,20 +208,20 @@ CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
 
 
 async def test_a_chat_message_that_breaks_a_rule_changes_nothing(client: httpx.AsyncClient) -> None:
-    """A55, A-R14: the conversation and the versions are as before."""
+    """A55, A-R14: the conversation and the versions stay the same."""
     await generate_ad(client)
     before = [(await client.get(f"/api/ads/ad-1{part}")).json() for part in ("", "/conversation")]
     for body, status, words in CHAT_REFUSALS:
-        refused(await client.post("/api/ads/ad-1/chat", json=body), status, words)
+        assert_refused(await client.post("/api/ads/ad-1/chat", json=body), status, words)
     assert [(await client.get(f"/api/ads/ad-1{part}")).json() for part in ("", "/conversation")] == before
 
 
-READS = ["", "/conversation", "/timeline", "/mixer", "/voices", "/voices/v1"]
+READ_PATHS = ["", "/conversation", "/timeline", "/mixer", "/voices", "/voices/v1"]
 
 
-@pytest.mark.parametrize("part", READS)
-async def test_an_ad_that_nobody_made_is_not_found(client: httpx.AsyncClient, part: str) -> None:
-    refused(await client.get(f"/api/ads/ad-9{part}"), 404, "there is no ad 'ad-9'")
+@pytest.mark.parametrize("part", READ_PATHS)
+async def test_reading_an_unknown_ad_is_404(client: httpx.AsyncClient, part: str) -> None:
+    assert_refused(await client.get(f"/api/ads/ad-9{part}"), 404, "there is no ad 'ad-9'")
 
 
 @pytest.mark.parametrize(
@@ -234,25 +236,29 @@ async def test_an_ad_that_nobody_made_is_not_found(client: httpx.AsyncClient, pa
         ("DELETE", "/voices/v1", None),
     ],
 )
-async def test_an_ad_that_nobody_made_cannot_be_written(
+async def test_writing_to_an_unknown_ad_is_404_and_writes_nothing(
     client: httpx.AsyncClient, valkey_url: str, method: str, path: str, body: object
 ) -> None:
-    refused(await client.request(method, f"/api/ads/ad-9{path}", json=body), 404, "there is no ad 'ad-9'")
-    assert await written(valkey_url) == 0
+    assert_refused(
+        await client.request(method, f"/api/ads/ad-9{path}", json=body), 404, "there is no ad 'ad-9'"
+    )
+    assert await count_keys(valkey_url) == 0
 
 
 @pytest.mark.parametrize("ad_id", ["%00", "a%0Ab", "a" * 256])
-async def test_an_id_with_control_characters_or_too_many_is_refused(
+async def test_an_id_with_control_characters_or_over_255_characters_is_refused(
     client: httpx.AsyncClient, ad_id: str
 ) -> None:
-    refused(await client.get(f"/api/ads/{ad_id}"), 400, "printable characters")
+    assert_refused(await client.get(f"/api/ads/{ad_id}"), 400, "printable characters")
 
 
-async def test_an_unknown_stream_and_an_unknown_version_are_not_found(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_stream_and_an_unknown_version_are_404(client: httpx.AsyncClient) -> None:
     await generate_ad(client)
-    refused(await client.get("/api/ads/ad-1/video"), 404, "an ad has no stream 'video'")
+    assert_refused(await client.get("/api/ads/ad-1/video"), 404, "an ad has no stream 'video'")
     for version in ("v99", "v0", "latest", "V1"):
-        refused(await client.get(f"/api/ads/ad-1/voices/{version}"), 404, f"no voices version '{version}'")
+        assert_refused(
+            await client.get(f"/api/ads/ad-1/voices/{version}"), 404, f"no voices version '{version}'"
+        )
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "caf\u00e9\u0080"])
@@ -260,13 +266,13 @@ async def test_an_idempotency_key_must_be_printable_and_short(client: httpx.Asyn
     reply = await client.post(
         "/api/ai/generate", json=GENERATE, headers=[(b"Idempotency-Key", key.encode("latin-1"))]
     )
-    refused(reply, 400, "Idempotency-Key")
+    assert_refused(reply, 400, "Idempotency-Key")
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "after=x", "after=12"])
-async def test_a_page_that_cannot_be_is_refused(client: httpx.AsyncClient, query: str) -> None:
-    refused(await client.get(f"/api/ads?{query}"), 422 if query == "limit=x" else 400)
+async def test_invalid_pagination_is_refused(client: httpx.AsyncClient, query: str) -> None:
+    assert_refused(await client.get(f"/api/ads?{query}"), 422 if query == "limit=x" else 400)
 
 
-async def test_a_choice_of_versions_that_does_not_exist_is_refused(client: httpx.AsyncClient) -> None:
-    refused(await client.get("/api/ads/ad-1/timeline?versions=best"), 400, "'versions'")
+async def test_an_unknown_choice_of_versions_is_refused(client: httpx.AsyncClient) -> None:
+    assert_refused(await client.get("/api/ads/ad-1/timeline?versions=best"), 400, "'versions'")

@@ -1,4 +1,4 @@
-"""The tools over REST: what there is, each of the six errors through the front door, the record of calls."""
+"""Tools over REST: their list, each of the six errors, and the records of calls."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,21 +23,21 @@ TERMS = {
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url, tools=json.dumps(TERMS)) as one:
-        yield one
+    async with served_app(valkey_url, tools=json.dumps(TERMS)) as client:
+        yield client
 
 
-async def listed(client: httpx.AsyncClient, **wanted: str | int) -> ToolExecutionList:
-    reply = await client.get("/api/tool-executions", params=wanted)
+async def list_executions(client: httpx.AsyncClient, **params: str | int) -> ToolExecutionList:
+    reply = await client.get("/api/tool-executions", params=params)
     assert reply.status_code == 200, reply.text
     return TypeAdapter(ToolExecutionList).validate_python(reply.json())
 
 
-async def test_the_tools_are_listed_with_what_they_take_and_on_what_terms(client):
+async def test_the_list_of_tools_has_schemas_limits_and_breakers(client):
     """C3, C56."""
-    found = (await client.get("/api/tools")).json()
-    TypeAdapter(ToolList).validate_python(found)
-    by_name = {one["name"]: one for one in found["tools"]}
+    body = (await client.get("/api/tools")).json()
+    TypeAdapter(ToolList).validate_python(body)
+    by_name = {tool["name"]: tool for tool in body["tools"]}
     assert set(by_name) == set(REGISTRY)
     music = by_name["create_music_draft"]
     assert music["inputSchema"]["required"] == ["prompt"]
@@ -48,11 +48,11 @@ async def test_the_tools_are_listed_with_what_they_take_and_on_what_terms(client
     assert by_name["search_voices"]["limits"]["cacheSeconds"] == 300
 
 
-def asking(call, name, **arguments):
-    return Say(calls=[(call, name, json.dumps(arguments))])
+def call_of(call_id, name, **arguments):
+    return Say(calls=[(call_id, name, json.dumps(arguments))])
 
 
-SIX: dict[str, tuple[str, dict[str, object]]] = {
+ERROR_CASES: dict[str, tuple[str, dict[str, object]]] = {
     "unknown_tool": ("launch_rocket", {}),
     "validation_error": ("create_sfx_draft", {"adId": "ad-1"}),
     "permission_denied": ("create_sfx_draft", {"adId": "someone-elses", "prompts": []}),
@@ -63,23 +63,23 @@ SIX: dict[str, tuple[str, dict[str, object]]] = {
 
 
 async def test_each_of_the_six_errors_reaches_the_model_and_is_recorded(client, model):
-    """C31-C39: through REST, with status and endTime; the model has its answer and ends with words (C43)."""
+    """C31-C39: records have a status and an endTime; the model reads each error and then answers (C43)."""
     model.script(
-        asking("first", "create_music_draft", adId="ad-1", prompt="warm"),
-        *(asking(kind, name, **arguments) for kind, (name, arguments) in SIX.items()),
+        call_of("first", "create_music_draft", adId="ad-1", prompt="warm"),
+        *(call_of(kind, name, **arguments) for kind, (name, arguments) in ERROR_CASES.items()),
         Say("Only the music could be done; here is what we can do instead."),
     )
     reply = await generate_ad(client, provider="openai")
     assert reply["message"].startswith("Only the music")
     assert reply["drafts"] == {"music": "v1"}
-    told = {}
+    answers = {}
     for message in model.requests[-1].messages:
         if message["role"] == "tool":
-            told[message["tool_call_id"]] = json.loads(message["content"].partition("\n\n<state>")[0])
-    page = await listed(client, conversationId=reply["conversationId"])
-    records = {one["toolCallId"]: one for one in page["executions"]}
-    for kind in SIX:
-        record, answer = records[kind], told[kind]
+            answers[message["tool_call_id"]] = json.loads(message["content"].partition("\n\n<state>")[0])
+    page = await list_executions(client, conversationId=reply["conversationId"])
+    records = {record["toolCallId"]: record for record in page["executions"]}
+    for kind in ERROR_CASES:
+        record, answer = records[kind], answers[kind]
         assert (record["errorType"], answer["type"]) == (kind, kind)
         assert record["status"] == ("timeout" if kind == "timeout_error" else "failed")
         assert record["endTime"]
@@ -88,62 +88,65 @@ async def test_each_of_the_six_errors_reaches_the_model_and_is_recorded(client, 
         assert answer["suggestion"]
 
 
-async def test_the_calls_of_a_turn_are_on_record_page_by_page_and_one_by_one(valkey_url):
+async def test_the_calls_of_a_turn_can_be_listed_filtered_paged_and_read(valkey_url):
     """C29, C50."""
     async with served_app(valkey_url) as client:
-        made = await generate_ad(client)
-        whole = (await listed(client, conversationId=made["conversationId"]))["executions"]
-        assert {one["toolName"] for one in whole} >= {"create_voice_draft", "create_music_draft"}
-        assert {one["status"] for one in whole} == {"completed"}
-        first = await listed(client, limit=2)
-        rest = await listed(client, after=str(first["next"]), limit=100)
-        assert [*first["executions"], *rest["executions"]] == whole
+        ad = await generate_ad(client)
+        executions = (await list_executions(client, conversationId=ad["conversationId"]))["executions"]
+        assert {execution["toolName"] for execution in executions} >= {
+            "create_voice_draft",
+            "create_music_draft",
+        }
+        assert {execution["status"] for execution in executions} == {"completed"}
+        first = await list_executions(client, limit=2)
+        rest = await list_executions(client, after=str(first["next"]), limit=100)
+        assert [*first["executions"], *rest["executions"]] == executions
         assert rest["next"] is None
-        drafts = (await listed(client, toolName="create_voice_draft"))["executions"]
-        assert [one["output"]["versionId"] for one in drafts] == ["v1"]
+        drafts = (await list_executions(client, toolName="create_voice_draft"))["executions"]
+        assert [execution["output"]["versionId"] for execution in drafts] == ["v1"]
         reply = await client.get(f"/api/tool-executions/{drafts[0]['id']}")
         assert TypeAdapter(ToolExecution).validate_python(reply.json()) == drafts[0]
         assert (await client.get("/api/tool-executions/none")).status_code == 404
-        assert (await listed(client, conversationId="another"))["executions"] == []
+        assert (await list_executions(client, conversationId="another"))["executions"] == []
 
 
-async def test_health_and_figures_tell_which_tool_rests(valkey_url):
-    """C54, C56, C57: one breaker for all processes, so each of them tells of it and refuses."""
+async def test_health_metrics_and_the_list_of_tools_report_an_open_breaker(valkey_url):
+    """C54, C56, C57: all processes share one breaker, so each reports it and refuses calls."""
     terms = json.dumps({"create_music_draft": {"timeout_s": 1e-9, "failures": 1}})
     async with served_app(valkey_url, tools=terms) as client:
         assert (await client.get("/health")).json()["tools"] == {"available": len(REGISTRY), "resting": {}}
         await generate_ad(client)
     async with served_app(valkey_url, tools=terms) as other:
         assert list((await other.get("/health")).json()["tools"]["resting"]) == ["create_music_draft"]
-        figures = (await other.get("/metrics")).text
-        assert 'callsheet_tool_breaker{tool="create_music_draft"} 2.0' in figures
-        assert 'callsheet_tool_breaker{tool="search_voices"} 0.0' in figures
-        by_name = {one["name"]: one for one in (await other.get("/api/tools")).json()["tools"]}
+        metrics = (await other.get("/metrics")).text
+        assert 'callsheet_tool_breaker{tool="create_music_draft"} 2.0' in metrics
+        assert 'callsheet_tool_breaker{tool="search_voices"} 0.0' in metrics
+        by_name = {tool["name"]: tool for tool in (await other.get("/api/tools")).json()["tools"]}
         assert by_name["create_music_draft"]["available"] is False
         assert 0 < by_name["create_music_draft"]["breaker"]["retryAfterSeconds"] <= 30
 
 
-async def test_a_person_without_a_permission_is_told_so_by_the_list(valkey_url):
+async def test_the_list_of_tools_shows_which_ones_the_caller_may_not_use(valkey_url):
     async with served_app(valkey_url, tool_grants='{"*": []}') as client:
         tools = (await client.get("/api/tools")).json()["tools"]
-    assert {one["allowed"] for one in tools} == {not one["permissions"] for one in tools} | {True}
+    assert {tool["allowed"] for tool in tools} == {not tool["permissions"] for tool in tools} | {True}
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("settings", "message"),
     [
         ({"tools": '{"search_voices": {"timeout_s": -1}}'}, "'timeout_s' of 'search_voices' is -1"),
         ({"tool_grants": '{"ana": "page:write"}'}, "the grants of 'ana'"),
     ],
 )
-async def test_a_server_with_wrong_terms_does_not_start(valkey_url, chosen, told, caplog):
-    with pytest.raises(Invalid, match=told):
-        async with started_app(valkey_url, **chosen):
+async def test_a_server_with_invalid_tool_settings_does_not_start(valkey_url, settings, message, caplog):
+    with pytest.raises(Invalid, match=message):
+        async with started_app(valkey_url, **settings):
             raise AssertionError
-    assert "cannot be loaded" not in caplog.text, "who starts it is told, without a trace"
+    assert "cannot be loaded" not in caplog.text, "the exception alone reports it, not the log"
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "3"])
-def test_terms_that_are_no_json_object_are_refused_at_once(text):
+def test_tool_settings_that_are_no_json_object_are_refused(text):
     with pytest.raises(ValueError, match=r"JSON|Expecting"):
         Settings(tools=text)

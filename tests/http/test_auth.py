@@ -1,4 +1,4 @@
-"""Who is asking, and what that allows, over HTTP (X16, ARCHITECTURE 7)."""
+"""Authentication over HTTP: API keys, tokens, permissions, owners (X16, ARCHITECTURE 7)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,35 +9,36 @@ import pytest
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import VOICE, generate_ad, served_app
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared
+from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, running_issuer, shared_secret_token
 
 BOTH = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
 
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served_app(valkey_url, **BOTH) as found:
-        yield found
+    """A server that accepts API keys and tokens."""
+    async with served_app(valkey_url, **BOTH) as client:
+        yield client
 
 
-async def test_a_key_lets_its_owner_in_by_either_header(client: httpx.AsyncClient, storage: Storage) -> None:
-    made = await create_key(storage, "alice")
-    for headers in ({"X-Api-Key": made}, bearer(made), {"authorization": f"bEARER  {made} "}):
+async def test_an_api_key_is_accepted_in_either_header(client: httpx.AsyncClient, storage: Storage) -> None:
+    key = await create_key(storage, "alice")
+    for headers in ({"X-Api-Key": key}, bearer(key), {"authorization": f"bEARER  {key} "}):
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
-async def test_a_token_lets_its_subject_in(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/api/ads", headers=bearer(shared()))).status_code == 200
+async def test_a_valid_jwt_is_accepted(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token()))).status_code == 200
 
 
-async def test_a_key_beside_basic_credentials_of_a_proxy_counts(
+async def test_an_api_key_is_accepted_with_basic_credentials_of_a_proxy(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     headers = {"Authorization": "Basic dXNlcjpwdw==", "X-Api-Key": await create_key(storage, "alice")}
     assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
-async def test_a_bearer_goes_before_a_key_that_a_client_found_in_its_environment(
+async def test_a_bearer_token_takes_precedence_over_x_api_key(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """The LangGraph client sends LANGSMITH_API_KEY as X-Api-Key wherever that is set."""
@@ -46,7 +47,7 @@ async def test_a_bearer_goes_before_a_key_that_a_client_found_in_its_environment
 
 
 @pytest.mark.parametrize(
-    ("headers", "tried"),
+    ("headers", "has_credentials"),
     [
         ({}, False),
         ({"X-Api-Key": ""}, False),
@@ -58,39 +59,39 @@ async def test_a_bearer_goes_before_a_key_that_a_client_found_in_its_environment
         ({"Authorization": "Bearer nonsense"}, True),
     ],
 )
-async def test_whoever_does_not_say_who_is_asking_is_told_how(
+async def test_a_request_without_valid_credentials_gets_401_with_a_challenge(
     client: httpx.AsyncClient,
     headers: dict[str, str],
-    tried: bool,  # noqa: FBT001 -- a table
+    has_credentials: bool,  # noqa: FBT001 -- a table
 ) -> None:
     reply = await client.get("/api/ads", headers=headers)
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"].startswith('Bearer realm="callsheet"')
-    assert ('error="invalid_token"' in reply.headers["www-authenticate"]) is tried
+    assert ('error="invalid_token"' in reply.headers["www-authenticate"]) is has_credentials
     assert reply.json()["type"] == "unauthenticated"
     assert reply.json()["remedy"]
 
 
-async def test_on_the_wire_the_refusal_is_a_detail(client: httpx.AsyncClient) -> None:
+async def test_a_401_on_a_langgraph_route_has_the_field_detail_alone(client: httpx.AsyncClient) -> None:
     reply = await client.post("/threads/search", json={})
     assert (reply.status_code, list(reply.json())) == (401, ["detail"])
 
 
-async def test_without_a_key_nothing_is_open_but_ok(client: httpx.AsyncClient) -> None:
+async def test_without_a_key_every_route_but_ok_is_401(client: httpx.AsyncClient) -> None:
     assert (await client.get("/ok")).status_code == 200
     for path in ("/docs", "/openapi.json", "/info", "/health", "/metrics", "/", "/nothing"):
         assert (await client.get(path)).status_code == 401, path
 
 
-async def test_a_permission_that_lacks_is_named(client: httpx.AsyncClient, storage: Storage) -> None:
-    reading = {"X-Api-Key": await create_key(storage, "alice", "read")}
-    assert (await client.get("/api/ads", headers=reading)).status_code == 200
-    reply = await client.post("/api/ai/generate", json={}, headers=reading)
+async def test_a_403_names_the_missing_permission(client: httpx.AsyncClient, storage: Storage) -> None:
+    read_only = {"X-Api-Key": await create_key(storage, "alice", "read")}
+    assert (await client.get("/api/ads", headers=read_only)).status_code == 200
+    reply = await client.post("/api/ai/generate", json={}, headers=read_only)
     assert reply.status_code == 403
     assert "'write'" in reply.json()["error"]
     assert reply.headers["www-authenticate"].endswith('error="insufficient_scope", scope="write"')
-    writing = {"X-Api-Key": await create_key(storage, "alice", "write")}
-    assert (await client.get("/metrics", headers=writing)).status_code == 403
+    may_write = {"X-Api-Key": await create_key(storage, "alice", "write")}
+    assert (await client.get("/metrics", headers=may_write)).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -106,48 +107,52 @@ async def test_a_permission_that_lacks_is_named(client: httpx.AsyncClient, stora
         ({"read": True}, 403),
     ],
 )
-async def test_what_a_token_allows_is_what_its_scopes_say(
+async def test_the_permissions_of_a_token_are_its_scopes(
     client: httpx.AsyncClient, scope: Any, status: int
 ) -> None:
-    reply = await client.get("/api/ads", headers=bearer(shared(scope=scope)))
+    reply = await client.get("/api/ads", headers=bearer(shared_secret_token(scope=scope)))
     assert reply.status_code == status
 
 
 @pytest.mark.parametrize("sub", ["", "local", "x" * 256, "a\u0000b"])
-async def test_a_subject_that_cannot_be_an_owner_is_refused(client: httpx.AsyncClient, sub: str) -> None:
-    """Nor may an issuer's user be called `local` and have what was made without authentication."""
-    assert (await client.get("/api/ads", headers=bearer(shared(sub=sub)))).status_code == 401
+async def test_a_token_whose_subject_is_no_valid_owner_is_refused(
+    client: httpx.AsyncClient, sub: str
+) -> None:
+    """A subject `local` would own everything that was written without authentication."""
+    assert (await client.get("/api/ads", headers=bearer(shared_secret_token(sub=sub)))).status_code == 401
 
 
-async def test_the_scopes_may_be_in_another_claim(valkey_url: str) -> None:
+async def test_the_claim_that_holds_the_scopes_can_be_configured(valkey_url: str) -> None:
     async with served_app(valkey_url, **BOTH, jwt_scopes_claim="permissions") as client:
-        headers = bearer(shared(scope=None, permissions=["read"]))
+        headers = bearer(shared_secret_token(scope=None, permissions=["read"]))
         assert (await client.get("/api/ads", headers=headers)).status_code == 200
 
 
-async def test_each_way_in_is_open_only_if_it_is_named(valkey_url: str, storage: Storage) -> None:
-    made, token = await create_key(storage, "alice"), shared()
+async def test_keys_and_tokens_are_accepted_only_where_the_setting_names_them(
+    valkey_url: str, storage: Storage
+) -> None:
+    key, token = await create_key(storage, "alice"), shared_secret_token()
     async with served_app(valkey_url, auth=("keys",)) as client:
-        assert (await client.get("/api/ads", headers=bearer(made))).status_code == 200
+        assert (await client.get("/api/ads", headers=bearer(key))).status_code == 200
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 401
     async with served_app(valkey_url, **BOTH | {"auth": ("jwt",)}) as client:
-        assert (await client.get("/api/ads", headers=bearer(made))).status_code == 401
+        assert (await client.get("/api/ads", headers=bearer(key))).status_code == 401
         assert (await client.get("/api/ads", headers=bearer(token))).status_code == 200
 
 
-async def test_published_keys_work_over_http_and_503_says_when_they_cannot_be_had(valkey_url: str) -> None:
+async def test_a_token_of_a_jwks_issuer_is_accepted_and_an_unreachable_issuer_is_503(valkey_url: str) -> None:
     with running_issuer() as issuer:
-        issuer.make("k")
-        chosen = {"auth": ("jwt",), "jwks_url": issuer.url, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
-        async with served_app(valkey_url, **chosen) as client:
+        issuer.add_key("k")
+        settings = {"auth": ("jwt",), "jwks_url": issuer.url, "jwt_audience": AUDIENCE, "jwt_issuer": ISSUER}
+        async with served_app(valkey_url, **settings) as client:
             assert (await client.get("/api/ads", headers=bearer(issuer.token("k")))).status_code == 200
         issuer.down = True
-        async with served_app(valkey_url, **chosen) as client:
+        async with served_app(valkey_url, **settings) as client:
             reply = await client.get("/api/ads", headers=bearer(issuer.token("k")))
         assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
 
 
-async def test_without_authentication_keys_are_not_looked_at(valkey_url: str) -> None:
+async def test_without_authentication_an_api_key_is_ignored(valkey_url: str) -> None:
     async with served_app(valkey_url) as client:
         reply = await client.get("/api/ads", headers={"X-Api-Key": "lsv2_pt_something"})
         assert reply.status_code == 200
@@ -155,40 +160,44 @@ async def test_without_authentication_keys_are_not_looked_at(valkey_url: str) ->
             assert (await client.get(path)).status_code == 200
 
 
-async def test_two_owners_may_each_have_an_ad_of_a_name(client: httpx.AsyncClient, storage: Storage) -> None:
-    """ARCHITECTURE 5: neither sees anything of the other's, in lists nor in conversations."""
-    keys = {who: {"X-Api-Key": await create_key(storage, who)} for who in ("alice", "bob")}
-    made: dict[str, Any] = {}
-    for who, headers in keys.items():
+async def test_two_owners_may_each_have_an_ad_with_the_same_id(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    """ARCHITECTURE 5: neither owner sees the other's ad, in lists or in conversations."""
+    keys = {owner: {"X-Api-Key": await create_key(storage, owner)} for owner in ("alice", "bob")}
+    ads: dict[str, Any] = {}
+    for owner, headers in keys.items():
         client.headers.update(headers)
-        made[who] = await generate_ad(client, brief=f"Miel bakes sourdough bread for {who} every morning.")
-    assert {one["adId"] for one in made.values()} == {"ad-1"}
-    assert made["alice"]["conversationId"] != made["bob"]["conversationId"]
-    for who, headers in keys.items():
-        shown = await client.get("/api/ads/ad-1", headers=headers)
-        assert who in shown.json()["brief"]["clientDescription"]
-        listed = (await client.get("/api/ads", headers=headers)).json()["ads"]
-        assert [one["adId"] for one in listed] == ["ad-1"]
+        ads[owner] = await generate_ad(client, brief=f"Miel bakes sourdough bread for {owner} every morning.")
+    assert {item["adId"] for item in ads.values()} == {"ad-1"}
+    assert ads["alice"]["conversationId"] != ads["bob"]["conversationId"]
+    for owner, headers in keys.items():
+        reply = await client.get("/api/ads/ad-1", headers=headers)
+        assert owner in reply.json()["brief"]["clientDescription"]
+        ads_of_owner = (await client.get("/api/ads", headers=headers)).json()["ads"]
+        assert [item["adId"] for item in ads_of_owner] == ["ad-1"]
         versions = (await client.get("/api/ads/ad-1/music", headers=headers)).json()["versions"]
-        assert [one["id"] for one in versions] == ["v1"]
-    theirs = made["bob"]["conversationId"]
-    body = {"message": "louder", "conversationId": theirs, "provider": "offline"}
-    stolen = await client.post("/api/ads/ad-1/chat", json=body, headers=keys["alice"])
-    assert stolen.status_code == 404
-    assert (await client.get(f"/api/ads/{theirs}", headers=keys["alice"])).status_code == 404
-    patched = await client.patch("/api/ads/ad-1/mixer", json={"sfx": {"volumeDb": -9}}, headers=keys["alice"])
-    assert patched.json()["sfx"]["volumeDb"] == -9
-    other = await client.get("/api/ads/ad-1/mixer", headers=keys["bob"])
-    assert other.json()["sfx"]["volumeDb"] != -9
+        assert [item["id"] for item in versions] == ["v1"]
+    bobs_conversation = ads["bob"]["conversationId"]
+    body = {"message": "louder", "conversationId": bobs_conversation, "provider": "offline"}
+    refusal = await client.post("/api/ads/ad-1/chat", json=body, headers=keys["alice"])
+    assert refusal.status_code == 404
+    assert (await client.get(f"/api/ads/{bobs_conversation}", headers=keys["alice"])).status_code == 404
+    mixer = await client.patch("/api/ads/ad-1/mixer", json={"sfx": {"volumeDb": -9}}, headers=keys["alice"])
+    assert mixer.json()["sfx"]["volumeDb"] == -9
+    bobs_mixer = await client.get("/api/ads/ad-1/mixer", headers=keys["bob"])
+    assert bobs_mixer.json()["sfx"]["volumeDb"] != -9
 
 
-async def test_what_the_local_owner_made_is_not_another_owners(valkey_url: str, storage: Storage) -> None:
+async def test_an_ad_of_the_local_owner_is_hidden_from_other_owners(
+    valkey_url: str, storage: Storage
+) -> None:
     async with served_app(valkey_url) as client:
         await generate_ad(client)
     async with served_app(valkey_url, auth=("keys",)) as client:
-        theirs = {"X-Api-Key": await create_key(storage, "alice")}
-        assert (await client.get("/api/ads/ad-1", headers=theirs)).status_code == 404
-        ours = {"X-Api-Key": await create_key(storage, "local")}
-        assert (await client.get("/api/ads/ad-1", headers=ours)).status_code == 200
+        alice = {"X-Api-Key": await create_key(storage, "alice")}
+        assert (await client.get("/api/ads/ad-1", headers=alice)).status_code == 404
+        local = {"X-Api-Key": await create_key(storage, "local")}
+        assert (await client.get("/api/ads/ad-1", headers=local)).status_code == 200
         body = {"voiceTracks": [{"voiceId": VOICE, "text": "Mine now."}]}
-        assert (await client.post("/api/ads/ad-1/voices", json=body, headers=theirs)).status_code == 404
+        assert (await client.post("/api/ads/ad-1/voices", json=body, headers=alice)).status_code == 404

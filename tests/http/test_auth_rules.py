@@ -1,4 +1,4 @@
-"""What a request needs, what a caller may say of a run, and what the door does with the rest (X16)."""
+"""Permissions of requests, the config that a caller may set, and the middleware's refusals (X16)."""
 
 import logging
 from typing import Any
@@ -23,7 +23,7 @@ from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import app_client, route_permission, scope_with_policy, started_app
-from tests.doubles.signing import SECRET, shared
+from tests.doubles.signing import SECRET, shared_secret_token
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ from tests.doubles.signing import SECRET, shared
         ("POST", "/metrics", "admin"),
     ],
 )
-def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: str, permission: str) -> None:
+def test_a_request_needs_write_unless_its_route_only_reads(method: str, path: str, permission: str) -> None:
     assert route_permission(method, path) == permission
 
 
@@ -68,27 +68,27 @@ def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: s
         ("%63ancel_on_disconnect=1", "write"),
     ],
 )
-def test_a_viewer_who_ends_the_run_by_leaving_needs_leave_to_write(query: str, permission: str) -> None:
+def test_a_stream_that_cancels_its_run_on_disconnect_needs_write(query: str, permission: str) -> None:
     assert route_permission("GET", "/threads/t/runs/r/stream", query) == permission
 
 
-def test_a_web_socket_needs_leave_to_write_since_it_carries_commands() -> None:
-    opened = {"type": "websocket", "path": "/threads/t/stream/events"}
-    assert required_permission(scope_with_policy(opened)) == "write"
+def test_a_web_socket_needs_write_since_it_carries_commands() -> None:
+    scope = {"type": "websocket", "path": "/threads/t/stream/events"}
+    assert required_permission(scope_with_policy(scope)) == "write"
 
 
-def test_nobody_is_asking_where_nobody_was_asked() -> None:
+def test_the_caller_of_a_request_without_authentication_middleware_is_an_error() -> None:
     with pytest.raises(Broken, match="bypassed authentication"):
         get_caller({"type": "http", "path": "/threads"})
 
 
-def test_without_authentication_this_machine_may_do_all() -> None:
+def test_without_authentication_the_local_owner_has_all_permissions() -> None:
     assert (ANYONE.owner, ANYONE.permissions) == ("local", frozenset(PERMISSIONS))
 
 
 @pytest.mark.parametrize("part", ["configurable", "metadata"])
-def test_what_only_the_server_may_say_is_dropped_from_a_callers_config(part: str) -> None:
-    said = {
+def test_fields_that_only_the_server_may_set_are_dropped_from_a_callers_config(part: str) -> None:
+    fields = {
         "model": "openai",
         "checkpoint_id": "c",
         "__callsheet_owner": "alice",
@@ -99,20 +99,20 @@ def test_what_only_the_server_may_say_is_dropped_from_a_callers_config(part: str
         "thread_id": "hers",
         "run_id": "hers",
     }
-    assert public_config({part: said}) == {part: {"model": "openai", "checkpoint_id": "c"}}
-    assert said["thread_id"] == "hers", "the caller's own object stays as it is"
+    assert public_config({part: fields}) == {part: {"model": "openai", "checkpoint_id": "c"}}
+    assert fields["thread_id"] == "hers", "the caller's own object stays as it is"
 
 
-def test_the_rest_of_a_callers_config_stays() -> None:
+def test_other_fields_of_a_callers_config_are_kept() -> None:
     config = {"recursion_limit": 7, "tags": ["a"], "run_name": "x", "configurable": {"_one": 1}}
     assert public_config({**config, "callbacks": ["x"], "run_id": "r", "metadata": None}) == config
     assert public_config({}) == {}
 
 
-@pytest.mark.parametrize("wrong", [7, "text", ["thread_id"], False])
-def test_a_config_that_is_no_object_is_refused(wrong: object) -> None:
+@pytest.mark.parametrize("value", [7, "text", ["thread_id"], False])
+def test_a_config_that_is_no_object_is_refused(value: object) -> None:
     with pytest.raises(Invalid, match=r"config\.configurable"):
-        public_config({"configurable": wrong})
+        public_config({"configurable": value})
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,13 @@ def test_a_config_that_is_no_object_is_refused(wrong: object) -> None:
         ({"auth": ("jwt",)}, "need a secret or published keys"),
     ],
 )
-def test_settings_that_do_not_go_together_keep_the_server_from_starting(
-    settings: dict[str, Any], rule: str
-) -> None:
+def test_contradictory_authentication_settings_are_refused(settings: dict[str, Any], rule: str) -> None:
     with pytest.raises(Invalid, match=rule):
         create_app(Settings(**settings))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7"])
-def test_any_address_may_be_listened_on_once_callers_are_asked(host: str) -> None:
+def test_any_bind_address_is_allowed_with_authentication(host: str) -> None:
     """ARCHITECTURE 7: any other bind address needs authentication."""
     with pytest.raises(Invalid, match="no authentication"):
         origins.require_safe_binding(Settings(host=host))
@@ -148,7 +146,7 @@ def test_any_address_may_be_listened_on_once_callers_are_asked(host: str) -> Non
         ("null", 403),
     ],
 )
-async def test_with_authentication_only_its_own_pages_and_those_allowed_may_call(
+async def test_with_authentication_only_same_origin_loopback_and_allowed_pages_may_call(
     origin: str, status: int
 ) -> None:
     app = create_app(Settings(auth=("keys",)))
@@ -157,19 +155,19 @@ async def test_with_authentication_only_its_own_pages_and_those_allowed_may_call
     assert reply.status_code == status
 
 
-async def test_a_browser_may_ask_what_is_allowed_without_a_key() -> None:
-    asked = {
+async def test_a_preflight_request_needs_no_key() -> None:
+    headers = {
         "Origin": "http://localhost:3000",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "x-api-key,content-type",
     }
     async with app_client(create_app(Settings(auth=("keys",)))) as client:
-        reply = await client.options("/threads", headers=asked)
+        reply = await client.options("/threads", headers=headers)
     assert reply.status_code == 200
     assert "x-api-key" in reply.headers["access-control-allow-headers"]
 
 
-async def test_a_page_can_read_why_it_was_refused(valkey_url: str) -> None:
+async def test_a_401_has_the_cors_headers_that_let_a_page_read_it(valkey_url: str) -> None:
     async with started_app(valkey_url, auth=("keys",)) as app, app_client(app) as client:
         reply = await client.get("/api/ads", headers={"Origin": "http://localhost:3000"})
     assert reply.status_code == 401
@@ -177,8 +175,8 @@ async def test_a_page_can_read_why_it_was_refused(valkey_url: str) -> None:
     assert "WWW-Authenticate" in reply.headers["access-control-expose-headers"]
 
 
-async def sent_to_a_socket(app: Any, headers: list[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
-    """What is sent to whoever opens a web socket."""
+async def open_web_socket(app: Any, headers: list[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
+    """Open a web socket; return the messages that the application sends."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, str]:
@@ -187,7 +185,7 @@ async def sent_to_a_socket(app: Any, headers: list[tuple[bytes, bytes]]) -> list
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    opened = {
+    scope = {
         "type": "websocket",
         "path": "/threads/t/stream/events",
         "headers": [(b"host", b"localhost"), *headers],
@@ -195,69 +193,76 @@ async def sent_to_a_socket(app: Any, headers: list[tuple[bytes, bytes]]) -> list
         "query_string": b"",
         "subprotocols": [],
     }
-    await app(opened, receive, send)
+    await app(scope, receive, send)
     return sent
 
 
-async def test_a_web_socket_without_a_key_is_closed_before_it_opens(
+async def test_a_web_socket_without_write_permission_is_closed_before_the_handshake(
     valkey_url: str, storage: Storage
 ) -> None:
     async with started_app(valkey_url, auth=("keys",)) as app:
-        assert await sent_to_a_socket(app, []) == [{"type": "websocket.close", "code": 1008}]
-        reading = (b"x-api-key", (await create_key(storage, "alice", "read")).encode())
-        assert await sent_to_a_socket(app, [reading]) == [{"type": "websocket.close", "code": 1008}]
+        assert await open_web_socket(app, []) == [{"type": "websocket.close", "code": 1008}]
+        read_only = (b"x-api-key", (await create_key(storage, "alice", "read")).encode())
+        assert await open_web_socket(app, [read_only]) == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) -> None:
-    reached = []
+async def test_a_web_socket_with_a_key_gets_its_owner_as_caller_and_in_the_log(storage: Storage) -> None:
+    owners = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        reached.append((get_caller(scope).owner, logs.context_fields()["owner"]))
+        owners.append((get_caller(scope).owner, logs.context_fields()["owner"]))
 
     class State:
         context = type("Context", (), {"storage": storage})
 
-    door = AuthenticationMiddleware(app, Authenticator(Settings(auth=("keys",))))
+    middleware = AuthenticationMiddleware(app, Authenticator(Settings(auth=("keys",))))
     headers = [(b"authorization", f"Bearer {await create_key(storage, 'alice')}".encode())]
-    opened = {
+    scope = {
         "type": "websocket",
         "path": "/x",
         "headers": headers,
         "app": type("App", (), {"state": State}),
     }
-    await door(opened, None, None)  # type: ignore[arg-type]  # neither is touched
-    assert reached == [("alice", "alice")], "every line that is logged meanwhile names the owner"
+    await middleware(scope, None, None)  # type: ignore[arg-type]  # neither is touched
+    assert owners == [("alice", "alice")], "every log line of the web socket names the owner"
 
 
-async def test_an_application_that_was_never_started_still_says_it_is_up() -> None:
+async def test_ok_answers_before_the_application_has_started() -> None:
     app: FastAPI = create_app(Settings(auth=("keys", "jwt"), jwt_secret=SECRET))
     async with app_client(app) as client:
         assert (await client.get("/ok")).status_code == 200
 
 
-def pieces(text: str) -> set[str]:
-    """Every 16 characters in a row of what is secret of a key or a token: the last 43, of 32 bytes."""
+def fragments(text: str) -> set[str]:
+    """Return every substring of 16 characters of the secret, which is the last 43 characters."""
     secret = text[-43:]
     return {secret[start : start + 16] for start in range(len(secret) - 15)}
 
 
-async def test_no_log_shows_a_key_or_a_token_let_in_or_not(
+async def test_no_log_or_reply_shows_a_key_or_a_token(
     valkey_url: str, storage: Storage, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Everything at the finest level, from every library."""
+    """At level DEBUG, in all libraries, for accepted and refused credentials."""
     caplog.set_level(logging.DEBUG)
-    made, expired = await create_key(storage, "alice"), shared(exp=1)
-    wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
-    texts = [made, wrong, shared(), expired, shared(SECRET[::-1]), "sk-somebody-elses-secret"]
-    chosen = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
-    async with started_app(valkey_url, **chosen) as app, app_client(app) as client:
-        for headers in [one for text in texts for one in (bearer(text), {"X-Api-Key": text})]:
+    key, expired = await create_key(storage, "alice"), shared_secret_token(exp=1)
+    misspelt = key[:-1] + ("A" if key[-1] != "A" else "B")
+    texts = [
+        key,
+        misspelt,
+        shared_secret_token(),
+        expired,
+        shared_secret_token(SECRET[::-1]),
+        "sk-somebody-elses-secret",
+    ]
+    settings = {"auth": ("keys", "jwt"), "jwt_secret": SECRET, "jwt_audience": "callsheet"}
+    async with started_app(valkey_url, **settings) as app, app_client(app) as client:
+        for headers in [option for text in texts for option in (bearer(text), {"X-Api-Key": text})]:
             read = await client.get("/api/ads", headers=headers)
             written = await client.post("/threads", headers=headers, content="{")
-            told = f"{read.text}{read.headers}{written.text}{written.headers}"
-            assert not [text for text in texts if text in told]
-    shown = caplog.text + "".join(capfd.readouterr())
-    assert "rejected" in shown, "the log was looked at while something was refused"
-    assert "GET /api/ads 200" in shown, "and while somebody was let in"
+            replies = f"{read.text}{read.headers}{written.text}{written.headers}"
+            assert not [text for text in texts if text in replies]
+    logged = caplog.text + "".join(capfd.readouterr())
+    assert "rejected" in logged, "some requests were refused"
+    assert "GET /api/ads 200" in logged, "some requests were accepted"
     for text in (*texts, SECRET):
-        assert not [piece for piece in pieces(text) if piece in shown]
+        assert not [fragment for fragment in fragments(text) if fragment in logged]

@@ -1,4 +1,4 @@
-"""X4: keys and limits on a cluster and on a Redis without modules."""
+"""X4: API keys and rate limits on a Redis Cluster and on a Redis without modules."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from callsheet.server.http import api_keys
 from callsheet.state.errors import Unauthenticated
-from callsheet.storage import api_keys as kept
+from callsheet.storage import api_keys as stored_keys
 from callsheet.storage import connect, rate_limits
 from callsheet.storage.embedded import watchdog
 from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
@@ -25,16 +25,16 @@ def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield server.url
 
 
-async def test_keys_and_limits_work_on_any_server(redis_url: str) -> None:
+async def test_api_keys_and_rate_limits_work_on_a_cluster_and_a_plain_redis(redis_url: str) -> None:
     async with connect(redis_url) as storage:
-        made = [await create_key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
-        assert (await api_keys.authenticate_key(storage, made[0])).owner == "alice"
-        assert {one.owner for one in await kept.list_keys(storage)} == {"alice", "bob"}
-        await kept.revoke(storage, made[0].split("_")[1])
+        created = [await create_key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
+        assert (await api_keys.authenticate_key(storage, created[0])).owner == "alice"
+        assert {each.owner for each in await stored_keys.list_keys(storage)} == {"alice", "bob"}
+        await stored_keys.revoke(storage, created[0].split("_")[1])
         with pytest.raises(Unauthenticated):
-            await api_keys.authenticate_key(storage, made[0])
+            await api_keys.authenticate_key(storage, created[0])
         counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
-        assert [one.allowed for one in counts] == [True, True, False]
+        assert [each.allowed for each in counts] == [True, True, False]
         opened = [await rate_limits.open_stream(storage, "alice", f"s{i}", 2, 30) for i in range(3)]
         assert opened == [True, True, False]
         await rate_limits.renew_streams(storage, "alice", ["s0", "s1"], 30)

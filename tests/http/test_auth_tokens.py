@@ -1,4 +1,4 @@
-"""JSON Web Tokens: what lets a caller in, and everything that must not (X16)."""
+"""JSON Web Tokens: the accepted ones, and every kind that must be refused (X16)."""
 
 import base64
 import hashlib
@@ -14,15 +14,24 @@ import pytest
 from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
-from tests.doubles.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, running_issuer, shared
+from tests.doubles.signing import (
+    AUDIENCE,
+    ISSUER,
+    SECRET,
+    Issuer,
+    claims,
+    running_issuer,
+    shared_secret_token,
+)
 
 
-def checking(**more: Any) -> Tokens:
-    return Tokens(Settings(auth=("jwt",), **{"jwt_audience": AUDIENCE, "jwt_issuer": ISSUER, **more}))
+def create_tokens(**settings: Any) -> Tokens:
+    """Return a verifier with these settings."""
+    return Tokens(Settings(auth=("jwt",), **{"jwt_audience": AUDIENCE, "jwt_issuer": ISSUER, **settings}))
 
 
-class Clock:
-    """A clock that stands until it is moved."""
+class ManualClock:
+    """A clock whose time a test sets."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -34,123 +43,124 @@ class Clock:
 @pytest.fixture(scope="module")
 def signer() -> Iterator[Issuer]:
     with running_issuer() as issuer:
-        issuer.make("ec")
-        issuer.make("rsa", "RS256")
+        issuer.add_key("ec")
+        issuer.add_key("rsa", "RS256")
         yield issuer
 
 
 @pytest.fixture
 def issuer(signer: Issuer) -> Iterator[Issuer]:
-    """The module's issuer, as it was at first."""
+    """The module's issuer, with its first keys."""
     keys = dict(signer.keys)
-    signer.asked, signer.down = 0, False
+    signer.request_count, signer.down = 0, False
     yield signer
     signer.keys = keys
 
 
-def unsigned(header: dict[str, Any], said: dict[str, Any]) -> str:
+def unsigned_token(header: dict[str, Any], payload: dict[str, Any]) -> str:
     parts = (
-        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (header, said)
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+        for part in (header, payload)
     )
     return ".".join((*parts, ""))
 
 
-async def test_a_token_signed_by_the_secret_says_who_is_asking() -> None:
-    found = await checking(jwt_secret=SECRET).claims(shared())
-    assert (found["sub"], found["scope"]) == ("alice", "read write")
+async def test_a_token_signed_with_the_secret_gives_its_claims() -> None:
+    verified = await create_tokens(jwt_secret=SECRET).claims(shared_secret_token())
+    assert (verified["sub"], verified["scope"]) == ("alice", "read write")
 
 
 NOW = int(time.time())
-WRONG: list[tuple[Callable[[], str], str]] = [
-    (lambda: shared(exp=NOW - 60), "expired"),
-    (lambda: shared(exp=None), "lacks"),
-    (lambda: shared(sub=None), "lacks"),
-    (lambda: shared(sub=7), "(unknown|invalid)"),
-    (lambda: shared(nbf=NOW + 86_400), "not valid yet"),
-    (lambda: shared(iat=NOW + 86_400), "not valid yet"),
-    (lambda: shared(aud="another"), "another audience"),
-    (lambda: shared(aud=None), "lacks"),
-    (lambda: shared(iss="https://evil.example"), "another issuer"),
-    (lambda: shared(iss=None), "lacks"),
-    (lambda: shared(SECRET[::-1]), "(unknown|invalid)"),
-    (lambda: shared(algorithm="HS384"), "(unknown|invalid)"),
-    (lambda: unsigned({"alg": "none", "typ": "JWT"}, claims()), "(unknown|invalid)"),
-    (lambda: unsigned({"alg": "HS256", "typ": "JWT"}, claims()), "(unknown|invalid)"),
-    (lambda: shared()[:-4] + "AAAA", "(unknown|invalid)"),
+INVALID_TOKENS: list[tuple[Callable[[], str], str]] = [
+    (lambda: shared_secret_token(exp=NOW - 60), "expired"),
+    (lambda: shared_secret_token(exp=None), "lacks"),
+    (lambda: shared_secret_token(sub=None), "lacks"),
+    (lambda: shared_secret_token(sub=7), "(unknown|invalid)"),
+    (lambda: shared_secret_token(nbf=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(iat=NOW + 86_400), "not valid yet"),
+    (lambda: shared_secret_token(aud="another"), "another audience"),
+    (lambda: shared_secret_token(aud=None), "lacks"),
+    (lambda: shared_secret_token(iss="https://evil.example"), "another issuer"),
+    (lambda: shared_secret_token(iss=None), "lacks"),
+    (lambda: shared_secret_token(SECRET[::-1]), "(unknown|invalid)"),
+    (lambda: shared_secret_token(algorithm="HS384"), "(unknown|invalid)"),
+    (lambda: unsigned_token({"alg": "none", "typ": "JWT"}, claims()), "(unknown|invalid)"),
+    (lambda: unsigned_token({"alg": "HS256", "typ": "JWT"}, claims()), "(unknown|invalid)"),
+    (lambda: shared_secret_token()[:-4] + "AAAA", "(unknown|invalid)"),
     (lambda: "", "(unknown|invalid)"),
     (lambda: "a.b.c", "(unknown|invalid)"),
     (lambda: "ä.ö.ü", "(unknown|invalid)"),
-    (lambda: shared() + " ", "(unknown|invalid)"),
+    (lambda: shared_secret_token() + " ", "(unknown|invalid)"),
     (lambda: "x" * (MAX_TOKEN_CHARS + 1), "characters"),
 ]
 
 
-@pytest.mark.parametrize(("token", "rule"), WRONG, ids=[str(i) for i in range(len(WRONG))])
-async def test_any_other_token_lets_nobody_in(token: Callable[[], str], rule: str) -> None:
+@pytest.mark.parametrize(("token", "rule"), INVALID_TOKENS, ids=[str(i) for i in range(len(INVALID_TOKENS))])
+async def test_an_invalid_token_is_refused_without_being_quoted(token: Callable[[], str], rule: str) -> None:
     text = token()
-    with pytest.raises(Unauthenticated, match=rule) as refused:
-        await checking(jwt_secret=SECRET).claims(text)
-    assert not text or text not in f"{refused.value.message} {refused.value.remedy}"
+    with pytest.raises(Unauthenticated, match=rule) as caught:
+        await create_tokens(jwt_secret=SECRET).claims(text)
+    assert not text or text not in f"{caught.value.message} {caught.value.remedy}"
 
 
-async def test_a_token_for_others_is_refused_even_where_no_audience_is_set() -> None:
+async def test_a_token_with_an_audience_is_refused_where_none_is_configured() -> None:
     """RFC 7519, 4.1.3."""
-    tokens = checking(jwt_secret=SECRET, jwt_audience=None, jwt_issuer=None)
-    assert (await tokens.claims(shared(aud=None, iss=None)))["sub"] == "alice"
+    tokens = create_tokens(jwt_secret=SECRET, jwt_audience=None, jwt_issuer=None)
+    assert (await tokens.claims(shared_secret_token(aud=None, iss=None)))["sub"] == "alice"
     with pytest.raises(Unauthenticated, match="another audience"):
-        await tokens.claims(shared())
+        await tokens.claims(shared_secret_token())
 
 
 @pytest.mark.parametrize("key", ["ec", "rsa"])
-async def test_a_token_signed_by_a_published_key_says_who_is_asking(issuer: Issuer, key: str) -> None:
-    tokens = checking(jwks_url=issuer.url)
+async def test_a_token_signed_with_a_published_key_gives_its_subject(issuer: Issuer, key: str) -> None:
+    tokens = create_tokens(jwks_url=issuer.url)
     assert (await tokens.claims(issuer.token(key)))["sub"] == "alice"
     assert (await tokens.claims(issuer.token(key, sub="bob")))["sub"] == "bob"
-    assert issuer.asked == 1, "the keys are kept"
+    assert issuer.request_count == 1, "the keys are cached"
 
 
-async def test_a_published_key_is_never_taken_for_a_secret(issuer: Issuer) -> None:
-    """The public key is known to all, so a token signed with its text as a secret must not count."""
-    head = {"alg": "HS256", "typ": "JWT", "kid": "rsa"}
-    text = unsigned(head, claims()).rstrip(".")
+async def test_a_published_key_is_never_used_as_an_hmac_secret(issuer: Issuer) -> None:
+    """Everybody knows the public key, so a token signed with its text as an HMAC secret is forged."""
+    header = {"alg": "HS256", "typ": "JWT", "kid": "rsa"}
+    text = unsigned_token(header, claims()).rstrip(".")
     mac = hmac.new(issuer.pem("rsa"), text.encode(), hashlib.sha256).digest()
     forged = f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
     with pytest.raises(Unauthenticated, match="invalid"):
-        await checking(jwks_url=issuer.url).claims(forged)
-    assert issuer.asked == 0
+        await create_tokens(jwks_url=issuer.url).claims(forged)
+    assert issuer.request_count == 0
 
 
-async def test_a_key_cannot_be_used_with_the_algorithm_of_another(issuer: Issuer) -> None:
+async def test_a_token_whose_key_id_names_a_key_of_another_algorithm_is_refused(issuer: Issuer) -> None:
     token = jwt.encode(claims(), issuer.keys["ec"], algorithm="ES256", headers={"kid": "rsa"})
     with pytest.raises(Unauthenticated, match="invalid"):
-        await checking(jwks_url=issuer.url).claims(token)
+        await create_tokens(jwks_url=issuer.url).claims(token)
 
 
 @pytest.mark.parametrize(
     "header", [{"typ": "JWT"}, {"jku": "https://evil.example/keys", "kid": "unknown"}, {"kid": "unknown"}]
 )
-async def test_a_token_without_a_known_key_lets_nobody_in(issuer: Issuer, header: dict[str, Any]) -> None:
+async def test_a_token_without_a_known_key_id_is_refused(issuer: Issuer, header: dict[str, Any]) -> None:
     with pytest.raises(Unauthenticated, match="invalid"):
-        await checking(jwks_url=issuer.url).claims(issuer.token("ec", header))
+        await create_tokens(jwks_url=issuer.url).claims(issuer.token("ec", header))
 
 
-async def test_a_new_key_is_found_and_made_up_ones_are_not_asked_for_all_day(issuer: Issuer) -> None:
-    clock = Clock()
+async def test_a_new_key_is_fetched_but_unknown_key_ids_do_not_cause_a_fetch_each(issuer: Issuer) -> None:
+    clock = ManualClock()
     settings = Settings(auth=("jwt",), jwks_url=issuer.url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
     tokens = Tokens(settings, clock)
     await tokens.claims(issuer.token("ec"))
-    issuer.make("new")
+    issuer.add_key("new")
     for _ in range(3):
         with pytest.raises(Unauthenticated):
             await tokens.claims(issuer.token("new"))
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
     clock.now_s += MIN_RETRY_S + 1
     assert (await tokens.claims(issuer.token("new")))["sub"] == "alice"
-    assert issuer.asked == 2
+    assert issuer.request_count == 2
 
 
-async def test_a_key_that_was_taken_back_is_forgotten(issuer: Issuer) -> None:
-    clock = Clock()
+async def test_a_withdrawn_key_is_refused_after_the_refresh(issuer: Issuer) -> None:
+    clock = ManualClock()
     settings = Settings(auth=("jwt",), jwks_url=issuer.url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
     tokens = Tokens(settings, clock)
     token = issuer.token("rsa")
@@ -161,10 +171,10 @@ async def test_a_key_that_was_taken_back_is_forgotten(issuer: Issuer) -> None:
         await tokens.claims(token)
 
 
-async def test_keys_outlive_an_issuer_that_is_away_but_not_for_ever(
+async def test_cached_keys_are_used_during_an_outage_of_the_issuer_up_to_a_maximum_age(
     issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
+    clock = ManualClock()
     settings = Settings(auth=("jwt",), jwks_url=issuer.url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
     tokens = Tokens(settings, clock)
     await tokens.claims(issuer.token("ec"))
@@ -192,8 +202,8 @@ async def test_keys_outlive_an_issuer_that_is_away_but_not_for_ever(
         ({"jwks_url": "https://a.example", "jwt_issuer": None}, "CALLSHEET_JWT_ISSUER"),
     ],
 )
-def test_settings_that_would_let_in_too_much_are_refused(settings: dict[str, Any], rule: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        checking(**settings)
-    assert rule in refused.value.remedy
-    assert "short" not in refused.value.message
+def test_insecure_jwt_settings_are_refused(settings: dict[str, Any], rule: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        create_tokens(**settings)
+    assert rule in caught.value.remedy
+    assert "short" not in caught.value.message

@@ -1,4 +1,4 @@
-"""Exceptions as replies: one table, one shape, never a trace (A81, X13)."""
+"""Errors as replies: one table of statuses, one shape, never a traceback (A81, X13)."""
 
 import ast
 import json
@@ -18,8 +18,8 @@ from tests.doubles.served import app_client
 ROOT = Path(__file__).parents[2]
 
 
-def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]]:
-    return [kind, *(deeper for one in kind.__subclasses__() for deeper in every(one))]
+def subclass_tree(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]]:
+    return [kind, *(each for child in kind.__subclasses__() for each in subclass_tree(child))]
 
 
 @pytest.mark.parametrize(
@@ -43,24 +43,24 @@ def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]
         (errors.Fenced, 409),
     ],
 )
-def test_every_error_has_its_status(kind: type[errors.CallsheetError], status: int) -> None:
+def test_every_error_class_has_its_status(kind: type[errors.CallsheetError], status: int) -> None:
     """X13: 400, 401, 403, 404, 409, 413, 429 and 5xx."""
-    found, body = problems.error_body(kind("the thing, the rule", remedy="do this", details={"id": "x"}))
-    assert found == status
+    actual, body = problems.error_body(kind("the thing, the rule", remedy="do this", details={"id": "x"}))
+    assert actual == status
     assert body["error"] == "the thing, the rule"
     assert body["remedy"] == "do this"
     assert body["details"] == {"id": "x"}
 
 
-def test_no_error_of_the_tree_is_forgotten() -> None:
+def test_every_error_class_is_in_the_table_of_statuses() -> None:
     listed = tuple(kind for kind, _, _ in problems.STATUSES)
-    ours = {kind for kind in every(errors.CallsheetError) if kind.__module__ == errors.__name__}
-    forgotten = {kind for kind in ours if not issubclass(kind, listed)}
-    # What a tool made too much of is told by the guard as the call's outcome, and goes no further.
-    assert forgotten == {errors.CallsheetError, errors.Broken, errors.Oversized}
+    ours = {kind for kind in subclass_tree(errors.CallsheetError) if kind.__module__ == errors.__name__}
+    unlisted = {kind for kind in ours if not issubclass(kind, listed)}
+    # The guard reports an oversized result as the call's outcome, so it never becomes a reply.
+    assert unlisted == {errors.CallsheetError, errors.Broken, errors.Oversized}
 
 
-def test_what_is_worth_asking_again_says_when() -> None:
+def test_an_error_that_can_be_retried_has_retry_after() -> None:
     limited = errors.Limited("too many calls")
     limited.retry_after_s = 2.2
     assert problems.error_response(limited).headers["retry-after"] == "3"
@@ -69,7 +69,9 @@ def test_what_is_worth_asking_again_says_when() -> None:
     assert "retry-after" not in problems.error_response(errors.Missing("gone")).headers
 
 
-def test_a_bug_is_told_by_an_id_that_the_log_has_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_has_an_id_that_is_in_the_log_with_the_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.ERROR):
         status, body = problems.error_body(ZeroDivisionError("the secret of it"))
     assert (status, body["error"]) == (500, "Internal error")
@@ -78,8 +80,8 @@ def test_a_bug_is_told_by_an_id_that_the_log_has_too(caplog: pytest.LogCaptureFi
     assert "the secret of it" in caplog.text
 
 
-def test_a_broken_installation_is_told_with_its_remedy_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The key a vendor refuses is the operator's to correct, and the operator may be the caller."""
+def test_a_misconfiguration_is_500_with_its_remedy_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The operator must correct a key that a vendor refuses, and the caller may be the operator."""
     with caplog.at_level(logging.ERROR):
         status, body = problems.error_body(errors.Broken("OpenAI refuses the key", remedy="set another"))
     assert (status, body["error"], body["remedy"]) == (500, "OpenAI refuses the key", "set another")
@@ -104,27 +106,27 @@ class Thing(BaseModel):
 def test_a_missing_or_empty_field_is_400_and_a_wrong_type_is_422(
     raw: dict[str, object], status: int, field: str
 ) -> None:
-    with pytest.raises(ValidationError) as unfit:
+    with pytest.raises(ValidationError) as caught:
         Thing.model_validate(raw)
-    found, body = problems.error_body(unfit.value)
-    assert found == status
+    actual, body = problems.error_body(caught.value)
+    assert actual == status
     assert field in body["error"]
     assert body["details"]["fields"]
 
 
 @pytest.fixture
 def app() -> FastAPI:
-    made = FastAPI()
-    problems.install_error_handlers(made)
+    app = FastAPI()
+    problems.install_error_handlers(app)
 
-    @made.get("/broken")
+    @app.get("/broken")
     async def broken() -> None:
         raise RuntimeError("with a secret")
 
-    return made
+    return app
 
 
-async def test_an_unknown_path_and_a_wrong_method_are_told_in_the_same_shape(app: FastAPI) -> None:
+async def test_404_and_405_have_the_shape_of_every_error(app: FastAPI) -> None:
     async with app_client(app) as client:
         unknown, method = await client.get("/nowhere"), await client.delete("/broken")
     assert (unknown.status_code, unknown.json()["type"]) == (404, "missing")
@@ -133,7 +135,7 @@ async def test_an_unknown_path_and_a_wrong_method_are_told_in_the_same_shape(app
     assert isinstance(method.json()["error"], str)
 
 
-async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
+async def test_an_unexpected_error_never_shows_its_traceback(app: FastAPI) -> None:
     async with app_client(app) as client:
         reply = await client.get("/broken")
     assert reply.status_code == 500
@@ -142,7 +144,7 @@ async def test_an_unforeseen_error_never_shows_its_trace(app: FastAPI) -> None:
 
 
 def _remedies() -> Iterator[tuple[str, str]]:
-    """Yield every text of advice in the product with its place: arguments and variables called remedy."""
+    """Yield place and text of every argument and variable of the product that is called remedy."""
     layers = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
     for file in sorted(each for layer in layers for each in (ROOT / layer).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -150,12 +152,12 @@ def _remedies() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
             if isinstance(value, ast.expr) and str(name).lower() in {"remedy", "delete_threads"}:
-                parts = [one.value for one in ast.walk(value) if isinstance(one, ast.Constant)]
+                parts = [constant.value for constant in ast.walk(value) if isinstance(constant, ast.Constant)]
                 yield f"{file.relative_to(ROOT)}:{value.lineno}", " ".join(map(str, parts))
 
 
-def test_no_remedy_costs_data_without_saying_so() -> None:
-    """X13: who is advised to delete something reads what is lost, or that it is theirs to choose."""
+def test_a_remedy_that_deletes_data_says_that_it_is_lost() -> None:
+    """X13: or that only data which is no longer needed is deleted."""
     remedies = dict(_remedies())
     assert len(remedies) > 300
     destructive = re.compile(r"(remove|delete|wipe|flush\w*|rm|--fix)\b(?! only)", re.IGNORECASE)
@@ -164,6 +166,6 @@ def test_no_remedy_costs_data_without_saying_so() -> None:
         for place, text in remedies.items()
         if destructive.search(text) and not re.search(r"no longer need|lost", text)
     }
-    # One names a setting's values, and one is a fault in the bundled catalogue of voices.
+    # One names the values of a setting, one is about a fault in the bundled catalogue of voices.
     allowed = {"Use 'keep_latest' or 'delete'.", "remove the others"}
     assert set(silent.values()) == allowed, silent

@@ -1,4 +1,4 @@
-"""Requests no client sends: refused quickly, and never an internal error (ARCHITECTURE 7)."""
+"""Requests that no proper client sends are refused quickly, and never an internal error (ARCHITECTURE 7)."""
 
 import gzip
 import json
@@ -57,7 +57,14 @@ BODIES = (
     ("POST", "/api/ai/generate", "brief"),
     ("POST", "/api/ads/a/chat", "message"),
 )
-USUAL = {"namespace": ["a"], "key": "k", "id": 1, "method": "run.start", "adId": "a", "schedule": "* * 1 1 *"}
+USUAL_FIELDS = {
+    "namespace": ["a"],
+    "key": "k",
+    "id": 1,
+    "method": "run.start",
+    "adId": "a",
+    "schedule": "* * 1 1 *",
+}
 IDS = st.text(min_size=1, max_size=300) | st.sampled_from(
     ["\0", "a\0b", "..", ".", "%2e%2e", "a/b", "\u202e", "{thread}", "*", "\r\nx: y", "١", "🙂" * 70]
 )
@@ -67,10 +74,10 @@ VALUES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
 )
-REFUSED_OR_DONE = {200, 201, 202, 204, 400, 404, 405, 409, 413, 414, 422, 431}
-# The server of this process draws from `random`, in a thread of its own, while values are made here.
+EXPECTED_STATUSES = {200, 201, 202, 204, 400, 404, 405, 409, 413, 414, 422, 431}
+# The server, in a thread of this process, uses `random` while Hypothesis generates values.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-PATIENT = settings(deadline=None, suppress_health_check=list(HealthCheck))
+NO_DEADLINE = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")
@@ -79,42 +86,42 @@ def http() -> Iterator[httpx.Client]:
         yield client
 
 
-@PATIENT
+@NO_DEADLINE
 @given(template=st.sampled_from(PATHS), ids=st.tuples(IDS, IDS))
-def test_no_id_in_a_path_is_an_internal_error(
+def test_an_arbitrary_id_in_a_path_never_causes_an_internal_error(
     http: httpx.Client, template: str, ids: tuple[str, str]
 ) -> None:
     """X7."""
-    path = template.format(*(quote(one, safe="") for one in ids))
+    path = template.format(*(quote(path_id, safe="") for path_id in ids))
     with http.stream("GET", path) as reply:
-        # The client makes the server's own address of an id that is two dots; it leads to the documentation.
-        found = {*REFUSED_OR_DONE, 307} if reply.url.path == "/" else REFUSED_OR_DONE
-        assert reply.status_code in found, (path[:200], reply.read()[:500])
+        # The client resolves an id of two dots to `/`, which redirects to the documentation.
+        expected = {*EXPECTED_STATUSES, 307} if reply.url.path == "/" else EXPECTED_STATUSES
+        assert reply.status_code in expected, (path[:200], reply.read()[:500])
 
 
 @pytest.mark.parametrize("template", PATHS)
-def test_an_id_that_is_too_long_is_nobodys(http: httpx.Client, template: str) -> None:
+def test_an_id_over_the_maximum_length_is_refused_or_404(http: httpx.Client, template: str) -> None:
     """X7."""
     for length in (256, 30_000):
-        long = "a" * length
-        reply = http.get(template.format(long, long))
+        long_id = "a" * length
+        reply = http.get(template.format(long_id, long_id))
         assert reply.status_code in {400, 404, 422} or reply.text == "null", (length, reply.text[:500])
         assert len(reply.text) < 1_000
 
 
-@PATIENT
-@given(where=st.sampled_from(BODIES), value=VALUES)
-def test_no_value_in_a_body_is_an_internal_error(
-    http: httpx.Client, where: tuple[str, str, str], value: object
+@NO_DEADLINE
+@given(target=st.sampled_from(BODIES), value=VALUES)
+def test_an_arbitrary_json_value_in_a_body_never_causes_an_internal_error(
+    http: httpx.Client, target: tuple[str, str, str], value: object
 ) -> None:
     """X7."""
-    method, path, field = where
-    body = json.dumps({"assistant_id": "counter", **USUAL, field: value})
+    method, path, field = target
+    body = json.dumps({"assistant_id": "counter", **USUAL_FIELDS, field: value})
     reply = http.request(method, path, content=body)
-    assert reply.status_code in REFUSED_OR_DONE, (body, reply.text)
+    assert reply.status_code in EXPECTED_STATUSES, (body, reply.text)
 
 
-TOO_MUCH = {
+HOSTILE_BODIES = {
     "10 MB": (b'"' + b"a" * 10_000_000 + b'"', 413),
     "5,000 levels": (b"[" * 5_000 + b"]" * 5_000, 422),
     "5,000 levels of objects": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 422),
@@ -135,18 +142,18 @@ TOO_MUCH = {
 }
 
 
-@pytest.mark.parametrize("what", TOO_MUCH)
-def test_what_is_too_much_is_refused_at_once(http: httpx.Client, what: str) -> None:
+@pytest.mark.parametrize("name", HOSTILE_BODIES)
+def test_an_oversized_or_malformed_body_is_refused_in_half_a_second(http: httpx.Client, name: str) -> None:
     """X7."""
-    body, status = TOO_MUCH[what]
-    began = time.process_time()
+    body, status = HOSTILE_BODIES[name]
+    start_s = time.process_time()
     reply = http.post("/threads", content=body)
-    took_s = time.process_time() - began
+    took_s = time.process_time() - start_s
     assert reply.status_code == status, reply.text[:500]
     assert reply.headers["content-type"] == "application/json"
     assert len(reply.json()["detail"]) < 500
-    # The server is in this process, so its time is in it.
-    assert took_s < 0.5, what
+    # The server runs in this process, so its CPU time is included.
+    assert took_s < 0.5, name
 
 
 @pytest.mark.parametrize(
@@ -160,18 +167,16 @@ def test_what_is_too_much_is_refused_at_once(http: httpx.Client, what: str) -> N
         ("/docs", "GET, HEAD"),
     ],
 )
-def test_a_path_that_is_not_served_for_a_method_says_for_which_it_is(
-    http: httpx.Client, path: str, methods: str
-) -> None:
+def test_a_405_names_the_allowed_methods(http: httpx.Client, path: str, methods: str) -> None:
     reply = http.request("OPTIONS", path)
     assert (reply.status_code, reply.headers["allow"]) == (405, methods)
 
 
-@pytest.mark.parametrize("wrong", ["1", True, "one"])
-def test_a_text_of_digits_is_no_number(http: httpx.Client, wrong: object) -> None:
-    reply = http.post("/threads/search", json={"limit": wrong})
+@pytest.mark.parametrize("value", ["1", True, "one"])
+def test_text_or_a_boolean_in_place_of_a_number_is_refused(http: httpx.Client, value: object) -> None:
+    reply = http.post("/threads/search", json={"limit": value})
     assert (reply.status_code, reply.json()["detail"]) == (
         422,
-        f"'limit': {wrong!r} is not a number; see /docs for the fields and their rules",
+        f"'limit': {value!r} is not a number; see /docs for the fields and their rules",
     )
     assert http.post("/threads/search", json={"limit": 1.0, "offset": None}).status_code == 200

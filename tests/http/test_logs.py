@@ -1,4 +1,4 @@
-"""Logs: one line a record, what was being done in every line, and never a secret."""
+"""Logs: one line per record, its context in every line, and never a secret."""
 
 import asyncio
 import io
@@ -20,8 +20,8 @@ _log = logging.getLogger("server.some.where")
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Give the root logger back to pytest afterwards."""
+def restored_logging() -> Iterator[None]:
+    """Restore the root logger for pytest after the test."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -34,53 +34,55 @@ def as_before() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-class Terminal(io.StringIO):
+class TerminalStream(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-def lines(stream: io.StringIO) -> list[dict[str, object]]:
+def json_lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def to(form: logs.Format = "json", level: str = "info", stream: io.StringIO | None = None) -> io.StringIO:
+def configure_logs(
+    form: logs.Format = "json", level: str = "info", stream: io.StringIO | None = None
+) -> io.StringIO:
     stream = stream or io.StringIO()
     logs.configure(level, form, stream)
     return stream
 
 
-def test_a_record_is_one_line_of_json_with_time_level_logger_and_its_own_fields() -> None:
-    stream = to("auto")
+def test_a_json_record_is_one_line_with_time_level_logger_and_extra_fields() -> None:
+    stream = configure_logs("auto")
     _log.warning("lost %s of\n%s", "one", "two", extra={"thread_id": "t-1", "took_s": 0.5})
-    (line,) = lines(stream)
-    assert line["event"] == "lost one of\ntwo"
-    assert (line["level"], line["logger"]) == ("warning", "server.some.where")
-    assert (line["thread_id"], line["took_s"]) == ("t-1", 0.5)
-    assert str(line["timestamp"]).endswith("Z")
+    (record,) = json_lines(stream)
+    assert record["event"] == "lost one of\ntwo"
+    assert (record["level"], record["logger"]) == ("warning", "server.some.where")
+    assert (record["thread_id"], record["took_s"]) == ("t-1", 0.5)
+    assert str(record["timestamp"]).endswith("Z")
 
 
-def test_on_a_terminal_it_is_text_that_no_message_can_forge_or_steer() -> None:
-    stream = to("auto", stream=Terminal())
+def test_text_for_a_terminal_escapes_line_breaks_and_control_sequences() -> None:
+    stream = configure_logs("auto", stream=TerminalStream())
     _log.error("first\n2026 [info] forged \x1b[2Jcleared")
     assert len(stream.getvalue().splitlines()) == 1
     assert "\x1b[2J" not in stream.getvalue()
     assert "first\\n2026" in stream.getvalue()
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_for_a_terminal_is_coloured_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured = to(stream=Terminal(), form="text")
-    _log.error("said")
+    coloured = configure_logs(stream=TerminalStream(), form="text")
+    _log.error("failed")
     monkeypatch.setenv("NO_COLOR", "1")
-    plain = to(stream=Terminal(), form="text")
-    _log.error("said")
+    plain = configure_logs(stream=TerminalStream(), form="text")
+    _log.error("failed")
     assert "\x1b[" in coloured.getvalue()
     assert "\x1b[" not in plain.getvalue()
 
 
-def test_what_is_bound_is_in_every_line_of_its_context_and_in_no_other() -> None:
+def test_context_fields_are_in_the_lines_of_their_own_context_only() -> None:
     """X14: a run's lines are found by its id, also when runs interleave."""
-    stream = to()
+    stream = configure_logs()
 
     async def run(name: str) -> None:
         with logs.log_context(run_id=name, thread_id=f"t-{name}", owner=""):
@@ -88,21 +90,21 @@ def test_what_is_bound_is_in_every_line_of_its_context_and_in_no_other() -> None
             await asyncio.sleep(0)
             _log.info("ends")
 
-    async def both() -> None:
+    async def run_both() -> None:
         await asyncio.gather(run("a"), run("b"))
 
-    asyncio.run(both())
+    asyncio.run(run_both())
     _log.info("after")
-    told = [(line["event"], line.get("run_id"), line.get("thread_id")) for line in lines(stream)]
-    assert sorted(told[:4]) == sorted(
+    records = [(line["event"], line.get("run_id"), line.get("thread_id")) for line in json_lines(stream)]
+    assert sorted(records[:4]) == sorted(
         [("begins", "a", "t-a"), ("begins", "b", "t-b"), ("ends", "a", "t-a"), ("ends", "b", "t-b")]
     )
-    assert told[4] == ("after", None, None)
-    assert all("owner" not in line for line in lines(stream))
+    assert records[4] == ("after", None, None)
+    assert all("owner" not in line for line in json_lines(stream))
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "connecting to redis://user:hunter2-pass@db.example:6379/0",
         "Authorization: Bearer hunter2-pass",
@@ -115,23 +117,23 @@ def test_what_is_bound_is_in_every_line_of_its_context_and_in_no_other() -> None
         "raw {b'authorization': b'hunter2-pass'}",
     ],
 )
-def test_a_secret_in_a_sentence_is_hidden(said: str) -> None:
-    stream = to()
-    _log.info(said)
-    _log.info("%s", said)
+def test_a_secret_in_a_message_is_redacted(message: str) -> None:
+    stream = configure_logs()
+    _log.info(message)
+    _log.info("%s", message)
     assert not {"hunter2", "aHVudGVy"} & set(re.findall(r"hunter2|aHVudGVy", stream.getvalue()))
     assert stream.getvalue().count(REDACTED) >= 2
 
 
 @pytest.mark.parametrize("secret", [KEY, JWT, "cs_Zm9vYmFyYmF6cXV4", "Bearer abcdef123456"])
-def test_a_secret_is_known_by_its_shape(secret: str) -> None:
+def test_a_secret_is_recognised_by_its_format(secret: str) -> None:
     assert secret.removeprefix("Bearer ") not in Redactor().redact_text(
         f"the client sent {secret}, which is wrong"
     )
 
 
-def test_a_secret_under_a_telling_name_is_hidden_however_deep() -> None:
-    found = Redactor().redact(
+def test_a_value_under_a_secret_field_name_is_redacted_at_any_depth() -> None:
+    redacted = Redactor().redact(
         {
             "request": {
                 "headers": [{"x-api-key": "hunter2"}],
@@ -140,25 +142,27 @@ def test_a_secret_under_a_telling_name_is_hidden_however_deep() -> None:
             }
         }
     )
-    assert "hunter2" not in str(found)
-    assert found == {
+    assert "hunter2" not in str(redacted)
+    assert redacted == {
         "request": {"headers": [{"x-api-key": REDACTED}], "client_secret": REDACTED, "cookie": REDACTED}
     }
 
 
-def test_keys_in_the_environment_are_hidden_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_api_key_variables_are_redacted_in_messages_and_tracebacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "plainword-key")
-    stream = to()
+    stream = configure_logs()
     try:
         int("plainword-key")
     except ValueError:
         _log.exception("no luck with plainword-key")
     assert "plainword-key" not in stream.getvalue()
-    assert "ValueError" in str(lines(stream)[0]["exception"])
+    assert "ValueError" in str(json_lines(stream)[0]["exception"])
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "used 120 tokens, input_tokens=80 output_tokens: 40",
         "see https://example.org:8080/a@b and keys.py",
@@ -166,17 +170,17 @@ def test_keys_in_the_environment_are_hidden_wherever_they_stand(monkeypatch: pyt
         "skipped 3 of the basic trainings",
     ],
 )
-def test_what_is_no_secret_stays(said: str) -> None:
-    assert Redactor().redact_text(said) == said
+def test_text_without_secrets_is_unchanged(message: str) -> None:
+    assert Redactor().redact_text(message) == message
     assert Redactor().redact({"input_tokens": 80, "idempotency_key": "k-1"}) == {
         "input_tokens": 80,
         "idempotency_key": "k-1",
     }
 
 
-def test_requests_and_chatty_libraries_are_told_to_machines_or_to_who_wants_everything() -> None:
+def test_request_lines_are_in_json_logs_and_library_requests_in_debug_logs() -> None:
     for form, level, expected in (("text", "info", []), ("text", "debug", [1, 2]), ("json", "info", [1])):
-        stream = to(form, level)  # type: ignore[arg-type]
+        stream = configure_logs(form, level)  # type: ignore[arg-type]
         logging.getLogger(logs.REQUEST_LOGGER).info("request 1")
         logging.getLogger("httpx").info("request 2")
         assert [n for n in (1, 2) if f"request {n}" in stream.getvalue()] == expected, (form, level)

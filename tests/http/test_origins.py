@@ -1,4 +1,4 @@
-"""Who may call: this machine, and no website but those allowed (ARCHITECTURE 7)."""
+"""Host and Origin checks: this machine may call, and no website but the allowed ones (ARCHITECTURE 7)."""
 
 import pytest
 from fastapi import FastAPI
@@ -12,7 +12,7 @@ from tests.doubles.served import app_client
 
 @pytest.fixture
 def app() -> FastAPI:
-    """An application that was never started: the gate stands before everything that needs storage."""
+    """An application that was never started: these checks need no storage."""
     return create_app(
         Settings(allow_origins=("https://studio.example",), allow_hosts=("callsheet.internal",))
     )
@@ -22,7 +22,7 @@ def app() -> FastAPI:
     "host",
     ["127.0.0.1:2024", "localhost", "localhost:80", "[::1]:2024", "app.localhost:1", "Callsheet.Internal:99"],
 )
-async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host: str) -> None:
+async def test_a_request_with_a_loopback_or_allowed_host_is_accepted(app: FastAPI, host: str) -> None:
     async with app_client(app) as client:
         assert (await client.get("/ok", headers={"Host": host})).status_code == 200
 
@@ -41,7 +41,7 @@ async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host:
         "[::1].evil",
     ],
 )
-async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host: str) -> None:
+async def test_a_request_with_another_host_is_403(app: FastAPI, host: str) -> None:
     async with app_client(app) as client:
         reply = await client.get("/ok", headers={"Host": host})
     assert reply.status_code == 403
@@ -59,9 +59,7 @@ async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host
         "https://studio.example",
     ],
 )
-async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
-    app: FastAPI, origin: str
-) -> None:
+async def test_loopback_origins_the_studio_and_allowed_origins_may_call(app: FastAPI, origin: str) -> None:
     async with app_client(app) as client:
         reply = await client.get("/ok", headers={"Origin": origin})
     assert reply.status_code == 200
@@ -82,8 +80,8 @@ async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
         "http://[::1].evil",
     ],
 )
-async def test_any_other_page_may_not_even_send_plain_text(app: FastAPI, origin: str) -> None:
-    """A text/plain POST is the one that browsers send without asking first."""
+async def test_another_origin_is_403_even_for_a_plain_text_post(app: FastAPI, origin: str) -> None:
+    """Browsers send a text/plain POST without a preflight request."""
     async with app_client(app) as client:
         reply = await client.post(
             "/api/ai/generate", content="{}", headers={"Origin": origin, "Content-Type": "text/plain"}
@@ -93,28 +91,28 @@ async def test_any_other_page_may_not_even_send_plain_text(app: FastAPI, origin:
     assert "access-control-allow-origin" not in reply.headers
 
 
-async def test_a_browser_that_asks_first_is_told_what_it_may(app: FastAPI) -> None:
-    asked = {
+async def test_a_preflight_request_is_answered_with_the_allowed_headers(app: FastAPI) -> None:
+    headers = {
         "Origin": origins.STUDIO,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type,idempotency-key",
         "Access-Control-Request-Private-Network": "true",
     }
     async with app_client(app) as client:
-        reply = await client.options("/api/ai/generate", headers=asked)
+        reply = await client.options("/api/ai/generate", headers=headers)
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-private-network"] == "true"
     assert "idempotency-key" in reply.headers["access-control-allow-headers"]
 
 
-async def test_a_request_that_arrived_from_outside_is_refused_whatever_its_headers_say(app: FastAPI) -> None:
+async def test_a_request_over_a_public_interface_is_403_even_with_a_loopback_host(app: FastAPI) -> None:
     async with app_client(app, base_url="http://192.168.1.7:2024") as client:
         reply = await client.get("/ok", headers={"Host": "localhost"})
     assert reply.status_code == 403
     assert reply.json()["error"] == "calls from other machines need authentication"
 
 
-async def test_a_foreign_web_socket_is_closed_before_it_opens(app: FastAPI) -> None:
+async def test_a_web_socket_of_another_origin_is_closed_before_the_handshake(app: FastAPI) -> None:
     sent = []
 
     async def receive() -> dict[str, str]:
@@ -136,15 +134,15 @@ async def test_a_foreign_web_socket_is_closed_before_it_opens(app: FastAPI) -> N
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "callsheet.internal"])
-def test_an_address_others_can_reach_is_refused_without_authentication(host: str) -> None:
-    with pytest.raises(Invalid, match="no authentication") as refused:
+def test_a_bind_address_beyond_loopback_is_refused_without_authentication(host: str) -> None:
+    with pytest.raises(Invalid, match="no authentication") as caught:
         create_app(Settings(host=host))
-    assert repr(host) in refused.value.message
-    assert "127.0.0.1" in refused.value.remedy
+    assert repr(host) in caught.value.message
+    assert "127.0.0.1" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "LOCALHOST.", "a.localhost"]
 )
-def test_loopback_names_are_known(host: str) -> None:
+def test_loopback_names_and_addresses_are_recognised(host: str) -> None:
     assert origins.is_loopback(host)

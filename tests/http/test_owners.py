@@ -1,4 +1,4 @@
-"""Whose things are whose: one name of two owners is two things (X16)."""
+"""Owners: the same name of two owners stands for two separate things (X16)."""
 
 import uuid
 
@@ -18,14 +18,14 @@ NAMES = st.text(min_size=1, max_size=40)
 
 
 @given(one=st.tuples(NAMES, NAMES, NAMES), other=st.tuples(NAMES, NAMES, NAMES))
-def test_two_things_are_stored_under_one_id_only_if_they_are_the_same(
+def test_storage_ids_are_equal_only_for_equal_owner_kind_and_name(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     if LOCAL not in {one[0], other[0]}:
         assert (storage_id(*one) == storage_id(*other)) == (one == other)
 
 
-def test_an_owner_the_kind_and_the_name_all_count() -> None:
+def test_a_storage_id_depends_on_owner_kind_and_name_separately() -> None:
     assert (
         len(
             {
@@ -37,20 +37,20 @@ def test_an_owner_the_kind_and_the_name_all_count() -> None:
     )
 
 
-def test_the_local_owners_things_keep_their_names_and_others_become_uuids() -> None:
+def test_a_storage_id_is_the_plain_name_for_the_local_owner_and_a_uuid_for_others() -> None:
     assert storage_id(LOCAL, "ad", "ad-1") == "ad-1"
     assert str(uuid.UUID(storage_id("alice", "ad", "ad-1"))) == storage_id("alice", "ad", "ad-1")
 
 
 @pytest.mark.parametrize(
-    ("name", "fits"),
+    ("name", "is_valid"),
     [("alice", True), ("ä" * 255, True), ("", False), ("x" * 256, False), ("a\n", False), (7, False)],
 )
-def test_an_owner_has_1_to_255_printable_characters(name: object, fits: bool) -> None:  # noqa: FBT001 -- a table
-    assert owners.is_owner(name) is fits
+def test_an_owner_has_1_to_255_printable_characters(name: object, is_valid: bool) -> None:  # noqa: FBT001 -- a table
+    assert owners.is_owner(name) is is_valid
 
 
-async def test_two_owners_may_both_have_an_ad_of_one_name(storage: Storage) -> None:
+async def test_two_owners_may_both_store_an_ad_with_the_same_id(storage: Storage) -> None:
     """ARCHITECTURE 5."""
     ads = {owner: Artefact(storage, "ad", "ad-1", owner) for owner in ("alice", "bob", LOCAL)}
     for owner, ad in ads.items():
@@ -61,8 +61,8 @@ async def test_two_owners_may_both_have_an_ad_of_one_name(storage: Storage) -> N
         assert (version.id, version.data, (await ad.meta())["owner"]) == ("v1", {"musicPrompt": owner}, owner)
 
 
-async def test_only_its_owner_says_what_a_thread_is_about_and_only_once(storage: Storage) -> None:
-    """X16: and a thread that is not there is not made by that."""
+async def test_only_the_owner_links_an_artefact_to_a_thread_and_only_once(storage: Storage) -> None:
+    """X16: linking to an unknown thread does not create it."""
     await threads.bind(storage, Thread("t", "alice", "ad_creation", ""))
     for owner, artefact in (("bob", "ad:his"), ("alice", "ad:hers"), ("alice", "ad:another")):
         await execute_all(storage.redis, [threads.link_artefact_call("t", owner, artefact)])

@@ -1,4 +1,4 @@
-"""Every route has a policy, and what the middleware does with its requests follows from it (X13, X16)."""
+"""Every route has a policy, and the middleware follows it (X13, X16)."""
 
 import asyncio
 import json
@@ -10,27 +10,24 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.app import create_app
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.turn_view import reply_builder
-from callsheet.server.bootstrap import routes
+from callsheet.server.assembly import routes
 from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.errors import error_response
 from callsheet.server.http.limits import BodyLimitMiddleware, opens_stream
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
-    API_READ,
     API_WRITE,
     ErrorForm,
-    MatchedRoute,
     OnOutage,
     RoutePolicy,
     RoutePolicyMiddleware,
-    RouteTable,
     Streaming,
     get_policy,
     policy_of,
@@ -40,7 +37,7 @@ from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
 from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
-from tests.doubles.signing import AUDIENCE, SECRET, shared
+from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(
     auth=("jwt",), jwt_secret=SECRET, jwt_audience=AUDIENCE, max_body_bytes=2_000, max_import_bytes=5_000
@@ -49,34 +46,34 @@ EVENT_STREAM = "text/event-stream"
 
 
 def served_routes() -> list[BaseRoute]:
-    return [route for route in loaded_app().router.routes if not isinstance(route, MatchedRoute)]
+    return loaded_app().router.routes
 
 
 def requests() -> Iterator[tuple[str, str, RoutePolicy]]:
-    """Method, path and policy of one request for each route over HTTP; HEAD, which has no body, is GET's."""
+    """Yield method, path and policy of one request per HTTP route; HEAD counts as GET."""
     for route in served_routes():
         for method in sorted({*getattr(route, "methods", ())} - {"HEAD"}):
             yield method, getattr(route, "path", "").replace("{", "").replace("}", ""), policy_of(route)
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 200 once the body has come."""
+    """Answer 200 after reading the body."""
     while (await receive()).get("more_body"):
         pass
     await JSONResponse({"reached": True})(scope, receive, send)
 
 
-def asking(endpoint: ASGIApp, *middleware: Middleware) -> httpx.AsyncClient:
-    """A client of an endpoint behind the policies of our routes and this middleware, the outermost first."""
+def client_behind(endpoint: ASGIApp, *middleware: Middleware) -> httpx.AsyncClient:
+    """Return a client of an endpoint behind our route policies and this middleware, outermost first."""
     app = endpoint
     for cls, args, options in reversed(middleware):
         app = cls(app, *args, **options)
-    app = RoutePolicyMiddleware(app, RouteTable(loaded_app().router.routes))
+    app = RoutePolicyMiddleware(app, loaded_app().router.routes)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
-def form_of(reply: httpx.Response) -> str:
+def error_form(reply: httpx.Response) -> str:
     return "langgraph" if set(reply.json()) == {"detail"} else "error" if "error" in reply.json() else "none"
 
 
@@ -85,72 +82,72 @@ def expected_form(policy: RoutePolicy) -> str:
 
 
 def test_every_route_and_every_documented_operation_has_a_policy() -> None:
-    """A route says itself who may call it."""
+    """Each policy names the permission of its route."""
     policies = [policy_of(route) for route in served_routes()]
     assert len(policies) > 140
-    known = {(method, path) for method, path, _ in requests()}
+    served = {(method, path) for method, path, _ in requests()}
     for path, methods in openapi_document()["paths"].items():
         for method in methods:
-            assert (method.upper(), path.replace("{", "").replace("}", "")) in known
+            assert (method.upper(), path.replace("{", "").replace("}", "")) in served
     assert {policy.permission for policy in policies} == {"public", *PERMISSIONS}
 
 
-async def test_the_permission_follows_from_the_policy() -> None:
+async def test_the_middleware_requires_the_permission_of_the_policy() -> None:
     """Without a token 401; with too little permission 403; both in the route's form (X16)."""
-    door = Middleware(AuthenticationMiddleware, authenticator=Authenticator(SETTINGS))
-    async with asking(answer, door) as client:
+    authentication = Middleware(AuthenticationMiddleware, authenticator=Authenticator(SETTINGS))
+    async with client_behind(answer, authentication) as client:
         for method, path, policy in requests():
-            stranger = await client.request(method, path)
-            assert stranger.status_code == (200 if policy.permission == "public" else 401), (method, path)
-            if stranger.status_code == 401:
-                assert form_of(stranger) == expected_form(policy), (method, path)
-            for level, word in enumerate(PERMISSIONS):
-                bearer = {"Authorization": f"Bearer {shared(scope=word)}"}
+            anonymous = await client.request(method, path)
+            assert anonymous.status_code == (200 if policy.permission == "public" else 401), (method, path)
+            if anonymous.status_code == 401:
+                assert error_form(anonymous) == expected_form(policy), (method, path)
+            for level, permission in enumerate(PERMISSIONS):
+                bearer = {"Authorization": f"Bearer {shared_secret_token(scope=permission)}"}
                 reply = await client.request(method, path, headers=bearer)
                 allowed = policy.permission in {"public", *PERMISSIONS[: level + 1]}
-                assert reply.status_code == (200 if allowed else 403), (method, path, word)
+                assert reply.status_code == (200 if allowed else 403), (method, path, permission)
 
 
-async def test_the_body_limit_follows_from_the_policy() -> None:
+async def test_the_middleware_applies_the_body_limit_of_the_policy() -> None:
     """X13: a body of the limit passes, one byte more is 413 in the route's form."""
     limits = set()
-    async with asking(answer, Middleware(BodyLimitMiddleware, settings=SETTINGS)) as client:
+    async with client_behind(answer, Middleware(BodyLimitMiddleware, settings=SETTINGS)) as client:
         for method, path, policy in requests():
-            most = policy.body.read_bytes(SETTINGS)
-            limits.add(most)
-            declared = [
+            limit = policy.body.read_bytes(SETTINGS)
+            limits.add(limit)
+            replies = [
                 await client.request(method, path, headers={"Content-Length": str(size)}, content=no_bytes())
-                for size in (most, most + 1)
+                for size in (limit, limit + 1)
             ]
-            assert [reply.status_code for reply in declared] == [200, 413], (method, path)
-            assert f"more than {most} bytes" in declared[1].text
-            assert form_of(declared[1]) == expected_form(policy), (method, path)
+            assert [reply.status_code for reply in replies] == [200, 413], (method, path)
+            assert f"more than {limit} bytes" in replies[1].text
+            assert error_form(replies[1]) == expected_form(policy), (method, path)
     assert {2_000, 5_000} < limits, "the standard limit, the one of imported threads, and larger ones"
 
 
 async def no_bytes() -> AsyncIterator[bytes]:
-    """A body that is shorter than it says."""
+    """An empty body, shorter than its Content-Length."""
     for part in (b"",):
         yield part
 
 
-async def test_the_form_of_errors_follows_from_the_policy() -> None:
+async def test_errors_have_the_form_of_the_policy() -> None:
     """X13, B31: LangGraph's clients get `detail`, ours `error`, and a broken lesson its own wording."""
 
     async def fail(scope: Scope, receive: Receive, send: Send) -> None:
         error = ZeroDivisionError() if b"bug" in scope["query_string"] else Invalid("wrong", remedy="right")
         await error_response(error)(scope, receive, send)
 
-    async with asking(fail) as client:
+    async with client_behind(fail) as client:
         for method, path, policy in requests():
             invalid, bug = await client.request(method, path), await client.request(method, f"{path}?bug")
-            assert form_of(invalid) == form_of(bug) == expected_form(policy), (method, path)
+            assert error_form(invalid) == error_form(bug) == expected_form(policy), (method, path)
             assert invalid.status_code == (422 if policy.errors is ErrorForm.LANGGRAPH else 400)
             is_lesson = policy.errors is ErrorForm.LESSON
             assert ("Failed to process request" in bug.text) is is_lesson, (method, path)
 
 
-def test_streaming_follows_from_the_policy_and_the_description_agrees() -> None:
+def test_the_policy_and_openapi_agree_on_which_routes_stream() -> None:
     """Open streams are counted, other requests are not."""
     spec, streams = openapi_document()["paths"], 0
     for route in served_routes():
@@ -186,7 +183,7 @@ class NoStorage(StorageProbe):
         return StorageSilent("storage did not answer")
 
 
-async def test_the_behaviour_during_an_outage_follows_from_the_policy() -> None:
+async def test_during_an_outage_of_storage_the_policy_decides_between_503_and_report() -> None:
     """X13: 503 for a request that waits for storage; monitoring reports the outage itself."""
 
     async def wait(scope: Scope, receive: Receive, send: Send) -> None:
@@ -195,17 +192,17 @@ async def test_the_behaviour_during_an_outage_follows_from_the_policy() -> None:
         await answer(scope, receive, send)
 
     outage = Middleware(StorageOutageMiddleware, probe=NoStorage, patience_s=0.06)
-    async with asking(wait, outage) as client:
-        known = list(requests())
-        replies = await asyncio.gather(*(client.request(method, path) for method, path, _ in known))
-    for (method, path, policy), reply in zip(known, replies, strict=True):
+    async with client_behind(wait, outage) as client:
+        sent = list(requests())
+        replies = await asyncio.gather(*(client.request(method, path) for method, path, _ in sent))
+    for (method, path, policy), reply in zip(sent, replies, strict=True):
         reports = policy.on_outage is OnOutage.REPORT
         assert reply.status_code == (200 if reports else 503), (method, path)
-    reporting = {path for _, path, policy in known if policy.on_outage is OnOutage.REPORT}
+    reporting = {path for _, path, policy in sent if policy.on_outage is OnOutage.REPORT}
     assert reporting == {"/ok", "/health", "/metrics"}
 
 
-async def unguarded() -> dict[str, bool]:
+async def endpoint_without_policy() -> dict[str, bool]:
     """An endpoint that nobody gave a policy."""
     return {"reached": True}
 
@@ -213,38 +210,25 @@ async def unguarded() -> dict[str, bool]:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_route_without_a_policy_is_refused_by_its_name(method: str) -> None:
     with pytest.raises(Broken, match=rf"route '{method} /api/new' has no policy"):
-        policy_of(StrictRoute("/api/new", unguarded, methods=[method]))
+        policy_of(StrictRoute("/api/new", endpoint_without_policy, methods=[method]))
 
 
 def test_a_feature_with_a_route_without_a_policy_is_not_loaded() -> None:
     router = APIRouter(prefix="/api/menus", route_class=StrictRoute)
-    router.get("/{menu_id}")(unguarded)
+    router.get("/{menu_id}")(endpoint_without_policy)
     feature = FeatureApi(routers=(router,), reply_builder=reply_builder)
     with pytest.raises(Broken, match=r"route 'GET /api/menus/{menu_id}' has no policy"):
         routes({"menu_writer": feature})
 
 
-async def test_a_route_without_a_policy_is_not_served() -> None:
+async def test_a_request_to_a_route_without_a_policy_is_500() -> None:
     app: FastAPI = create_app(Settings())
-    app.add_api_route("/api/new", unguarded)
+    app.add_api_route("/api/new", endpoint_without_policy)
     async with app_client(app) as client:
         reply = await client.get("/api/new")
     assert reply.status_code == 500
     assert "'GET /api/new' has no policy" in reply.json()["error"]
     assert "with_policy" in reply.json()["remedy"]
-
-
-@pytest.mark.parametrize(
-    ("route", "rule"),
-    [
-        (Mount("/files", answer), "'/files' has no policy"),
-        (Route("/{first}", with_policy(API_READ)(answer)), "several depths or first segments"),
-        (Route("/files/{rest:path}", with_policy(API_READ)(answer)), "several depths or first segments"),
-    ],
-)
-def test_a_route_whose_requests_the_table_could_miss_is_refused(route: BaseRoute, rule: str) -> None:
-    with pytest.raises(Broken, match=rule):
-        RouteTable([route]).refresh()
 
 
 @pytest.mark.parametrize(
@@ -262,15 +246,15 @@ def test_a_route_whose_requests_the_table_could_miss_is_refused(route: BaseRoute
         ("DELETE", "/ok", "public", ErrorForm.API),
     ],
 )
-def test_a_request_that_no_route_answers_has_the_permission_of_its_method(
+def test_a_request_without_a_route_needs_the_permission_of_its_method(
     method: str, path: str, permission: str, form: ErrorForm
 ) -> None:
-    """And the error form of the routes beside it."""
+    """Its errors have the form of the nearest routes."""
     policy = get_policy(scope_with_policy({"type": "http", "method": method, "path": path}))
     assert (policy.permission, policy.errors) == (permission, form)
 
 
-def test_a_request_that_was_not_looked_up_needs_leave_to_write() -> None:
+def test_a_request_without_a_looked_up_policy_needs_write() -> None:
     assert get_policy({"type": "http"}) == API_WRITE
 
 
@@ -284,20 +268,20 @@ def test_a_request_that_was_not_looked_up_needs_leave_to_write() -> None:
         ("/threads/a", "/threads/a"),
     ],
 )
-def test_a_slash_in_an_id_is_none_of_the_path(raw: str, path: str) -> None:
+def test_an_encoded_slash_in_an_id_does_not_separate_path_segments(raw: str, path: str) -> None:
     scope = scope_with_policy(
         {"type": "http", "method": "GET", "path": "/threads/a", "raw_path": raw.encode()}
     )
     assert scope["path"] == path
-    assert scope["callsheet.match"].route.path == "/threads/{thread_id}"
+    assert get_policy(scope).errors is ErrorForm.LANGGRAPH
 
 
-def test_an_application_under_a_prefix_has_the_same_policies() -> None:
-    mounted = scope_with_policy({"type": "http", "method": "GET", "path": "/x/metrics", "root_path": "/x"})
-    assert get_policy(mounted).permission == "admin"
+def test_an_application_mounted_under_a_prefix_has_the_same_policies() -> None:
+    scope = scope_with_policy({"type": "http", "method": "GET", "path": "/x/metrics", "root_path": "/x"})
+    assert get_policy(scope).permission == "admin"
 
 
-async def test_a_caller_who_leaves_in_the_middle_of_a_body_had_a_bad_request() -> None:
+async def test_a_client_that_disconnects_within_its_body_gets_400() -> None:
     parts: list[Message] = [{"type": "http.request", "body": b'{"cou', "more_body": True}]
     sent: list[Message] = []
 

@@ -1,4 +1,4 @@
-"""The server's settings: environment, `.env`, defaults, and what is said of a wrong one."""
+"""The server's settings: environment, `.env`, defaults, and the errors for wrong values."""
 
 import re
 import shlex
@@ -15,38 +15,38 @@ _VARIABLE = re.compile(
     r"\b((?:CALLSHEET|GOOGLE|OPENAI|DASHSCOPE|MOONSHOT|COMPATIBLE(?!_VERSION)|OLLAMA|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
 )
 _OF_EACH_VENDOR = {"API_KEY", "BASE_URL", "MODEL"}
-"""Settings shown for each vendor; the others are shown for OpenAI alone, and are the same for all."""
+"""Settings listed for each vendor; the others are listed for OpenAI only, and are the same for all."""
 
 
 @pytest.fixture(autouse=True)
-def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting in the environment, no `.env` in the working directory."""
     for name in Settings.model_fields:
         monkeypatch.delenv(variable_name(name), raising=False)
     monkeypatch.chdir(tmp_path)
 
 
-def test_without_any_setting_the_server_is_on_loopback_port_2024() -> None:
+def test_the_server_listens_on_loopback_port_2024_by_default() -> None:
     settings = read_settings()
     assert (settings.host, settings.port, settings.lease_s) == ("127.0.0.1", 2024, 10.0)
     assert settings.redis_url is None
     assert settings.data_dir is None
 
 
-def test_an_argument_beats_the_environment_and_that_beats_the_file(
+def test_an_argument_beats_the_environment_and_the_environment_beats_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("CALLSHEET_PORT=3001\nCALLSHEET_LEASE_S=3\nCALLSHEET_HOST=localhost\n")
     monkeypatch.setenv("CALLSHEET_PORT", "3002")
     monkeypatch.setenv("CALLSHEET_LEASE_S", "4")
-    # What read() puts into the environment is taken back after the test.
+    # Let monkeypatch restore the variable that read_settings() sets.
     monkeypatch.setenv("CALLSHEET_HOST", "127.0.0.1")
     monkeypatch.delenv("CALLSHEET_HOST")
     settings = read_settings(port=3003, lease_s=None)
     assert (settings.port, settings.lease_s, settings.host) == (3003, 4.0, "localhost")
 
 
-def test_keys_in_the_file_reach_the_environment_where_providers_look(
+def test_vendor_keys_in_the_file_are_put_into_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import os
@@ -68,7 +68,7 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.allow_hosts == ("a.internal",)
 
 
-def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_PORT", "")
     monkeypatch.setenv("REDIS_URL", "")
     assert (read_settings().port, read_settings().redis_url) == (2024, None)
@@ -86,14 +86,14 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
         ("CALLSHEET_TOOLS", "[]"),
     ],
 )
-def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+def test_an_invalid_value_is_refused_by_the_name_of_its_variable(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as caught:
         read_settings()
-    assert refused.value.message.startswith(f"{name} is {value!r}: ")
-    assert name in refused.value.remedy
+    assert caught.value.message.startswith(f"{name} is {value!r}: ")
+    assert name in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -111,45 +111,47 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
         ("CALLSHEET_FETCH_HOSTS", "*.data.example", "a name alone, such as data.example"),
     ],
 )
-def test_an_entry_that_would_never_be_matched_is_refused(
+def test_a_list_entry_that_could_never_match_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, rule: str
 ) -> None:
     monkeypatch.setenv(name, f"localhost://ok, {value}" if "ORIGINS" in name else f"ok.example, {value}")
-    with pytest.raises(Invalid, match=re.escape(f"{value!r} is not {rule}")) as refused:
+    with pytest.raises(Invalid, match=re.escape(f"{value!r} is not {rule}")) as caught:
         read_settings()
-    assert "Value error" not in refused.value.message
-    assert name in refused.value.remedy
+    assert "Value error" not in caught.value.message
+    assert name in caught.value.remedy
 
 
-def test_settings_never_change_and_never_show_the_password() -> None:
+def test_settings_are_frozen_and_their_repr_hides_the_password() -> None:
     settings = Settings(redis_url="redis://:secret@localhost")
     with pytest.raises(ValueError, match="frozen"):
         settings.port = 1  # type: ignore[misc]  # the point of the test
     assert "secret" not in repr(settings)
 
 
-def test_the_example_names_every_variable_the_program_reads_and_no_other() -> None:
+def test_env_example_lists_exactly_the_variables_that_are_read() -> None:
     text = (ROOT / ".env.example").read_text()
-    shown = {line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)}
+    documented = {
+        line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
+    }
     read_by_settings = {variable_name(name) for name in Settings.model_fields}
-    assert read_by_settings <= shown
-    assert shown == read_by_settings | _named_in_code()
+    assert read_by_settings <= documented
+    assert documented == read_by_settings | _variables_in_code()
 
 
-def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() -> None:
-    known = {name: "x" for name in _named_in_code() if name.startswith("CALLSHEET_")}
+def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None:
+    settings = {name: "x" for name in _variables_in_code() if name.startswith("CALLSHEET_")}
     others = {"REDIS_UR": "x", "PATH": "x", "CALLSHEET_Port": "1", "CALLSHEET_SERVICE_HOST": "10.0.0.1"}
     others |= {"CALLSHEET_REDIS_PORT_6379_TCP": "x", "CALLSHEET_REDIS_SERVICE_PORT": "x"}
-    assert unknown_variables(known | others) == []
+    assert unknown_variables(settings | others) == []
     assert unknown_variables({"CALLSHEET_PROT": "3000", "CALLSHEET_Q": ""}) == [
         "CALLSHEET_PROT is no setting and is ignored; is it CALLSHEET_PORT?",
         "CALLSHEET_Q is no setting and is ignored",
     ]
 
 
-def test_the_example_shows_the_defaults() -> None:
+def test_env_example_shows_the_defaults() -> None:
     text = (ROOT / ".env.example").read_text()
-    shown = dict(
+    documented = dict(
         line.lstrip("#").split("=", 1) for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
     )
     for name, field in Settings.model_fields.items():
@@ -157,18 +159,18 @@ def test_the_example_shows_the_defaults() -> None:
         expected = (
             "" if default in (None, ()) else f"{default:g}" if isinstance(default, float) else str(default)
         )
-        assert shown[variable_name(name)] == expected, name
+        assert documented[variable_name(name)] == expected, name
     assert shlex.split(text, comments=True) == []
 
 
-def _named_in_code() -> set[str]:
-    """Every variable that a module names in full, and those of each vendor by its prefix."""
-    found: set[str] = set()
+def _variables_in_code() -> set[str]:
+    """Return every variable that a module names, and those of each vendor by its prefix."""
+    names: set[str] = set()
     for folder in ("graphs", "nodes", "tools", "state", "server", "providers", "storage"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()
-            found |= set(_VARIABLE.findall(text))
+            names |= set(_VARIABLE.findall(text))
             for prefix in re.findall(r'prefix: ClassVar\[str\] = "([A-Z]+)"', text):
                 parts = {field.upper() for field in VendorSettings.model_fields}
-                found |= {f"{prefix}_{part}" for part in (parts if prefix == "OPENAI" else _OF_EACH_VENDOR)}
-    return found
+                names |= {f"{prefix}_{part}" for part in (parts if prefix == "OPENAI" else _OF_EACH_VENDOR)}
+    return names

@@ -1,4 +1,4 @@
-"""Readers that are slow, and those that do not read at all (X10, X13)."""
+"""Stream readers that stop reading (X10, X13)."""
 
 import re
 import socket
@@ -14,65 +14,67 @@ from tests.doubles.wire_served import collect, create_thread, graph_input, runni
 
 pytestmark = pytest.mark.slow
 
-SLOW_S: Final = 0.5
-BIG: Final = 800_000
-"""Bytes of a value: with several of them, more than what a system keeps on the way."""
+SLOW_READER_S: Final = 0.5
+VALUE_BYTES: Final = 800_000
+"""Several values of this size are more than the socket buffers hold."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(slow_reader_s=SLOW_S) as found:
-        yield found
+    with running_server_on_own_redis(slow_reader_s=SLOW_READER_S) as url:
+        yield url
 
 
-async def filled(url: str) -> tuple[str, list[Any]]:
-    """A thread of whose events there are some ten megabytes; its id, and they."""
+async def create_large_thread(url: str) -> tuple[str, list[Any]]:
+    """Create a thread with some ten megabytes of events; return its id and the events."""
     async with get_client(url=url) as client:
-        thread = await create_thread(client)
+        thread_id = await create_thread(client)
         for _ in range(2):
-            await client.runs.wait(thread, "counter", input=graph_input(x=1, log=["x" * BIG]))
-        return thread, await collect(await client.threads.join_stream(thread, last_event_id="-1"), 12)
+            await client.runs.wait(thread_id, "counter", input=graph_input(x=1, log=["x" * VALUE_BYTES]))
+        return thread_id, await collect(await client.threads.join_stream(thread_id, last_event_id="-1"), 12)
 
 
-def begun(url: str, thread: str) -> socket.socket:
-    """A reader of the thread's events that takes little at a time."""
+def connect_slow_reader(url: str, thread_id: str) -> socket.socket:
+    """Open a stream of the thread's events with a small receive buffer."""
     host, port = url.removeprefix("http://").split(":")
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
     reader.settimeout(5)
     reader.connect((host, int(port)))
     reader.sendall(
-        f"GET /threads/{thread}/stream HTTP/1.1\r\nHost: {host}\r\nLast-Event-ID: -1\r\n\r\n".encode()
+        f"GET /threads/{thread_id}/stream HTTP/1.1\r\nHost: {host}\r\nLast-Event-ID: -1\r\n\r\n".encode()
     )
     return reader
 
 
-def taken_to(reader: socket.socket, pattern: bytes) -> str:
-    """Read until that has come; the last of it."""
-    found = b""
-    while not (match := re.search(pattern, found)):
-        found += reader.recv(65_536)
+def read_until(reader: socket.socket, pattern: bytes) -> str:
+    """Read until the pattern matches; return its group."""
+    received = b""
+    while not (match := re.search(pattern, received)):
+        received += reader.recv(65_536)
     return match[1].decode()
 
 
-async def cut_off(url: str) -> None:
-    async def gone() -> bool:
+async def wait_for_closed_stream(url: str) -> None:
+    async def is_closed() -> bool:
         async with httpx.AsyncClient() as http:
             text = (await http.get(f"{url}/metrics")).text
         return "callsheet_http_streams_open 0.0" in text
 
-    await eventually(gone, "the end of the stream that nobody reads")
+    await eventually(is_closed, "the stream that nobody reads is closed")
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_and_goes_on_by_event_id(url: str) -> None:
-    thread, whole = await filled(url)
-    with begun(url, thread) as reader:
-        last = taken_to(reader, rb"event: values\r\ndata: [^\r]*\r\nid: (\d+-\d+)\r\n")
-        await cut_off(url)
+async def test_a_reader_that_stops_reading_is_disconnected_and_can_resume_by_event_id(url: str) -> None:
+    thread_id, events = await create_large_thread(url)
+    with connect_slow_reader(url, thread_id) as reader:
+        last_id = read_until(reader, rb"event: values\r\ndata: [^\r]*\r\nid: (\d+-\d+)\r\n")
+        await wait_for_closed_stream(url)
         with pytest.raises(ConnectionResetError):
-            taken_to(reader, b"(what nobody says)")
-    read = [one.id for one in whole].index(last) + 1
-    assert 0 < read < len(whole)
+            read_until(reader, b"(never sent)")
+    received = [event.id for event in events].index(last_id) + 1
+    assert 0 < received < len(events)
     async with get_client(url=url) as client:
-        rest = await collect(await client.threads.join_stream(thread, last_event_id=last), len(whole) - read)
-    assert rest == whole[read:]
+        rest = await collect(
+            await client.threads.join_stream(thread_id, last_event_id=last_id), len(events) - received
+        )
+    assert rest == events[received:]

@@ -1,4 +1,4 @@
-"""Traces: a span for each request, run and tool call, where the environment asks for it (C55)."""
+"""Traces: a span per request, run and tool call, if the environment enables them (C55)."""
 
 import http.server
 import subprocess
@@ -43,16 +43,16 @@ def observer(tracing: Tracing) -> Telemetry:
     return Telemetry(tracing)
 
 
-def named(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
-    (found,) = [span for span in exporter.get_finished_spans() if span.name == name]
-    return found
+def span_named(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
+    (span,) = [each for each in exporter.get_finished_spans() if each.name == name]
+    return span
 
 
-def about(span: ReadableSpan) -> dict[str, Any]:
+def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
+async def test_a_request_its_run_and_its_tool_calls_are_one_trace(
     valkey_url: str, observer: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
     """C55."""
@@ -61,38 +61,43 @@ async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
     async with app.router.lifespan_context(app), app_client(app) as client:
         await generate_ad(client)
         await client.get("/api/ads/none", headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
-    request, call = named(exporter, "POST /api/ai/generate"), named(exporter, "execute_tool search_voices")
-    assert about(request)["http.response.status_code"] == 200
-    assert about(request)["http.route"] == "/api/ai/generate"
+    request, call = (
+        span_named(exporter, "POST /api/ai/generate"),
+        span_named(exporter, "execute_tool search_voices"),
+    )
+    assert attributes(request)["http.response.status_code"] == 200
+    assert attributes(request)["http.route"] == "/api/ai/generate"
     assert request.kind.name == "SERVER"
-    run = named(exporter, "run ad_creation")
-    assert about(run)["callsheet.run_status"] == "success"
+    run = span_named(exporter, "run ad_creation")
+    assert attributes(run)["callsheet.run_status"] == "success"
     assert run.context is not None
     assert request.context is not None
     assert call.context is not None
-    assert {one.context.trace_id for one in (request, run, call)} == {request.context.trace_id}
-    assert about(call)["gen_ai.tool.name"] == "search_voices"
-    assert about(call)["callsheet.outcome"] == "ok"
-    asked = named(exporter, "GET /api/ads/{ad_id}")
-    assert asked.context is not None
-    assert asked.parent is not None
-    assert (f"{asked.context.trace_id:032x}", f"{asked.parent.span_id:016x}") == (TRACE, PARENT)
+    assert {span.context.trace_id for span in (request, run, call)} == {request.context.trace_id}
+    assert attributes(call)["gen_ai.tool.name"] == "search_voices"
+    assert attributes(call)["callsheet.outcome"] == "ok"
+    traced = span_named(exporter, "GET /api/ads/{ad_id}")
+    assert traced.context is not None
+    assert traced.parent is not None
+    assert (f"{traced.context.trace_id:032x}", f"{traced.parent.span_id:016x}") == (TRACE, PARENT)
 
 
-def test_a_run_belongs_to_the_request_that_asked_for_it_wherever_it_happens(
+def test_the_span_of_a_run_in_another_process_has_the_request_as_parent(
     observer: Telemetry, exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
     with tracing.span("POST /threads/{thread_id}/runs", "SERVER"):
-        carried = observer.traceparent()
-    assert carried
+        traceparent = observer.traceparent()
+    assert traceparent
     assert observer.traceparent() == ""
-    with observer.observe_run("agent", run_id="r-1", thread_id="t-1", owner="anna", parent=carried) as tell:
-        tell("interrupted")
-    asked, run = named(exporter, "POST /threads/{thread_id}/runs"), named(exporter, "run agent")
+    with observer.observe_run(
+        "agent", run_id="r-1", thread_id="t-1", owner="anna", parent=traceparent
+    ) as set_status:
+        set_status("interrupted")
+    request, run = span_named(exporter, "POST /threads/{thread_id}/runs"), span_named(exporter, "run agent")
     assert run.parent is not None
-    assert asked.context is not None
-    assert run.parent.span_id == asked.context.span_id
-    assert about(run) == {
+    assert request.context is not None
+    assert run.parent.span_id == request.context.span_id
+    assert attributes(run) == {
         "callsheet.run_id": "r-1",
         "callsheet.thread_id": "t-1",
         "callsheet.graph": "agent",
@@ -100,14 +105,14 @@ def test_a_run_belongs_to_the_request_that_asked_for_it_wherever_it_happens(
     }
 
 
-def test_a_failure_is_told_by_its_kind_and_never_in_its_words(
+def test_the_span_of_a_failed_run_has_the_type_of_the_error_without_its_message(
     observer: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
     with pytest.raises(ValueError), observer.observe_run("agent", run_id="r", thread_id="t", owner="o"):
         raise ValueError("the client's secret plan")
-    run = named(exporter, "run agent")
+    run = span_named(exporter, "run agent")
     assert not run.status.is_ok
-    assert about(run)["error.type"] == "ValueError"
+    assert attributes(run)["error.type"] == "ValueError"
     assert "secret" not in run.to_json()
 
 
@@ -122,44 +127,44 @@ def test_a_failure_is_told_by_its_kind_and_never_in_its_words(
         ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, None),
     ],
 )
-def test_the_environment_turns_it_on(variables: dict[str, str], expected: str | None) -> None:
+def test_the_environment_chooses_the_exporter(variables: dict[str, str], expected: str | None) -> None:
     assert telemetry.exporter_name(variables) == expected
 
 
-def test_an_exporter_there_is_not_is_refused_by_name() -> None:
-    with pytest.raises(Invalid, match="OTEL_TRACES_EXPORTER is 'zipkin'") as refused:
+def test_an_unknown_exporter_is_refused_by_name() -> None:
+    with pytest.raises(Invalid, match="OTEL_TRACES_EXPORTER is 'zipkin'") as caught:
         telemetry.exporter_name({"OTEL_TRACES_EXPORTER": "zipkin"})
-    assert "otlp" in refused.value.remedy
+    assert "otlp" in caught.value.remedy
 
 
-def test_without_being_asked_for_nothing_of_it_is_imported() -> None:
+def test_opentelemetry_is_not_imported_unless_it_is_enabled() -> None:
     code = (
         "import sys, callsheet.server.telemetry.tracing as t; assert t.create_tracing('1') is None;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
-    assert _run(code) == "[]"
+    assert _run_code(code) == "[]"
 
 
-def test_what_is_not_installed_is_named_with_how_to_install_it() -> None:
+def test_a_missing_opentelemetry_is_refused_with_the_extra_to_install() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk.trace'] = None\n"
         "import callsheet.server.telemetry.tracing as t\n"
         "try: t.create_tracing('1')\n"
         "except Exception as error: print(type(error).__name__, error.remedy)"
     )
-    said = _run(code, OTEL_TRACES_EXPORTER="console")
-    assert said.startswith("Invalid")
-    assert "callsheet[telemetry]" in said
+    output = _run_code(code, OTEL_TRACES_EXPORTER="console")
+    assert output.startswith("Invalid")
+    assert "callsheet[telemetry]" in output
 
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """An OTLP endpoint, and what it got."""
-    got: list[tuple[str, bytes]] = []
+    """An OTLP endpoint: its URL, and the paths and bodies that it received."""
+    received: list[tuple[str, bytes]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
+            received.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -168,31 +173,31 @@ def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", got
+        yield f"http://127.0.0.1:{server.server_port}", received
         server.shutdown()
         thread.join()
 
 
 @pytest.mark.slow
-def test_spans_reach_the_endpoint_the_environment_names(
+def test_spans_are_sent_to_the_endpoint_of_the_environment(
     collector: tuple[str, list[tuple[str, bytes]]],
 ) -> None:
-    url, got = collector
+    url, received = collector
     code = (
         "import callsheet.server.telemetry.tracing as t\n"
         "tracing = t.create_tracing('1')\n"
         "with tracing.span('run harbour'): pass\n"
         "tracing.close()"
     )
-    _run(code, OTEL_EXPORTER_OTLP_ENDPOINT=url)
-    ((path, body),) = got
+    _run_code(code, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+    ((path, body),) = received
     assert path == "/v1/traces"
     assert b"run harbour" in body
     assert b"callsheet" in body
 
 
-def _run(code: str, **variables: str) -> str:
-    done = subprocess.run(
+def _run_code(code: str, **variables: str) -> str:
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,
         env=environment(**variables),
@@ -201,5 +206,5 @@ def _run(code: str, **variables: str) -> str:
         check=False,
         timeout=30,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()

@@ -1,4 +1,4 @@
-"""A teacher at the REST endpoints of lessons."""
+"""A client of the REST endpoints of lessons."""
 
 from typing import Any
 
@@ -13,53 +13,57 @@ SOURCE = f"{SESSION}/source"
 
 
 def user(text: str) -> list[dict[str, Any]]:
-    """A client's list of messages with one of the user in it."""
+    """A client's list of messages with one message of the user."""
     return [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}]
 
 
 class LessonClient:
-    """One who goes on in the session that the server named."""
+    """One session; the server names it in its first reply."""
 
-    def __init__(self, http: httpx.AsyncClient, session: str | None = None) -> None:
+    def __init__(self, http: httpx.AsyncClient, session_id: str | None = None) -> None:
         self.http = http
-        self.session = session
+        self.session_id = session_id
 
     @property
-    def named(self) -> dict[str, str]:
-        """The header that names the session, where there is one."""
-        return {"X-Session-Id": self.session} if self.session else {}
+    def session_header(self) -> dict[str, str]:
+        """The header that names the session; empty before the first reply."""
+        return {"X-Session-Id": self.session_id} if self.session_id else {}
+
+    async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Return the reply to a request that names the session, whatever its status."""
+        return await self.http.request(method, path, headers=self.session_header, **options)
 
     async def post(self, path: str, **body: Any) -> httpx.Response:
-        """A request of the session, whatever comes of it."""
-        reply = await self.http.post(path, json={"provider": "offline", **body}, headers=self.named)
-        self.session = self.session or reply.headers.get("X-Session-Id")
+        """Return the reply to a POST of the session, whatever its status; the first reply names it."""
+        reply = await self.http.post(path, json={"provider": "offline", **body}, headers=self.session_header)
+        self.session_id = self.session_id or reply.headers.get("X-Session-Id")
         return reply
 
-    async def begun(self) -> str:
-        """The id of a new session."""
-        await self.says("Hello!")
-        return str(self.session)
+    async def start_session(self) -> str:
+        """Return the id of a new session."""
+        await self.send("Hello!")
+        return str(self.session_id)
 
-    async def says(self, text: str, **more: Any) -> dict[str, Any]:
-        """The reply to a message that must succeed."""
-        return ok(await self.post(TOOLS, messages=user(text), **more))
+    async def send(self, text: str, **fields: Any) -> dict[str, Any]:
+        """Return the reply to a message, which must succeed."""
+        return ok(await self.post(TOOLS, messages=user(text), **fields))
 
-    async def chooses(self, *facts: Any, **more: Any) -> dict[str, Any]:
-        """The reply to a choice of facts."""
-        return ok(await self.post(TOOLS, messages=[], selectedFacts=[*facts], **more))
+    async def choose_facts(self, *facts: Any, **fields: Any) -> dict[str, Any]:
+        """Return the reply to a choice of facts, which must succeed."""
+        return ok(await self.post(TOOLS, messages=[], selectedFacts=[*facts], **fields))
 
-    async def sees(self) -> dict[str, Any]:
-        """The session as it is now."""
-        return ok(await self.http.get(SESSION, headers=self.named))
+    async def get_session(self) -> dict[str, Any]:
+        """Return the session as it is now."""
+        return ok(await self.request("GET", SESSION))
 
-    async def narrated(self, name: str = "photosynthesis") -> dict[str, Any]:
-        """The reply to a choice of three facts of a material."""
-        found = await self.says(material(name).text)
-        return await self.chooses(*found["facts"][:3])
+    async def create_narration(self, name: str = "photosynthesis") -> dict[str, Any]:
+        """Return the reply to a choice of the first three facts of a material."""
+        reply = await self.send(material(name).text)
+        return await self.choose_facts(*reply["facts"][:3])
 
 
 def ok(reply: httpx.Response, status: int = 200) -> dict[str, Any]:
-    """The body of a reply that must have this status."""
+    """Return the body of a reply that must have this status."""
     assert reply.status_code == status, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body

@@ -1,4 +1,4 @@
-"""The material of the lessons' tests, and what is to be found in it."""
+"""The materials of the lessons' tests, and the facts expected of each."""
 
 import json
 import re
@@ -10,57 +10,62 @@ FOLDER = Path(__file__).parent / "material"
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What one material has to teach from; see lessons/SOURCES.md."""
+class LessonMaterial:
+    """One material and what is expected of its facts; see material/SOURCES.md."""
 
     file: str
     language: str
     topic: str
     facts: tuple[int, int]
     at_least: int
-    found: tuple[str, ...]
-    never: tuple[str, ...]
-    warns: str = ""
+    quotes: tuple[str, ...]
+    never_quoted: tuple[str, ...]
+    warning: str = ""
     never_concepts: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         return (FOLDER / self.file).read_text(encoding="utf-8")
 
-    def misnamed(self, concepts: list[str]) -> list[str]:
-        """Return what no fact should be called."""
+    def wrong_concepts(self, concepts: list[str]) -> list[str]:
+        """Return the names that no fact of this material may have."""
         return [
-            each for bad in self.never_concepts for each in concepts if re.search(bad, each, re.IGNORECASE)
+            concept
+            for pattern in self.never_concepts
+            for concept in concepts
+            if re.search(pattern, concept, re.IGNORECASE)
         ]
 
     def failures(self, topic: str, quotes: list[str], warnings: list[str]) -> list[str]:
         """Return what is not as expected, in words."""
         fewest, most = self.facts
         hits = [
-            one for one in self.found if any(part in quote for quote in quotes for part in one.split("|"))
+            passage
+            for passage in self.quotes
+            if any(part in quote for quote in quotes for part in passage.split("|"))
         ]
-        bad = [one for one in self.never if any(one in quote for quote in quotes)]
+        bad = [passage for passage in self.never_quoted if any(passage in quote for quote in quotes)]
         return [
             *([] if fewest <= len(quotes) <= most else [f"{len(quotes)} facts, not {fewest} to {most}"]),
-            *([] if len(hits) >= self.at_least else [f"{len(hits)} of {self.found}, not {self.at_least}"]),
-            *(f"holds {one!r}" for one in bad),
+            *([] if len(hits) >= self.at_least else [f"{len(hits)} of {self.quotes}, not {self.at_least}"]),
+            *(f"quotes {passage!r}" for passage in bad),
             *([] if re.search(self.topic, topic, re.IGNORECASE) else [f"the topic is {topic!r}"]),
-            *([] if self.warns in " ".join(warnings) else [f"no warning of {self.warns!r}"]),
+            *([] if self.warning in " ".join(warnings) else [f"no warning of {self.warning!r}"]),
         ]
 
 
-def expected() -> list[Expected]:
-    """Return every material in its order."""
-    return [_expected(one) for one in json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))]
+def all_materials() -> list[LessonMaterial]:
+    """Return every material in the order of the file."""
+    return [_parse(entry) for entry in json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))]
 
 
-def material(name: str) -> Expected:
+def material(name: str) -> LessonMaterial:
     """Return the material whose file has this name."""
-    return next(one for one in expected() if one.file.partition(".")[0] == name)
+    return next(each for each in all_materials() if each.file.partition(".")[0] == name)
 
 
-def _expected(one: dict[str, Any]) -> Expected:
-    told: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in one.items()
+def _parse(entry: dict[str, Any]) -> LessonMaterial:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
     }
-    return Expected(**told)
+    return LessonMaterial(**fields)

@@ -1,4 +1,4 @@
-"""A lesson model: what it calls and says is scripted, and its forms are filled in by the offline rules."""
+"""A model of lessons: its calls and texts are scripted, and the offline rules fill in its forms."""
 
 import json
 from collections.abc import Iterator
@@ -14,42 +14,43 @@ OPENAI = {"provider": "openai"}
 
 
 class LessonModel(ChatDouble):
-    """The endpoint."""
+    """The vendor's endpoint."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sheets: list[dict[str, Any]] = []
-        """Requests for facts."""
-        self.on_sheets: dict[str, Any] = {}
+        self.fact_requests: list[dict[str, Any]] = []
+        self.fact_sheet_fields: dict[str, Any] = {}
         """Fields of every sheet of facts that replace the offline ones."""
-        self.scripts: list[dict[str, Any]] = []
-        """Requests for narrations."""
-        self.written: list[dict[str, Any]] = []
+        self.narration_requests: list[dict[str, Any]] = []
+        self.scripted_narrations: list[dict[str, Any]] = []
         """Narrations to answer with, before the offline ones."""
 
     def next_reply(self, request: Recorded) -> Reply:
         names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
         if "FactSheet" in names:
-            self.sheets.append(_material(request))
-            return _form("FactSheet", sheet(self.sheets[-1]) | self.on_sheets)
+            self.fact_requests.append(_form_input(request))
+            return _form("FactSheet", sheet(self.fact_requests[-1]) | self.fact_sheet_fields)
         if "NarrationScript" in names:
-            self.scripts.append(_material(request))
-            return _form("NarrationScript", self.written.pop(0) if self.written else script(self.scripts[-1]))
+            self.narration_requests.append(_form_input(request))
+            scripted = self.scripted_narrations
+            return _form(
+                "NarrationScript", scripted.pop(0) if scripted else script(self.narration_requests[-1])
+            )
         if "SentenceRepairs" in names:
             return _form("SentenceRepairs", {"sentences": []})
         return super().next_reply(request)
 
-    def narrate(self, **sentences: list[tuple[str, list[str]]]) -> None:
+    def script_narration(self, **sentences: list[tuple[str, list[str]]]) -> None:
         """Answer the next request for a narration with these sentences and their facts, by segment."""
         fixed = {"visual_guidance": "Show it.", "key_concepts": ["water"], "educational_purpose": "Learn."}
         segments = [
-            {"type": kind, "sentences": [{"text": text, "factIds": ids} for text, ids in each], **fixed}
-            for kind, each in sentences.items()
+            {"type": kind, "sentences": [{"text": text, "factIds": ids} for text, ids in pairs], **fixed}
+            for kind, pairs in sentences.items()
         ]
-        self.written.append({"segments": segments})
+        self.scripted_narrations.append({"segments": segments})
 
-    def choose(self, **args: Any) -> None:
-        """Record a choice with the next answer."""
+    def script_choice(self, **args: Any) -> None:
+        """Answer the next request with a call that records a choice of facts."""
         self.script(Say(calls=[("call_choose", "chooseFactsTool", json.dumps(args))]))
 
 
@@ -61,10 +62,10 @@ def lesson_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[LessonModel]:
         yield double
 
 
-def _material(request: Recorded) -> dict[str, Any]:
-    given: dict[str, Any] = json.loads(request.messages[1]["content"])
-    return given
+def _form_input(request: Recorded) -> dict[str, Any]:
+    form_input: dict[str, Any] = json.loads(request.messages[1]["content"])
+    return form_input
 
 
-def _form(name: str, filled: dict[str, Any]) -> Say:
-    return Say(calls=[("call_form", name, json.dumps(filled))])
+def _form(name: str, fields: dict[str, Any]) -> Say:
+    return Say(calls=[("call_form", name, json.dumps(fields))])

@@ -1,4 +1,4 @@
-"""Forms of an answer to the choice of facts, and results as a model is sent them (B42, B52, B53)."""
+"""Forms of an answer to the choice of facts, and tool results as the model receives them (B42, B52, B53)."""
 
 import json
 from typing import Any
@@ -25,13 +25,13 @@ def test_a_fact_is_chosen_by_its_concept_in_any_case():
 @pytest.mark.parametrize(
     "answer", [{"facts": True}, {"message": "1 and 2"}, {"text": "all"}, json.dumps({"ids": [1, 2]})]
 )
-def test_the_same_choice_may_be_said_in_several_forms(answer: Any):
+def test_one_choice_is_read_from_several_forms(answer: Any):
     """B52."""
     assert selection.read(answer, FACTS) == selection.ChosenFacts(tuple(FACTS))
 
 
-def test_a_broken_object_is_words_for_the_model():
-    """B54."""
+def test_text_that_is_not_valid_json_is_no_choice():
+    """B54: it is passed to the model."""
     assert selection.read("{1 and 2", FACTS) == selection.NotAFactChoice("{1 and 2")
 
 
@@ -48,11 +48,11 @@ def test_a_broken_object_is_words_for_the_model():
         ),
     ],
 )
-def test_what_chooses_no_facts_or_too_many_is_refused_with_the_remedy(answer: Any, reason: str):
+def test_an_answer_that_chooses_no_fact_or_too_many_is_refused_with_a_remedy(answer: Any, reason: str):
     """B53."""
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as error:
         selection.read(answer, FACTS)
-    assert reason in f"{refused.value.message} {refused.value.remedy}"
+    assert reason in f"{error.value.message} {error.value.remedy}"
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,23 @@ def test_what_chooses_no_facts_or_too_many_is_refused_with_the_remedy(answer: An
         ({"id": "f-roots", "details": "Roots drink."}, "is not chosen"),
     ],
 )
-def test_a_models_edit_of_nothing_or_of_another_fact_is_refused(edit: dict[str, str], reason: str):
+def test_an_edit_without_changes_or_of_a_fact_that_is_not_chosen_is_refused(
+    edit: dict[str, str], reason: str
+):
     """B52."""
     with pytest.raises(Invalid, match=reason):
         selection.chosen_facts(["f-leaves"], [edit], FACTS)
 
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", '{"error": "no"}'])
-def test_a_result_that_a_client_replaced_is_sent_as_it_is(text: str):
-    """B42."""
+def test_a_tool_result_that_is_not_ours_is_sent_unchanged(text: str):
+    """B42: a client may have replaced it."""
     message = ToolMessage(text, name="extractFactsTool", tool_call_id="c")
     assert without_repetition(message) is message
 
 
-def test_a_result_is_sent_without_narration_and_without_passages():
-    """B42, A66: the state block has the one, and only people need the other."""
+def test_a_tool_result_is_sent_without_its_narration_and_quotes():
+    """B42, A66: the state block has the narration, and only people need the quotes."""
     output = {"narration": {"segments": []}, "facts": [FACTS[0].model_dump()], "message": "done"}
     message = ToolMessage(json.dumps(output), name="generateNarrationTool", tool_call_id="c")
     short = {"id": "f-leaves", "concept": "Leaves", "details": FACTS[0].details}

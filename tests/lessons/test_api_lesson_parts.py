@@ -1,4 +1,4 @@
-"""The materials and the narration of a lesson over REST: brought, edited, written again, exported."""
+"""Materials and narrations of a lesson over REST: upload, edit, regenerate, restore, export."""
 
 import json
 from typing import Any
@@ -7,65 +7,67 @@ import pytest
 
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons.narration import Narration
-from tests.doubles.pdf_writer import pdf, written
+from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.doubles.served import parse_events
 from tests.lessons.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
 
 TEXT = material("photosynthesis").text
-
-
 GRAPHS = {"fact_narration": fact_narration.graph}
 
 
-def segments(told: dict[str, Any]) -> dict[str, str]:
-    """Each segment of a narration as it is written, to the byte."""
-    return {one["id"]: json.dumps(one) for one in told["narration"]["segments"]}
+def segments_as_json(reply: dict[str, Any]) -> dict[str, str]:
+    """Return each segment of a narration as JSON, by id."""
+    return {segment["id"]: json.dumps(segment) for segment in reply["narration"]["segments"]}
 
 
-async def test_a_text_that_was_added_is_what_is_read(lesson_client: LessonClient) -> None:
-    """B5, B38, B42: the material is kept apart, and no message holds it."""
+async def test_facts_come_from_a_text_that_was_added_as_material(lesson_client: LessonClient) -> None:
+    """B5, B38, B42: the material is stored apart, and no message holds it."""
     reply = await lesson_client.http.post(SOURCE, json={"text": TEXT, "name": "leaves.txt"})
-    kept = ok(reply, 201)
-    lesson_client.session = reply.headers["X-Session-Id"]
-    assert (kept["sessionId"], kept["kind"], kept["name"]) == (lesson_client.session, "text", "leaves.txt")
-    found = await lesson_client.says("Find the facts in the text")
-    assert found["topic"] == "Photosynthesis"
-    seen = await lesson_client.sees()
-    assert "chlorophyll" in seen["session"]["sourceMaterials"]["text"]
-    assert "chlorophyll" not in " ".join(one["content"] for one in seen["messages"])
+    source = ok(reply, 201)
+    lesson_client.session_id = reply.headers["X-Session-Id"]
+    assert (source["sessionId"], source["kind"], source["name"]) == (
+        lesson_client.session_id,
+        "text",
+        "leaves.txt",
+    )
+    facts_reply = await lesson_client.send("Find the facts in the text")
+    assert facts_reply["topic"] == "Photosynthesis"
+    session = await lesson_client.get_session()
+    assert "chlorophyll" in session["session"]["sourceMaterials"]["text"]
+    assert "chlorophyll" not in " ".join(message["content"] for message in session["messages"])
 
 
 @pytest.mark.slow
-async def test_a_pdf_is_read_page_by_page_and_gives_the_facts_of_its_words(
+async def test_an_uploaded_pdf_gives_the_facts_of_its_text_and_can_be_downloaded(
     lesson_client: LessonClient,
 ) -> None:
-    """B4, B5, B38: the file itself is kept, and can be got back."""
+    """B4, B5, B38: each page is reported as it is read."""
     data = pdf(TEXT, rows=12)
     headers = {"Accept": "text/event-stream"}
     reply = await lesson_client.http.post(
         f"{SOURCE}/files", params={"fileName": "leaves.pdf"}, content=data, headers=headers
     )
-    lesson_client.session = reply.headers["X-Session-Id"]
-    told = parse_events(reply.text)
-    pages = [one["done"] for name, one in told if name == "step"]
-    kept = told[-1][1]
-    assert told[-1][0] == "result", told
-    assert pages == list(range(1, kept["pages"] + 1))
-    assert kept["pages"] > 1
-    found = await lesson_client.says("Find the facts in the PDF I uploaded")
-    pasted = await LessonClient(lesson_client.http).says(TEXT)
-    assert [one["id"] for one in found["facts"]] == [one["id"] for one in pasted["facts"]]
-    url = (await lesson_client.sees())["session"]["sourceMaterials"]["pdfUrl"]
-    back = await lesson_client.http.get(url)
-    assert back.content == data
-    assert back.headers["Content-Type"] == "application/pdf"
-    assert "attachment" in back.headers["Content-Disposition"]
-    stranger = await LessonClient(lesson_client.http).says("Hello!")
-    other = await lesson_client.http.get(
-        url.partition("?")[0], headers={"X-Session-Id": stranger["sessionId"]}
+    lesson_client.session_id = reply.headers["X-Session-Id"]
+    events = parse_events(reply.text)
+    pages = [one["done"] for name, one in events if name == "step"]
+    source = events[-1][1]
+    assert events[-1][0] == "result", events
+    assert pages == list(range(1, source["pages"] + 1))
+    assert source["pages"] > 1
+    facts_reply = await lesson_client.send("Find the facts in the PDF I uploaded")
+    pasted = await LessonClient(lesson_client.http).send(TEXT)
+    assert [fact["id"] for fact in facts_reply["facts"]] == [fact["id"] for fact in pasted["facts"]]
+    url = (await lesson_client.get_session())["session"]["sourceMaterials"]["pdfUrl"]
+    download = await lesson_client.http.get(url)
+    assert download.content == data
+    assert download.headers["Content-Type"] == "application/pdf"
+    assert "attachment" in download.headers["Content-Disposition"]
+    other_session = await LessonClient(lesson_client.http).send("Hello!")
+    refusal = await lesson_client.http.get(
+        url.partition("?")[0], headers={"X-Session-Id": other_session["sessionId"]}
     )
-    assert other.status_code == 404
+    assert refusal.status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -77,10 +79,10 @@ async def test_a_pdf_is_read_page_by_page_and_gives_the_facts_of_its_words(
         ("notes.txt", b"", 400, "is empty"),
         ("notes.txt", b"\xff\xfe\x00", 400, ""),
         ("notes.txt", b"Hi.", 400, "too few"),
-        pytest.param("scan.pdf", written([b"q Q"]), 400, "was scanned", marks=pytest.mark.slow),
+        pytest.param("scan.pdf", pdf_from_streams([b"q Q"]), 400, "was scanned", marks=pytest.mark.slow),
     ],
 )
-async def test_a_file_that_no_lesson_can_be_made_of_is_refused(
+async def test_an_uploaded_file_that_is_unusable_as_material_is_refused(
     lesson_client: LessonClient, name: str, content: bytes, status: int, words: str
 ) -> None:
     reply = await lesson_client.http.post(f"{SOURCE}/files", params={"fileName": name}, content=content)
@@ -99,7 +101,7 @@ async def test_a_file_that_no_lesson_can_be_made_of_is_refused(
         ({"text": "Hi."}, "too few"),
     ],
 )
-async def test_a_material_that_cannot_be_had_is_refused(
+async def test_a_material_without_text_or_with_a_private_address_is_refused(
     lesson_client: LessonClient, body: Any, words: str
 ) -> None:
     """B-R17: addresses of this machine and its network are not fetched."""
@@ -108,92 +110,94 @@ async def test_a_material_that_cannot_be_had_is_refused(
     assert words in reply.json()["error"]
 
 
-async def test_a_segment_is_changed_by_hand_and_the_others_not_by_a_byte(lesson_client: LessonClient) -> None:
-    """B44, B-R9: what is said still names its facts, and what has no room is refused."""
-    told = await lesson_client.narrated()
-    before = segments(told)
-    old = max(told["narration"]["segments"], key=lambda one: len(one["sentences"]))
-    said = [one["text"] for one in old["sentences"]]
-    new = " ".join([*said[:-1], "Leaves are small kitchens."])
-    edit = {"segments": [{"id": old["id"], "narration": new, "visual_guidance": "A leaf, close up"}]}
-    made = ok(await lesson_client.http.patch(NARRATION, json=edit, headers=lesson_client.named))
-    assert (made["versionId"], made["changedSegments"]) == ("v2", [old["id"]])
-    after = segments(made)
-    assert {name for name in before if before[name] != after[name]} == {old["id"]}
-    [changed] = [one for one in made["narration"]["segments"] if one["id"] == old["id"]]
-    assert (changed["narration"], changed["visual_guidance"]) == (new, "A leaf, close up")
-    assert changed["sentences"][0] == old["sentences"][0]
+async def test_an_edit_by_hand_changes_one_segment_and_no_byte_of_the_others(
+    lesson_client: LessonClient,
+) -> None:
+    """B44, B-R9: unchanged sentences keep their facts, and text that is too long for its time is refused."""
+    narrated = await lesson_client.create_narration()
+    before = segments_as_json(narrated)
+    old_segment = max(narrated["narration"]["segments"], key=lambda one: len(one["sentences"]))
+    texts = [sentence["text"] for sentence in old_segment["sentences"]]
+    new_text = " ".join([*texts[:-1], "Leaves are small kitchens."])
+    edit = {
+        "segments": [{"id": old_segment["id"], "narration": new_text, "visual_guidance": "A leaf, close up"}]
+    }
+    edited = ok(await lesson_client.request("PATCH", NARRATION, json=edit))
+    assert (edited["versionId"], edited["changedSegments"]) == ("v2", [old_segment["id"]])
+    after = segments_as_json(edited)
+    assert {name for name in before if before[name] != after[name]} == {old_segment["id"]}
+    [changed] = [segment for segment in edited["narration"]["segments"] if segment["id"] == old_segment["id"]]
+    assert (changed["narration"], changed["visual_guidance"]) == (new_text, "A leaf, close up")
+    assert changed["sentences"][0] == old_segment["sentences"][0]
     assert changed["sentences"][-1]["factIds"] == []
-    Narration.model_validate(made["narration"])
-    long = {"segments": [{"id": "hook", "narration": "word " * 200}]}
-    refused = await lesson_client.http.patch(NARRATION, json=long, headers=lesson_client.named)
+    Narration.model_validate(edited["narration"])
+    too_long = {"segments": [{"id": "hook", "narration": "word " * 200}]}
+    refused = await lesson_client.request("PATCH", NARRATION, json=too_long)
     assert refused.status_code == 400
     assert "s allow" in refused.json()["error"]
-    for bad, status in (({"id": "nobody"}, 404), ({"id": "hook", "narration": " "}, 400)):
-        reply = await lesson_client.http.patch(
-            NARRATION, json={"segments": [bad]}, headers=lesson_client.named
-        )
+    for bad_segment, status in (({"id": "nobody"}, 404), ({"id": "hook", "narration": " "}, 400)):
+        reply = await lesson_client.request("PATCH", NARRATION, json={"segments": [bad_segment]})
         assert reply.status_code == status
-    twice = {"segments": [{"id": "hook"}, {"id": "hook"}]}
-    assert (
-        await lesson_client.http.patch(NARRATION, json=twice, headers=lesson_client.named)
-    ).status_code == 400
-    assert (await lesson_client.sees())["narration"] == made["narration"]
+    duplicate = {"segments": [{"id": "hook"}, {"id": "hook"}]}
+    assert (await lesson_client.request("PATCH", NARRATION, json=duplicate)).status_code == 400
+    assert (await lesson_client.get_session())["narration"] == edited["narration"]
 
 
-async def test_a_segment_is_written_again_and_brought_back(lesson_client: LessonClient) -> None:
-    """B44: the rest is the same to the byte; the turn is in the conversation."""
-    told = await lesson_client.narrated()
-    before = segments(told)
-    again = ok(
+async def test_a_segment_is_regenerated_and_restored_to_an_earlier_version(
+    lesson_client: LessonClient,
+) -> None:
+    """B44: the other segments do not change by a byte, and the request is in the conversation."""
+    narrated = await lesson_client.create_narration()
+    before = segments_as_json(narrated)
+    regenerated = ok(
         await lesson_client.post(NARRATION, action="regenerate", segments=["hook"], guidance="shorter")
     )
-    assert again["success"], again["message"]
-    after = segments(again)
+    assert regenerated["success"], regenerated["message"]
+    after = segments_as_json(regenerated)
     assert {name for name in before if before[name] != after[name]} <= {"hook"}
-    assert again["created"][0]["stream"] == "narration"
-    seen = await lesson_client.sees()
-    assert "Write the hook again: shorter" in [one["content"] for one in seen["messages"]]
+    assert regenerated["created"][0]["stream"] == "narration"
+    session = await lesson_client.get_session()
+    assert "Write the hook again: shorter" in [message["content"] for message in session["messages"]]
     edit = {"segments": [{"id": "conclusion", "narration": "And that is all."}]}
-    ok(await lesson_client.http.patch(NARRATION, json=edit, headers=lesson_client.named))
-    back = ok(await lesson_client.post(NARRATION, action="restore", version="v1", segments=["conclusion"]))
-    assert back["changedSegments"] == ["conclusion"]
-    assert segments(back)["conclusion"] == before["conclusion"]
-    whole = ok(await lesson_client.post(NARRATION, action="restore", version="v1"))
-    assert whole["narration"] == told["narration"]
-    listed = ok(await lesson_client.http.get(f"{NARRATION}/versions", headers=lesson_client.named))[
-        "versions"
-    ]
-    assert [one["id"] for one in listed] == [f"v{number}" for number in range(1, len(listed) + 1)]
-    assert listed[-1]["parent"] == "v1"
+    ok(await lesson_client.request("PATCH", NARRATION, json=edit))
+    restored = ok(
+        await lesson_client.post(NARRATION, action="restore", version="v1", segments=["conclusion"])
+    )
+    assert restored["changedSegments"] == ["conclusion"]
+    assert segments_as_json(restored)["conclusion"] == before["conclusion"]
+    all_restored = ok(await lesson_client.post(NARRATION, action="restore", version="v1"))
+    assert all_restored["narration"] == narrated["narration"]
+    versions = ok(await lesson_client.request("GET", f"{NARRATION}/versions"))["versions"]
+    assert [version["id"] for version in versions] == [f"v{number}" for number in range(1, len(versions) + 1)]
+    assert versions[-1]["parent"] == "v1"
     assert (await lesson_client.post(NARRATION, action="restore", version="v99")).status_code == 404
     assert (await lesson_client.post(NARRATION, action="restore")).status_code == 400
 
 
-async def test_a_narration_is_a_file_in_four_forms(lesson_client: LessonClient) -> None:
-    told = await lesson_client.narrated()
-    begins = {"md": "# Photosynthesis", "srt": "1\n00:00:00,000", "vtt": "WEBVTT", "json": "{"}
-    for form, words in begins.items():
-        reply = await lesson_client.http.get(NARRATION, params={"format": form}, headers=lesson_client.named)
+async def test_a_narration_is_exported_in_four_formats(lesson_client: LessonClient) -> None:
+    narrated = await lesson_client.create_narration()
+    beginnings = {"md": "# Photosynthesis", "srt": "1\n00:00:00,000", "vtt": "WEBVTT", "json": "{"}
+    for format_name, words in beginnings.items():
+        reply = await lesson_client.request("GET", NARRATION, params={"format": format_name})
         assert reply.text.startswith(words)
-        assert f"narration-v1.{form}" in reply.headers["Content-Disposition"]
-    assert reply.json() == told["narration"]
-    wrong = await lesson_client.http.get(NARRATION, params={"format": "exe"}, headers=lesson_client.named)
-    assert wrong.status_code == 400
-    nothing = LessonClient(lesson_client.http)
-    await nothing.says("Hello!")
-    assert (await lesson_client.http.get(NARRATION, headers=nothing.named)).status_code == 404
+        assert f"narration-v1.{format_name}" in reply.headers["Content-Disposition"]
+    assert reply.json() == narrated["narration"]
+    refusal = await lesson_client.request("GET", NARRATION, params={"format": "exe"})
+    assert refusal.status_code == 400
+    other_client = LessonClient(lesson_client.http)
+    await other_client.send("Hello!")
+    assert (await lesson_client.http.get(NARRATION, headers=other_client.session_header)).status_code == 404
 
 
-async def test_what_a_deleted_session_was_made_from_is_gone(lesson_client: LessonClient) -> None:
+async def test_the_material_of_a_deleted_session_is_deleted_too(lesson_client: LessonClient) -> None:
     reply = await lesson_client.http.post(
         f"{SOURCE}/files", params={"fileName": "leaves.txt"}, content=TEXT.encode()
     )
-    lesson_client.session, url = reply.headers["X-Session-Id"], reply.json()["url"]
+    lesson_client.session_id, url = reply.headers["X-Session-Id"], reply.json()["url"]
     assert (await lesson_client.http.get(url)).status_code == 200
-    ok(await lesson_client.http.delete(SESSION, headers=lesson_client.named))
+    ok(await lesson_client.request("DELETE", SESSION))
     assert (await lesson_client.http.get(url)).status_code == 404
-    begun = await lesson_client.http.post(
-        TOOLS, json={"messages": user("Hello!"), "provider": "offline"}, headers=lesson_client.named
+    new_session = await lesson_client.request(
+        "POST", TOOLS, json={"messages": user("Hello!"), "provider": "offline"}
     )
-    assert begun.json()["sessionId"] != lesson_client.session
+    assert new_session.json()["sessionId"] != lesson_client.session_id

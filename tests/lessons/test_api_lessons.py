@@ -1,4 +1,4 @@
-"""Lessons over REST: a chat, a choice, a narration, and sessions that last."""
+"""Lessons over REST: messages, choices, narrations and sessions."""
 
 import json
 from typing import Any
@@ -11,99 +11,108 @@ from tests.lessons.lesson_client import SESSION, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
 
 TEXT = material("photosynthesis").text
-
-
 GRAPHS = {"fact_narration": fact_narration.graph}
 
 
-async def test_a_text_becomes_facts_a_choice_and_a_narration(lesson_client: LessonClient) -> None:
+async def test_a_text_leads_to_facts_and_their_choice_to_a_narration(lesson_client: LessonClient) -> None:
     """B24, B27, B28, B33, B45-B49, B69, B-R3: flat fields, and the tool's output as a string."""
-    first = await lesson_client.http.post(
+    reply = await lesson_client.http.post(
         TOOLS, json={"messages": user("My student is 10 and loves soccer.\n\n" + TEXT)}
     )
-    found = ok(first)
-    assert found["sessionId"] == first.headers["X-Session-Id"]
-    lesson_client.session = found["sessionId"]
-    assert (found["type"], found["success"], found["workflowStep"]) == ("tool-result", True, "selection")
-    assert (found["childAge"], found["childInterest"], found["topic"]) == ("10", "soccer", "Photosynthesis")
-    assert found["learningObjective"]
-    assert found["showFactSelectionPrompt"]
-    assert not found["showNarrationReviewPrompt"]
-    assert 5 <= len(found["facts"]) <= 15
-    assert json.loads(found["output"])["facts"] == found["facts"]
-    assert found["message"].startswith("I found 7 facts about Photosynthesis.")
-    assert found["interrupt"]["value"]["facts"][0]["id"] == found["facts"][0]["id"]
-    edited = {**found["facts"][2], "details": "Leaves are green."}
-    reply = await lesson_client.post(TOOLS, messages=[], selectedFacts=[found["facts"][0]["id"], edited])
-    told = ok(reply)
-    assert "X-Session-Id" not in reply.headers
-    assert (told["success"], told["workflowStep"], told["status"]) == (True, "review", "script_generated")
-    assert [one["id"] for one in told["confirmedFacts"]] == [found["facts"][0]["id"], edited["id"]]
-    assert "Leaves are green." in json.dumps(told["narration"])
-    assert json.loads(told["output"])["narration"]["segments"] == told["narration"]["segments"]
-    assert told["showNarrationReviewPrompt"]
-    assert told["interrupt"] is None
+    body = ok(reply)
+    assert body["sessionId"] == reply.headers["X-Session-Id"]
+    lesson_client.session_id = body["sessionId"]
+    assert (body["type"], body["success"], body["workflowStep"]) == ("tool-result", True, "selection")
+    assert (body["childAge"], body["childInterest"], body["topic"]) == ("10", "soccer", "Photosynthesis")
+    assert body["learningObjective"]
+    assert body["showFactSelectionPrompt"]
+    assert not body["showNarrationReviewPrompt"]
+    assert 5 <= len(body["facts"]) <= 15
+    assert json.loads(body["output"])["facts"] == body["facts"]
+    assert body["message"].startswith("I found 7 facts about Photosynthesis.")
+    assert body["interrupt"]["value"]["facts"][0]["id"] == body["facts"][0]["id"]
+    edited_fact = {**body["facts"][2], "details": "Leaves are green."}
+    choice_reply = await lesson_client.post(
+        TOOLS, messages=[], selectedFacts=[body["facts"][0]["id"], edited_fact]
+    )
+    narrated = ok(choice_reply)
+    assert "X-Session-Id" not in choice_reply.headers
+    assert (narrated["success"], narrated["workflowStep"], narrated["status"]) == (
+        True,
+        "review",
+        "script_generated",
+    )
+    assert [fact["id"] for fact in narrated["confirmedFacts"]] == [body["facts"][0]["id"], edited_fact["id"]]
+    assert "Leaves are green." in json.dumps(narrated["narration"])
+    assert json.loads(narrated["output"])["narration"]["segments"] == narrated["narration"]["segments"]
+    assert narrated["showNarrationReviewPrompt"]
+    assert narrated["interrupt"] is None
 
 
-async def test_a_session_comes_back_whole(lesson_client: LessonClient) -> None:
-    """B26, B38, B39, B41, B43, B45: deep-linked by its id, in another client."""
-    await lesson_client.says("My student is 10 and loves soccer.")
-    told = await lesson_client.narrated()
-    seen = await LessonClient(lesson_client.http, lesson_client.session).sees()
-    lesson = seen["session"]
+async def test_a_session_is_shown_to_another_client_by_its_id(lesson_client: LessonClient) -> None:
+    """B26, B38, B39, B41, B43, B45: with its lesson, messages and tool calls."""
+    await lesson_client.send("My student is 10 and loves soccer.")
+    reply = await lesson_client.create_narration()
+    view = await LessonClient(lesson_client.http, lesson_client.session_id).get_session()
+    lesson = view["session"]
     assert set(lesson) == {
         *("id", "userId", "status", "topic", "childAge", "childInterest", "learningObjective"),
         *("extractedFacts", "confirmedFacts", "generatedScript", "sourceMaterials", "createdAt", "updatedAt"),
     }
     assert (lesson["id"], lesson["userId"], lesson["status"]) == (
-        lesson_client.session,
+        lesson_client.session_id,
         "local",
         "script_generated",
     )
-    assert lesson["generatedScript"] == told["narration"]
+    assert lesson["generatedScript"] == reply["narration"]
     assert len(lesson["confirmedFacts"]) == 3 < len(lesson["extractedFacts"])
     assert lesson["createdAt"] <= lesson["updatedAt"]
-    assert seen["workflowStep"] == "review"
-    said = seen["messages"]
-    assert said[0]["content"] == "My student is 10 and loves soccer."
-    assert {one["role"] for one in said} == {"user", "assistant"}
-    assert all(one["sessionId"] == lesson_client.session and one["createdAt"] for one in said)
-    assert [one["createdAt"] for one in said] == sorted(one["createdAt"] for one in said)
-    parts = [part for one in said for part in one["parts"] or () if part["type"].startswith("tool-")]
+    assert view["workflowStep"] == "review"
+    messages = view["messages"]
+    assert messages[0]["content"] == "My student is 10 and loves soccer."
+    assert {message["role"] for message in messages} == {"user", "assistant"}
+    assert all(
+        message["sessionId"] == lesson_client.session_id and message["createdAt"] for message in messages
+    )
+    assert [message["createdAt"] for message in messages] == sorted(
+        message["createdAt"] for message in messages
+    )
+    parts = [
+        part for message in messages for part in message["parts"] or () if part["type"].startswith("tool-")
+    ]
     assert "tool-extractFactsTool" in {part["type"] for part in parts}
     assert all(part["state"] == "output-available" for part in parts)
 
 
-async def test_chat_alone_is_answered_with_text_alone(lesson_client: LessonClient) -> None:
-    """B25, B29, B34: the alternative endpoint; only the newest message counts."""
-    before = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": "Yes?"}]
+async def test_a_chat_message_is_answered_with_text_and_no_tool_output(lesson_client: LessonClient) -> None:
+    """B25, B29, B34: at the alternative endpoint; earlier messages in the request are ignored."""
+    earlier_messages = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": "Yes?"}]
     reply = await lesson_client.post(
-        "/api/agent-create", messages=[*before, *user("Hello! What can you do?")]
+        "/api/agent-create", messages=[*earlier_messages, *user("Hello! What can you do?")]
     )
-    told = ok(reply)
-    assert (told["type"], told["output"], told["success"], told["workflowStep"]) == (
+    body = ok(reply)
+    assert (body["type"], body["output"], body["success"], body["workflowStep"]) == (
         "text",
         None,
         True,
         "input",
     )
-    assert told["message"]
-    assert told["facts"] == []
+    assert body["message"]
+    assert body["facts"] == []
 
 
-async def test_the_sessions_name_is_looked_for_in_header_body_and_query(lesson_client: LessonClient) -> None:
-    """B35, B37."""
-    for _ in range(3):
-        await lesson_client.says("My student is 7.")
-        names = [str(lesson_client.session), *[f"unknown-{new_id()}"] * 2]
-        break
-    one, other, last = names
-    for header, body, query, wanted in [
-        (one, other, last, one),
-        (None, one, other, one),
-        (None, None, one, one),
+async def test_the_session_id_is_taken_from_the_header_then_the_body_then_the_query(
+    lesson_client: LessonClient,
+) -> None:
+    """B35, B37: an unknown id starts a new session."""
+    await lesson_client.send("My student is 7.")
+    known, unknown = str(lesson_client.session_id), f"unknown-{new_id()}"
+    for header, body, query, expected in [
+        (known, unknown, unknown, known),
+        (None, known, unknown, known),
+        (None, None, known, known),
         (None, None, None, None),
-        (other, one, one, None),
+        (unknown, known, known, None),
     ]:
         reply = await lesson_client.http.post(
             TOOLS,
@@ -111,67 +120,65 @@ async def test_the_sessions_name_is_looked_for_in_header_body_and_query(lesson_c
             headers={"X-Session-Id": header} if header else {},
             params={"sessionId": query} if query else {},
         )
-        told = ok(reply)
-        if wanted:
-            assert told["sessionId"] == wanted
+        reply_body = ok(reply)
+        if expected:
+            assert reply_body["sessionId"] == expected
             assert "X-Session-Id" not in reply.headers
         else:
-            assert told["sessionId"] not in names
-            assert reply.headers["X-Session-Id"] == told["sessionId"]
+            assert reply_body["sessionId"] not in {known, unknown}
+            assert reply.headers["X-Session-Id"] == reply_body["sessionId"]
 
 
-async def test_a_new_session_knows_nothing_of_another(lesson_client: LessonClient) -> None:
+async def test_a_new_session_has_no_data_of_another(lesson_client: LessonClient) -> None:
     """B68."""
-    await lesson_client.narrated()
-    fresh = await LessonClient(lesson_client.http).says("Hello!")
-    assert fresh["sessionId"] != lesson_client.session
-    assert (fresh["facts"], fresh["narration"], fresh["childAge"], fresh["topic"]) == ([], None, None, None)
-    assert fresh["status"] == "created"
+    await lesson_client.create_narration()
+    reply = await LessonClient(lesson_client.http).send("Hello!")
+    assert reply["sessionId"] != lesson_client.session_id
+    assert (reply["facts"], reply["narration"], reply["childAge"], reply["topic"]) == ([], None, None, None)
+    assert reply["status"] == "created"
 
 
-async def test_facts_for_a_session_that_is_not_there_make_none(lesson_client: LessonClient) -> None:
-    """B36, B-R5: a resume of an unknown thread is 404, and nothing is begun in its stead."""
-    nowhere = LessonClient(lesson_client.http, f"gone-{new_id()}")
-    assert (await nowhere.post(TOOLS, messages=user("go"), selectedFacts=[{"id": "f"}])).status_code == 404
-    assert (await lesson_client.http.get(SESSION, headers=nowhere.named)).status_code == 404
-    assert (await lesson_client.http.delete(SESSION, headers=nowhere.named)).status_code == 404
+async def test_a_choice_of_facts_for_an_unknown_session_is_404(lesson_client: LessonClient) -> None:
+    """B36, B-R5: no session begins instead."""
+    unknown = LessonClient(lesson_client.http, f"gone-{new_id()}")
+    assert (await unknown.post(TOOLS, messages=user("go"), selectedFacts=[{"id": "f"}])).status_code == 404
+    assert (await lesson_client.http.get(SESSION, headers=unknown.session_header)).status_code == 404
+    assert (await lesson_client.http.delete(SESSION, headers=unknown.session_header)).status_code == 404
     assert (await lesson_client.http.get(SESSION)).status_code == 400
 
 
-async def test_a_chat_message_while_a_choice_waits_loses_no_facts(lesson_client: LessonClient) -> None:
+async def test_a_chat_message_while_a_choice_is_pending_keeps_the_facts(lesson_client: LessonClient) -> None:
     """B54, B-R13."""
-    found = await lesson_client.says(TEXT)
-    told = await lesson_client.says("What is chlorophyll good for?")
-    assert told["message"]
-    assert told["workflowStep"] == "selection"
-    assert [one["id"] for one in told["facts"]] == [one["id"] for one in found["facts"]]
-    assert (await lesson_client.chooses(1, 2))["status"] == "script_generated"
+    facts_reply = await lesson_client.send(TEXT)
+    chat_reply = await lesson_client.send("What is chlorophyll good for?")
+    assert chat_reply["message"]
+    assert chat_reply["workflowStep"] == "selection"
+    assert [fact["id"] for fact in chat_reply["facts"]] == [fact["id"] for fact in facts_reply["facts"]]
+    assert (await lesson_client.choose_facts(1, 2))["status"] == "script_generated"
 
 
-async def test_facts_that_nobody_asked_for_are_confirmed_before_the_model_runs(
-    lesson_client: LessonClient,
-) -> None:
-    """B33: in a new session, and once more with others, where the narration is written anew."""
-    fact = {"concept": "Bees", "details": "Bees visit flowers to collect nectar and pollen."}
-    made = await lesson_client.chooses(fact)
-    assert made["status"] == "script_generated"
-    assert [one["concept"] for one in made["confirmedFacts"]] == ["Bees"]
-    more = {"concept": "Wax", "details": "Bees build their combs from wax."}
-    again = await lesson_client.chooses(fact, more)
-    assert [one["concept"] for one in again["confirmedFacts"]] == ["Bees", "Wax"]
-    assert "wax" in json.dumps(again["narration"])
+async def test_facts_sent_without_a_question_are_confirmed_and_narrated(lesson_client: LessonClient) -> None:
+    """B33: in a new session, and again with other facts, for which a new narration is written."""
+    bees = {"concept": "Bees", "details": "Bees visit flowers to collect nectar and pollen."}
+    reply = await lesson_client.choose_facts(bees)
+    assert reply["status"] == "script_generated"
+    assert [fact["concept"] for fact in reply["confirmedFacts"]] == ["Bees"]
+    wax = {"concept": "Wax", "details": "Bees build their combs from wax."}
+    second_reply = await lesson_client.choose_facts(bees, wax)
+    assert [fact["concept"] for fact in second_reply["confirmedFacts"]] == ["Bees", "Wax"]
+    assert "wax" in json.dumps(second_reply["narration"])
 
 
-async def test_a_tool_that_fails_does_not_fail_the_request(lesson_client: LessonClient) -> None:
+async def test_a_failed_tool_is_reported_in_a_successful_reply(lesson_client: LessonClient) -> None:
     """B32."""
-    told = await lesson_client.says("Here is the lesson: https://example.org/lesson")
-    assert (told["type"], told["success"]) == ("tool-result", False)
-    assert told["message"].startswith("Failed: ")
-    assert "offline" in told["message"]
-    assert told["workflowStep"] == "input"
+    reply = await lesson_client.send("Here is the lesson: https://example.org/lesson")
+    assert (reply["type"], reply["success"]) == ("tool-result", False)
+    assert reply["message"].startswith("Failed: ")
+    assert "offline" in reply["message"]
+    assert reply["workflowStep"] == "input"
 
 
-async def test_nothing_said_and_nothing_chosen_is_refused_without_a_session(
+async def test_a_request_without_text_and_without_facts_is_refused_and_starts_no_session(
     lesson_client: LessonClient,
 ) -> None:
     bodies: tuple[dict[str, Any], ...] = (
@@ -186,81 +193,89 @@ async def test_nothing_said_and_nothing_chosen_is_refused_without_a_session(
         assert "X-Session-Id" not in reply.headers
 
 
-async def test_sessions_are_listed_and_deleted_with_everything(lesson_client: LessonClient, url: str) -> None:
-    """B38: the list has them newest first; of a deleted one nothing is left."""
-    await lesson_client.narrated()
+async def test_sessions_are_listed_newest_first_and_deleted_with_all_their_data(
+    lesson_client: LessonClient, url: str
+) -> None:
+    """B38."""
+    await lesson_client.create_narration()
     other = LessonClient(lesson_client.http)
-    await other.says("My student is 7.")
-    page = ok(await lesson_client.http.get("/api/agent-create/sessions", params={"limit": 1}))
-    assert [one["id"] for one in page["sessions"]] == [other.session]
-    rest = ok(
-        await lesson_client.http.get("/api/agent-create/sessions", params={"limit": 1, "after": page["next"]})
+    await other.send("My student is 7.")
+    first_page = ok(await lesson_client.http.get("/api/agent-create/sessions", params={"limit": 1}))
+    assert [session["id"] for session in first_page["sessions"]] == [other.session_id]
+    second_page = ok(
+        await lesson_client.http.get(
+            "/api/agent-create/sessions", params={"limit": 1, "after": first_page["next"]}
+        )
     )
-    far = await lesson_client.http.get("/api/agent-create/sessions", params={"after": 10**27})
-    assert far.status_code == 400, far.text
-    [line] = rest["sessions"]
-    assert (line["id"], line["status"], line["workflowStep"]) == (
-        lesson_client.session,
+    too_far = await lesson_client.http.get("/api/agent-create/sessions", params={"after": 10**27})
+    assert too_far.status_code == 400, too_far.text
+    [entry] = second_page["sessions"]
+    assert (entry["id"], entry["status"], entry["workflowStep"]) == (
+        lesson_client.session_id,
         "script_generated",
         "review",
     )
-    assert ok(await lesson_client.http.delete(SESSION, headers=lesson_client.named)) == {
-        "deleted": lesson_client.session
-    }
-    assert (await lesson_client.http.get(SESSION, headers=lesson_client.named)).status_code == 404
-    assert (await lesson_client.http.get(f"/threads/{lesson_client.session}")).status_code == 404
-    listed = ok(await lesson_client.http.get("/api/agent-create/sessions", params={"limit": 100}))
-    assert lesson_client.session not in {one["id"] for one in listed["sessions"]}
+    assert ok(await lesson_client.request("DELETE", SESSION)) == {"deleted": lesson_client.session_id}
+    assert (await lesson_client.request("GET", SESSION)).status_code == 404
+    assert (await lesson_client.http.get(f"/threads/{lesson_client.session_id}")).status_code == 404
+    all_pages = ok(await lesson_client.http.get("/api/agent-create/sessions", params={"limit": 100}))
+    assert lesson_client.session_id not in {session["id"] for session in all_pages["sessions"]}
 
 
-async def test_a_session_is_a_thread_like_any_other(lesson_client: LessonClient) -> None:
-    """B43, B50, B67: visible with its question, which the LangGraph wire answers too."""
-    found = await lesson_client.says(TEXT)
-    thread = ok(await lesson_client.http.get(f"/threads/{lesson_client.session}"))
+async def test_a_session_is_a_thread_whose_question_is_answered_over_langgraphs_api(
+    lesson_client: LessonClient,
+) -> None:
+    """B43, B50, B67."""
+    facts_reply = await lesson_client.send(TEXT)
+    thread = ok(await lesson_client.http.get(f"/threads/{lesson_client.session_id}"))
     assert thread["status"] == "interrupted"
-    [[asked]] = thread["interrupts"].values()
-    assert asked["id"] == found["interrupt"]["id"]
+    [[interrupt]] = thread["interrupts"].values()
+    assert interrupt["id"] == facts_reply["interrupt"]["id"]
     answer = {"assistant_id": "fact_narration", "command": {"resume": "1 and 2"}}
-    await lesson_client.http.post(f"/threads/{lesson_client.session}/runs/wait", json=answer)
-    seen = await lesson_client.sees()
-    assert len(seen["confirmedFacts"]) == 2
-    assert seen["workflowStep"] == "review"
+    await lesson_client.http.post(f"/threads/{lesson_client.session_id}/runs/wait", json=answer)
+    session = await lesson_client.get_session()
+    assert len(session["confirmedFacts"]) == 2
+    assert session["workflowStep"] == "review"
 
 
-async def test_a_narration_is_approved_where_that_is_wanted(lesson_client: LessonClient) -> None:
-    """B-R16: off unless asked for; then the narration waits for one more answer."""
-    found = await lesson_client.says(TEXT, review=True)
-    told = await lesson_client.chooses(*found["facts"][:2])
-    assert told["narration"]
-    assert told["interrupt"]["value"]["type"] != found["interrupt"]["value"]["type"]
-    assert told["workflowStep"] == "review"
+async def test_a_narration_waits_for_approval_if_the_request_wants_a_review(
+    lesson_client: LessonClient,
+) -> None:
+    """B-R16: off by default."""
+    facts_reply = await lesson_client.send(TEXT, review=True)
+    narrated = await lesson_client.choose_facts(*facts_reply["facts"][:2])
+    assert narrated["narration"]
+    assert narrated["interrupt"]["value"]["type"] != facts_reply["interrupt"]["value"]["type"]
+    assert narrated["workflowStep"] == "review"
     approved = ok(await lesson_client.post(TOOLS, messages=[], decisions=[{"type": "approve"}]))
     assert approved["interrupt"] is None
-    assert approved["narration"] == told["narration"]
-    nothing = await lesson_client.post(TOOLS, messages=[], decisions=[{"type": "approve"}])
-    assert nothing.status_code == 409
+    assert approved["narration"] == narrated["narration"]
+    second_approval = await lesson_client.post(TOOLS, messages=[], decisions=[{"type": "approve"}])
+    assert second_approval.status_code == 409
 
 
-async def test_the_same_choice_sent_twice_is_one_narration(lesson_client: LessonClient) -> None:
-    found = await lesson_client.says(TEXT)
-    body = {"messages": [], "selectedFacts": [found["facts"][0]["id"]], "provider": "offline"}
+async def test_a_choice_sent_twice_with_one_idempotency_key_makes_one_narration(
+    lesson_client: LessonClient,
+) -> None:
+    facts_reply = await lesson_client.send(TEXT)
+    body = {"messages": [], "selectedFacts": [facts_reply["facts"][0]["id"]], "provider": "offline"}
     first = ok(
         await lesson_client.http.post(
-            TOOLS, json=body, headers={**lesson_client.named, "Idempotency-Key": "k1"}
+            TOOLS, json=body, headers={**lesson_client.session_header, "Idempotency-Key": "k1"}
         )
     )
-    again = ok(
+    second = ok(
         await lesson_client.http.post(
-            TOOLS, json=body, headers={**lesson_client.named, "Idempotency-Key": "k1"}
+            TOOLS, json=body, headers={**lesson_client.session_header, "Idempotency-Key": "k1"}
         )
     )
-    assert again == first
-    listed = ok(await lesson_client.http.get(f"{SESSION}/narration/versions", headers=lesson_client.named))
-    assert [one["id"] for one in listed["versions"]] == ["v1"]
+    assert second == first
+    versions = ok(await lesson_client.request("GET", f"{SESSION}/narration/versions"))
+    assert [version["id"] for version in versions["versions"]] == ["v1"]
 
 
-async def test_a_turn_can_be_followed_as_it_goes(lesson_client: LessonClient) -> None:
-    """B59: streamed where that is asked for."""
+async def test_a_turn_is_streamed_as_events_if_the_request_accepts_them(lesson_client: LessonClient) -> None:
+    """B59."""
     headers = {"Accept": "text/event-stream"}
     body = {"messages": user(TEXT), "provider": "offline"}
     async with lesson_client.http.stream("POST", TOOLS, json=body, headers=headers) as reply:
@@ -271,79 +286,87 @@ async def test_a_turn_can_be_followed_as_it_goes(lesson_client: LessonClient) ->
     assert result["workflowStep"] == "selection"
 
 
-async def test_a_step_that_no_version_tells_is_noted_until_something_new_is_made(
+async def test_a_status_set_by_the_client_stays_until_a_new_version_is_made(
     lesson_client: LessonClient,
 ) -> None:
-    """B44, B-R15."""
-    told = await lesson_client.narrated()
+    """B44, B-R15: only allowed steps are accepted, and a queued video closes the narration."""
+    narrated = await lesson_client.create_narration()
 
-    async def become(status: str) -> httpx.Response:
-        return await lesson_client.http.patch(SESSION, json={"status": status}, headers=lesson_client.named)
+    async def set_status(status: str) -> httpx.Response:
+        return await lesson_client.request("PATCH", SESSION, json={"status": status})
 
-    assert ok(await become("narration_verified"))["status"] == "narration_verified"
-    assert ok(await become("video_queued"))["status"] == "video_queued"
+    assert ok(await set_status("narration_verified"))["status"] == "narration_verified"
+    assert ok(await set_status("video_queued"))["status"] == "video_queued"
     edit = {"segments": [{"id": "hook", "narration": "Look at this leaf!"}]}
-    closed = await lesson_client.http.patch(f"{SESSION}/narration", json=edit, headers=lesson_client.named)
-    assert closed.status_code == 409
-    assert (await become("narration_verified")).status_code == 409
-    assert ok(await become("completed"))["status"] == "completed"
-    assert (await become("failed")).status_code == 409
-    again = await lesson_client.chooses(*told["facts"][:2])
-    assert again["status"] == "script_generated"
+    edit_reply = await lesson_client.request("PATCH", f"{SESSION}/narration", json=edit)
+    assert edit_reply.status_code == 409
+    assert (await set_status("narration_verified")).status_code == 409
+    assert ok(await set_status("completed"))["status"] == "completed"
+    assert (await set_status("failed")).status_code == 409
+    next_reply = await lesson_client.choose_facts(*narrated["facts"][:2])
+    assert next_reply["status"] == "script_generated"
 
 
-async def test_the_student_is_noted_by_hand(lesson_client: LessonClient) -> None:
-    """B3, B64, B-R11: each field alone, the others stay; the next narration is for that student."""
-    found = await lesson_client.says(TEXT)
-    noted = await patched(lesson_client, childAge="7", childInterest="trains")
-    assert (noted["childAge"], noted["childInterest"], noted["learningStyle"]) == ("7", "trains", None)
-    noted = await patched(lesson_client, learningStyle="hands-on")
-    assert (noted["childAge"], noted["learningStyle"]) == ("7", "hands-on")
-    assert noted["waitsFor"] == "select_facts"
-    told = (await lesson_client.chooses(*found["facts"][:2]))["narration"]
-    assert told["reading_level"] == "3.5"
-    assert all("own hands" in one["visual_guidance"] for one in told["segments"])
-    assert "trains" in json.dumps(told)
-    assert (await patched(lesson_client, childAge=10))["childAge"] == "10"
-    for bad in ({}, {"childAge": ""}, {"childAge": -1}, {"learningStyle": "x" * 201}, {"shoeSize": "38"}):
-        assert (
-            await lesson_client.http.patch(SESSION, json=bad, headers=lesson_client.named)
-        ).status_code == 400
+async def test_the_student_is_set_field_by_field_and_the_next_narration_is_for_them(
+    lesson_client: LessonClient,
+) -> None:
+    """B3, B64, B-R11."""
+    facts_reply = await lesson_client.send(TEXT)
+    session = await patch_session(lesson_client, childAge="7", childInterest="trains")
+    assert (session["childAge"], session["childInterest"], session["learningStyle"]) == ("7", "trains", None)
+    session = await patch_session(lesson_client, learningStyle="hands-on")
+    assert (session["childAge"], session["learningStyle"]) == ("7", "hands-on")
+    assert session["waitsFor"] == "select_facts"
+    narration = (await lesson_client.choose_facts(*facts_reply["facts"][:2]))["narration"]
+    assert narration["reading_level"] == "3.5"
+    assert all("own hands" in segment["visual_guidance"] for segment in narration["segments"])
+    assert "trains" in json.dumps(narration)
+    assert (await patch_session(lesson_client, childAge=10))["childAge"] == "10"
+    for bad_fields in (
+        {},
+        {"childAge": ""},
+        {"childAge": -1},
+        {"learningStyle": "x" * 201},
+        {"shoeSize": "38"},
+    ):
+        assert (await lesson_client.request("PATCH", SESSION, json=bad_fields)).status_code == 400
     for age in (True, [7]):
-        reply = await lesson_client.http.patch(SESSION, json={"childAge": age}, headers=lesson_client.named)
+        reply = await lesson_client.request("PATCH", SESSION, json={"childAge": age})
         assert reply.status_code == 422
 
 
-async def test_a_fault_in_a_list_is_named_as_it_was_sent(lesson_client: LessonClient) -> None:
-    """A81: no name of a type that nobody sent."""
-    for wrong, places in (
+async def test_a_validation_error_in_a_list_names_only_the_fields_that_were_sent(
+    lesson_client: LessonClient,
+) -> None:
+    """A81: and no name of an internal type."""
+    for bad_fact, fields in (
         (None, ["selectedFacts.0"]),
         ({"id": []}, ["selectedFacts.0.id", "selectedFacts.0"]),
     ):
-        reply = await lesson_client.post(TOOLS, messages=[], selectedFacts=[wrong])
-        assert f"'{places[0]}'" in reply.json()["error"]
-        assert reply.json()["details"]["fields"] == places
+        reply = await lesson_client.post(TOOLS, messages=[], selectedFacts=[bad_fact])
+        assert f"'{fields[0]}'" in reply.json()["error"]
+        assert reply.json()["details"]["fields"] == fields
 
 
-async def test_a_truth_value_is_no_number_of_a_fact(lesson_client: LessonClient) -> None:
+async def test_a_boolean_is_no_number_of_a_fact(lesson_client: LessonClient) -> None:
     """B33, B52: true is not fact 1."""
-    await lesson_client.says(TEXT)
-    for wrong in (True, 1.5, None):
-        reply = await lesson_client.post(TOOLS, messages=[], selectedFacts=[wrong])
-        assert reply.status_code == 422, wrong
+    await lesson_client.send(TEXT)
+    for bad_fact in (True, 1.5, None):
+        reply = await lesson_client.post(TOOLS, messages=[], selectedFacts=[bad_fact])
+        assert reply.status_code == 422, bad_fact
         assert "selectedFacts" in reply.text
-    assert (await lesson_client.chooses(1))["status"] == "script_generated"
+    assert (await lesson_client.choose_facts(1))["status"] == "script_generated"
 
 
-async def patched(lesson_client: LessonClient, **news: Any) -> dict[str, Any]:
-    return ok(await lesson_client.http.patch(SESSION, json=news, headers=lesson_client.named))
+async def patch_session(lesson_client: LessonClient, **fields: Any) -> dict[str, Any]:
+    return ok(await lesson_client.request("PATCH", SESSION, json=fields))
 
 
-async def test_a_length_said_with_the_material_is_that_of_the_narration(lesson_client: LessonClient) -> None:
-    """B-R8, B56: until another is said."""
-    found = await lesson_client.says("My student is 10. Make it 90 seconds.\n\n" + TEXT)
-    assert (await lesson_client.chooses(1, 2))["narration"]["total_duration"] == 90
-    assert (await lesson_client.says("make it two minutes"))["narration"]["total_duration"] == 120
-    again = await lesson_client.says("Here is another text:\n\n" + material("the_moon").text)
-    assert again["topic"] != found["topic"]
-    assert (await lesson_client.chooses(1, 2))["narration"]["total_duration"] == 120
+async def test_a_narration_has_the_length_named_with_the_material(lesson_client: LessonClient) -> None:
+    """B-R8, B56: also later narrations, until another length is named."""
+    first_facts = await lesson_client.send("My student is 10. Make it 90 seconds.\n\n" + TEXT)
+    assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 90
+    assert (await lesson_client.send("make it two minutes"))["narration"]["total_duration"] == 120
+    second_facts = await lesson_client.send("Here is another text:\n\n" + material("the_moon").text)
+    assert second_facts["topic"] != first_facts["topic"]
+    assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 120

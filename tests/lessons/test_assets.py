@@ -1,4 +1,4 @@
-"""What is shown beside a lesson, as its versions hold it (B40)."""
+"""Assets and images of a lesson, as its versions hold them (B40)."""
 
 from typing import Any
 
@@ -15,14 +15,16 @@ LEAF = Picture(
 )
 
 
-def version(data: dict[str, Any], number: int) -> Version:
+def asset_version(data: dict[str, Any], number: int) -> Version:
     return Version(f"v{number}", "assets", data, number, "local", None, "by-hand")
 
 
-def test_what_was_taken_away_is_not_there() -> None:
-    one, other = of_picture(LEAF, "a"), of_picture(LEAF, "b")
-    made = [version(data, number) for number, data in enumerate((one, other, removal("a")), 1)]
-    assert [found.data["id"] for found in live(made)] == ["b"]
+def test_a_removed_asset_is_not_live() -> None:
+    removed, remaining = of_picture(LEAF, "a"), of_picture(LEAF, "b")
+    versions = [
+        asset_version(data, number) for number, data in enumerate((removed, remaining, removal("a")), 1)
+    ]
+    assert [version.data["id"] for version in live(versions)] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -40,9 +42,7 @@ def test_what_was_taken_away_is_not_there() -> None:
         ("images", {"words": "leaves", "images": []}, "none"),
     ],
 )
-def test_a_version_is_told_in_a_line_and_can_be_brought_back(
-    stream: str, data: dict[str, Any], line: str
-) -> None:
+def test_a_version_is_valid_and_has_a_one_line_summary(stream: str, data: dict[str, Any], line: str) -> None:
     lesson.check_version(stream, data)
     assert lesson.summary(stream, data) == line
 
@@ -57,6 +57,6 @@ def test_a_version_is_told_in_a_line_and_can_be_brought_back(
         ("images", {"words": "leaves"}),
     ],
 )
-def test_what_nobody_could_have_written_is_refused(stream: str, data: dict[str, Any]) -> None:
+def test_an_invalid_version_is_refused(stream: str, data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         lesson.check_version(stream, data)

@@ -1,7 +1,7 @@
 """Choices of facts in a person's own words: the model reads them, code checks them (B52-B54, B57).
 
-`choices_in_words.jsonl` was written before the code: what people write, what a good model calls, and what
-the lesson tells. The scripted model answers so; the rest is the product.
+`choices_in_words.jsonl` was written before the code: what people write, the tool call of a good model, and
+the facts that the lesson must tell. The scripted model makes these calls; the rest is the product.
 """
 
 import json
@@ -25,98 +25,106 @@ _LINES: Final = [
 ]
 SETS: Final = {line["set"]: line["known"] for line in _LINES if "set" in line}
 CHOICES: Final = [line for line in _LINES if "narrated" in line]
-OPEN: Final = [line for line in _LINES if "reply" in line]
+NO_CHOICES: Final = [line for line in _LINES if "reply" in line]
 
 
-def named(item: dict[str, Any]) -> Any:
-    return pytest.param(item, id=item["id"])
+def case_param(case: dict[str, Any]) -> Any:
+    """A test case under its own id."""
+    return pytest.param(case, id=case["id"])
 
 
-async def waiting(opened: Storage, model: LessonModel, name: str) -> tuple[LessonChat, list[str]]:
+async def lesson_with_question(
+    opened: Storage, model: LessonModel, set_name: str
+) -> tuple[LessonChat, list[str]]:
     """Return a lesson whose facts wait for a choice, and their ids."""
     chat = LessonChat(opened, OPENAI)
     facts = [
-        {**one, "id": fact_id(one["concept"], ""), "confidence": 0.9, "source": None} for one in SETS[name]
+        {**fact, "id": fact_id(fact["concept"], ""), "confidence": 0.9, "source": None}
+        for fact in SETS[set_name]
     ]
-    data = {"topic": name, "learningObjective": "Know it", "facts": facts, "language": "english"}
+    data = {"topic": set_name, "learningObjective": "Know it", "facts": facts, "language": "english"}
     await chat.artefact.open(owner="local", thread="lesson-chat", facts={})
     await chat.artefact.create_version(NewVersion("facts", data, "llm", "run"))
-    state = await chat.asks("Which facts shall the lesson tell?", choice="v1")
-    assert [one["id"] for one in pending_question(state)["facts"]] == [one["id"] for one in facts]
-    return chat, [one["id"] for one in facts]
+    state = await chat.pose_question("Which facts shall the lesson tell?", choice="v1")
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == [fact["id"] for fact in facts]
+    return chat, [fact["id"] for fact in facts]
 
 
-def call_of(case: dict[str, Any], ids: list[str]) -> dict[str, Any]:
-    """Return the model's call; numbers of facts are their ids in every second case."""
-    given = dict(case["call"])
+def choice_call(case: dict[str, Any], ids: list[str]) -> dict[str, Any]:
+    """Return the arguments of the model's call; every second case names facts by id instead of number."""
+    args = dict(case["call"])
     if int(case["id"][-1]) % 2:
-        given["fact_ids"] = [ids[one - 1] if isinstance(one, int) else one for one in given["fact_ids"]]
-    given["fact_ids"] = [str(one) for one in given["fact_ids"]]
-    if edits := given.get("edits"):
-        given["edits"] = [{**one, "id": str(one["id"])} for one in edits]
-    return given
+        args["fact_ids"] = [
+            ids[number - 1] if isinstance(number, int) else number for number in args["fact_ids"]
+        ]
+    args["fact_ids"] = [str(number) for number in args["fact_ids"]]
+    if edits := args.get("edits"):
+        args["edits"] = [{**edit, "id": str(edit["id"])} for edit in edits]
+    return args
 
 
-@pytest.mark.parametrize("case", [*map(named, CHOICES)])
-async def test_what_was_meant_is_narrated(
+@pytest.mark.parametrize("case", [*map(case_param, CHOICES)])
+async def test_a_choice_in_words_is_narrated(
     opened: Storage, lesson_model: LessonModel, case: dict[str, Any]
 ) -> None:
-    """B22, B52, B64: these facts and no others, with edits, additions, wishes, length and level.
+    """B22, B52, B64: exactly the chosen facts, with edits, additions, wishes, length and level.
 
     The model ends the turn, since the message may have held more than the choice.
     """
-    chat, ids = await waiting(opened, lesson_model, case["facts"])
-    lesson_model.choose(**call_of(case, ids))
+    chat, ids = await lesson_with_question(opened, lesson_model, case["facts"])
+    lesson_model.script_choice(**choice_call(case, ids))
     lesson_model.script(Say("It is told."))
-    # A message and the resumption of the interrupt are the same to people.
-    says = chat.says if int(case["id"][-1]) % 3 else chat.answers
-    state = await says(case["text"])
+    # A message and a resume of the interrupt have the same effect.
+    send = chat.send if int(case["id"][-1]) % 3 else chat.answer
+    state = await send(case["text"])
     assert "__interrupt__" not in state, state["messages"][-1].text
     assert state["messages"][-1].text == "It is told."
     call = case["call"]
-    added = [fact_id(one["concept"], one["details"]) for one in call.get("additions", ())]
-    confirmed = (await chat.data("confirmed"))["facts"]
-    wanted = [ids[number - 1] for number in case["narrated"]]
-    assert [one["id"] for one in confirmed][: len(wanted)] == wanted
-    assert len(confirmed) == len(wanted) + len(added)
+    added_ids = [fact_id(addition["concept"], addition["details"]) for addition in call.get("additions", ())]
+    confirmed = (await chat.newest_data("confirmed"))["facts"]
+    expected = [ids[number - 1] for number in case["narrated"]]
+    assert [fact["id"] for fact in confirmed][: len(expected)] == expected
+    assert len(confirmed) == len(expected) + len(added_ids)
     narration = await chat.narration()
-    assert narration.facts == {one["id"] for one in confirmed}
+    assert narration.facts == {fact["id"] for fact in confirmed}
     for edit in call.get("edits", ()):
         assert confirmed[int(edit["id"]) - 1]["details"] == edit["details"]
-    assert lesson_model.scripts[-1]["guidance"] == call.get("wish", "")
+    assert lesson_model.narration_requests[-1]["guidance"] == call.get("wish", "")
     assert narration.total_duration == call.get("target_duration", 60)
     assert float(narration.reading_level) == 6.5 + call.get("level_shift", 0)
-    names = ", ".join(one["concept"] for one in confirmed)
-    assert f"The lesson tells: {names}." in [one.text for one in state["messages"]], "the choice is echoed"
-    assert (await chat.count("confirmed"), await chat.count("narration")) == (1, 1)
+    names = ", ".join(fact["concept"] for fact in confirmed)
+    assert f"The lesson tells: {names}." in [message.text for message in state["messages"]], (
+        "the choice is echoed"
+    )
+    assert (await chat.version_count("confirmed"), await chat.version_count("narration")) == (1, 1)
 
 
-@pytest.mark.parametrize("case", [*map(named, OPEN)])
-async def test_what_chooses_nothing_leaves_the_question_open(
+@pytest.mark.parametrize("case", [*map(case_param, NO_CHOICES)])
+async def test_a_message_that_chooses_no_facts_keeps_the_question_pending(
     opened: Storage, lesson_model: LessonModel, case: dict[str, Any]
 ) -> None:
-    """B53, B54: it is answered, and nothing is confirmed; a model's wrong call is refused with the reason."""
-    chat, ids = await waiting(opened, lesson_model, case["facts"])
+    """B53, B54: it is answered, and no fact is confirmed; a wrong call is refused with the reason."""
+    chat, ids = await lesson_with_question(opened, lesson_model, case["facts"])
     if "call" in case:
-        lesson_model.choose(**call_of(case, ids))
+        lesson_model.script_choice(**choice_call(case, ids))
     lesson_model.script(Say(case["reply"]))
-    state = await chat.says(case["text"])
-    assert [one["id"] for one in pending_question(state)["facts"]] == ids
+    state = await chat.send(case["text"])
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == ids
     assert state["messages"][-1].text == case["reply"]
-    assert not await chat.data("confirmed")
+    assert not await chat.newest_data("confirmed")
     if "error" in case:
-        result = next(one for one in reversed(state["messages"]) if one.type == "tool")
-        assert case["error"] in json.loads(result.text)["error"]
+        tool_message = next(message for message in reversed(state["messages"]) if message.type == "tool")
+        assert case["error"] in json.loads(tool_message.text)["error"]
 
 
-async def test_a_model_cannot_choose_before_the_person_has_written(
+async def test_a_choice_by_the_model_before_the_persons_answer_is_refused(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
-    """B22, B50: neither in the turn that proposes the facts, nor without facts."""
+    """B22, B50: without facts, and in the turn that proposes them."""
     chat = LessonChat(opened, OPENAI)
-    lesson_model.choose(fact_ids=["1"])
+    lesson_model.script_choice(fact_ids=["1"])
     lesson_model.script(Say("Which material?"))
-    state = await chat.says("Take all of it")
+    state = await chat.send("Take all of it")
     assert "no facts are proposed" in state["messages"][-2].text
     calls = [
         (
@@ -127,9 +135,9 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
         ("c2", "chooseFactsTool", json.dumps({"fact_ids": ["1"]})),
     ]
     lesson_model.script(Say(calls=calls), Say("I wait."))
-    state = await chat.says("Here it is")
+    state = await chat.send("Here it is")
     assert pending_question(state)["facts"]
-    assert not await chat.data("confirmed")
+    assert not await chat.newest_data("confirmed")
 
 
 @pytest.mark.parametrize(
@@ -143,99 +151,109 @@ async def test_a_model_cannot_choose_before_the_person_has_written(
         ("ok", (1, 2, 3, 4, 5, 6)),
     ],
 )
-async def test_numbers_and_all_work_without_a_model(
+async def test_a_choice_by_numbers_or_all_is_read_without_a_model(
     opened: Storage, lesson_model: LessonModel, answer: str, numbers: tuple[int, ...]
 ) -> None:
-    """B52: and so do ids and buttons (test_lesson_answers)."""
-    chat, ids = await waiting(opened, lesson_model, "water")
-    before = len(lesson_model.requests)
-    await chat.says(answer)
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[one - 1] for one in numbers]
-    assert len(lesson_model.requests) == before + 1, "only the narration"
+    """B52: so are ids and buttons (test_lesson_answers)."""
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    request_count = len(lesson_model.requests)
+    await chat.send(answer)
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [
+        ids[number - 1] for number in numbers
+    ]
+    assert len(lesson_model.requests) == request_count + 1, "only the narration"
 
 
-async def test_a_confirmed_choice_is_changed_in_words(opened: Storage, lesson_model: LessonModel) -> None:
+async def test_a_confirmed_fact_is_left_out_at_a_later_message(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
     """B44, B52: only the segments that told the fact are written again."""
-    chat, ids = await waiting(opened, lesson_model, "water")
-    await chat.answers("all")
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    await chat.answer("all")
     before = await chat.narration()
-    gone = ids[3]
-    lesson_model.choose(fact_ids=[one for one in ids if one != gone])
+    removed_id = ids[3]
+    lesson_model.script_choice(fact_ids=[each for each in ids if each != removed_id])
     lesson_model.script(Say("It is out."))
-    state = await chat.says("drop the rain after all")
+    state = await chat.send("drop the rain after all")
     after = await chat.narration()
-    assert after.facts == before.facts - {gone}
-    fed = before.says(gone)
-    assert 0 < len(fed) < 4
-    changed = [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old]
-    assert sorted(changed) == sorted(fed)
+    assert after.facts == before.facts - {removed_id}
+    expected_segments = before.says(removed_id)
+    assert 0 < len(expected_segments) < 4
+    changed_segments = [
+        new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old
+    ]
+    assert sorted(changed_segments) == sorted(expected_segments)
     assert state["drafts"] == {"confirmed": "v2", "narration": "v2"}
 
 
-async def test_facts_that_are_only_added_are_offered_with_the_others(
+async def test_a_message_that_only_adds_a_fact_repeats_the_question_with_that_fact(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
-    """B54: the question is asked again, with one more."""
-    chat, ids = await waiting(opened, lesson_model, "water")
-    lesson_model.choose(fact_ids=[], additions=[{"concept": "Fog", "details": "Fog is a low cloud."}])
-    question = pending_question(await chat.says("You could also tell that fog is a low cloud"))
-    assert [one["id"] for one in question["facts"][:-1]] == ids
+    """B54."""
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    lesson_model.script_choice(fact_ids=[], additions=[{"concept": "Fog", "details": "Fog is a low cloud."}])
+    question = pending_question(await chat.send("You could also tell that fog is a low cloud"))
+    assert [fact["id"] for fact in question["facts"][:-1]] == ids
     assert question["facts"][-1]["details"] == "Fog is a low cloud."
-    assert not await chat.data("confirmed")
-    await chat.says("7")
-    assert (await chat.data("confirmed"))["facts"][0]["concept"] == "Fog"
+    assert not await chat.newest_data("confirmed")
+    await chat.send("7")
+    assert (await chat.newest_data("confirmed"))["facts"][0]["concept"] == "Fog"
     assert not lesson_model.unused, "the number answers our question"
 
 
 @pytest.mark.parametrize(("question", "answer"), [("How old is she?", "6"), ("Easier ones?", "Yes please")])
-async def test_a_plain_answer_to_the_models_question_is_no_choice(
+async def test_an_answer_to_the_models_own_question_is_no_choice_of_facts(
     opened: Storage, lesson_model: LessonModel, question: str, answer: str
 ) -> None:
-    """B53, B54: the model reads it, which can record a choice."""
-    chat, ids = await waiting(opened, lesson_model, "water")
+    """B53, B54: the model reads it, and can record a choice."""
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
     lesson_model.script(Say(question), Say("I see."))
-    await chat.says("Are these right for her?")
-    state = await chat.says(answer)
+    await chat.send("Are these right for her?")
+    state = await chat.send(answer)
     assert state["messages"][-1].text == "I see."
-    assert [one["id"] for one in pending_question(state)["facts"]] == ids
-    assert not await chat.data("confirmed")
-    lesson_model.choose(fact_ids=["1", "3"])
+    assert [fact["id"] for fact in pending_question(state)["facts"]] == ids
+    assert not await chat.newest_data("confirmed")
+    lesson_model.script_choice(fact_ids=["1", "3"])
     lesson_model.script(Say("Done."))
-    await chat.says("1 and 3")
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[0], ids[2]]
+    await chat.send("1 and 3")
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [ids[0], ids[2]]
 
 
-async def test_a_number_after_a_question_beside_the_facts_is_for_the_model(
+async def test_a_number_after_the_models_own_question_goes_to_the_model(
     opened: Storage, lesson_model: LessonModel
 ) -> None:
-    """B53: "how old is she?" beside the call, and then the facts with their question."""
+    """B53: "how old is she?" with the tool call, then the question about the facts."""
     chat = LessonChat(opened, OPENAI)
     text = json.dumps({"content": " ".join(one["details"] for one in SETS["water"])})
     lesson_model.script(Say("How old is she?", calls=[("c1", "extractFactsTool", text)]), Say("Six, then."))
-    await chat.says("Here is the text")
-    state = await chat.says("6")
+    await chat.send("Here is the text")
+    state = await chat.send("6")
     assert state["messages"][-1].text == "Six, then."
     facts = pending_question(state)["facts"]
-    await chat.says(facts[0]["id"])
-    assert (await chat.data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
+    await chat.send(facts[0]["id"])
+    assert (await chat.newest_data("confirmed"))["facts"][0]["id"] == facts[0]["id"], (
         "an id answers only one question"
     )
 
 
-async def test_a_number_after_a_refusal_is_read_by_code(opened: Storage, lesson_model: LessonModel) -> None:
+async def test_a_number_after_a_refused_answer_is_read_without_the_model(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
     """B52."""
-    chat, ids = await waiting(opened, lesson_model, "water")
-    assert "there is no fact 9" in pending_question(await chat.says("9"))["problem"]
-    await chat.says("2")
-    assert [one["id"] for one in (await chat.data("confirmed"))["facts"]] == [ids[1]]
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    assert "there is no fact 9" in pending_question(await chat.send("9"))["problem"]
+    await chat.send("2")
+    assert [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]] == [ids[1]]
 
 
-async def test_a_question_beside_a_choice_is_answered(opened: Storage, lesson_model: LessonModel) -> None:
-    """B52, B54: after the narration, whose result the model has seen."""
-    chat, ids = await waiting(opened, lesson_model, "water")
-    lesson_model.choose(fact_ids=["1", "3"])
+async def test_a_question_sent_with_a_choice_is_answered_after_the_narration(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B52, B54: the model has seen the narration's result."""
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    lesson_model.script_choice(fact_ids=["1", "3"])
     lesson_model.script(Say("It takes a minute, and you can change it."))
-    state = await chat.says("1 and 3 please. How long will it be, and can I change it later?")
+    state = await chat.send("1 and 3 please. How long will it be, and can I change it later?")
     assert state["messages"][-1].text == "It takes a minute, and you can change it."
     assert (await chat.narration()).facts == {ids[0], ids[2]}
     assert "The narration is ready" in lesson_model.requests[-1].messages[-1]["content"]

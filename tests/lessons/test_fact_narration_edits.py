@@ -1,4 +1,4 @@
-"""What is said after a narration was made changes what it says of, and nothing else."""
+"""Messages after a narration change the parts that they name, and nothing else."""
 
 from typing import Any
 
@@ -19,8 +19,9 @@ def chat(opened: Storage) -> LessonChat:
 
 
 @pytest.fixture
-async def waiting(chat: LessonChat) -> dict[str, Any]:
-    return pending_question(await chat.says(material("photosynthesis").text))
+async def question(chat: LessonChat) -> dict[str, Any]:
+    """The question of a lesson whose facts wait for a choice."""
+    return pending_question(await chat.send(material("photosynthesis").text))
 
 
 @pytest.mark.parametrize(
@@ -32,13 +33,13 @@ async def waiting(chat: LessonChat) -> dict[str, Any]:
         ("rewrite the conclusion", ["conclusion"]),
     ],
 )
-async def test_after_the_narration_only_what_is_asked_for_changes(
-    chat: LessonChat, waiting: dict[str, Any], words: str, changed: list[str]
+async def test_a_wish_about_one_segment_changes_only_that_segment(
+    chat: LessonChat, question: dict[str, Any], words: str, changed: list[str]
 ) -> None:
-    """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
-    await chat.answers([1, 2, 3, 4])
+    """B44, B49: the other segments do not change by a byte."""
+    await chat.answer([1, 2, 3, 4])
     before = await chat.narration()
-    state = await chat.says(words)
+    state = await chat.send(words)
     after = await chat.narration()
     assert state["drafts"] == {"narration": "v2"}
     assert [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old] == changed
@@ -47,37 +48,41 @@ async def test_after_the_narration_only_what_is_asked_for_changes(
         assert len(after.segments[0].narration) < len(before.segments[0].narration)
 
 
-async def test_a_narration_is_made_for_another_student_and_another_length(
-    chat: LessonChat, waiting: dict[str, Any]
+async def test_a_new_age_or_length_makes_a_new_narration_with_everything_else_kept(
+    chat: LessonChat, question: dict[str, Any]
 ) -> None:
-    """B14, B15, B-R8, B-R11: what was not said stays as it was."""
-    await chat.says("My student loves soccer")
-    await chat.answers([1, 2, 3])
-    await chat.says("make it 90 seconds long")
-    state = await chat.says("make it for a 6-year-old")
-    made = await chat.narration()
-    assert (made.total_duration, made.reading_level) == (90, "3.5")
-    assert "soccer" in made.model_dump_json()
+    """B14, B15, B-R8, B-R11."""
+    await chat.send("My student loves soccer")
+    await chat.answer([1, 2, 3])
+    await chat.send("make it 90 seconds long")
+    state = await chat.send("make it for a 6-year-old")
+    narration = await chat.narration()
+    assert (narration.total_duration, narration.reading_level) == (90, "3.5")
+    assert "soccer" in narration.model_dump_json()
     assert state["drafts"] == {"student": "v2", "narration": "v3"}
-    await chat.says("make it shorter")
+    await chat.send("make it shorter")
     assert (await chat.narration()).total_duration == 68
 
 
-@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("removed", [0, 1])
 @pytest.mark.parametrize("chosen", [(1, 2), (4, 6)])
-async def test_of_two_facts_either_can_be_left_out(
-    opened: Storage, lesson_model: LessonModel, waiting: dict[str, Any], gone: int, chosen: tuple[int, int]
+async def test_either_of_two_facts_can_be_removed_from_a_narration(
+    opened: Storage,
+    lesson_model: LessonModel,
+    question: dict[str, Any],
+    removed: int,
+    chosen: tuple[int, int],
 ) -> None:
-    """B22: a segment that is left without a fact of its own comes back to what is told elsewhere."""
-    del waiting
+    """B22: a segment without a fact of its own repeats one that is told elsewhere."""
+    del question
     chat = LessonChat(opened, OPENAI)
-    await chat.answers([*chosen])
+    await chat.answer([*chosen])
     before = await chat.narration()
-    kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][1 - gone]
-    lesson_model.choose(fact_ids=[kept])
+    kept_id = [fact["id"] for fact in (await chat.newest_data("confirmed"))["facts"]][1 - removed]
+    lesson_model.script_choice(fact_ids=[kept_id])
     lesson_model.script(Say("It is out."))
-    state = await chat.says("leave the other one out")
+    state = await chat.send("leave the other one out")
     after = await chat.narration()
-    assert after.facts == {kept}, state["messages"][-1].text
+    assert after.facts == {kept_id}, state["messages"][-1].text
     assert after.segments != before.segments
     assert all(segment.narration for segment in after.segments)

@@ -1,4 +1,4 @@
-"""Facts and the passages that say them (B6, B-R10)."""
+"""Facts and the passages of the material that prove them (B6, B-R10)."""
 
 import time
 
@@ -12,21 +12,21 @@ TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are h
 
 
 @pytest.mark.parametrize(
-    ("quote", "found"),
+    ("quote", "expected"),
     [
         ("has a wick.", "has a wick."),
         ("A candle has a wick.", "A candle\nhas a wick."),
         ('"It burns - slowly," he said. stomata', "“It burns — slowly,” he said.  STOMATA"),
     ],
 )
-def test_a_quote_is_found_as_the_source_spells_it(quote, found):
+def test_the_passage_of_a_quote_has_the_spelling_of_the_source(quote, expected):
     passage = find_passage(quote, TEXT)
     assert passage is not None
-    assert passage.quote == found == TEXT[passage.start : passage.end]
+    assert passage.quote == expected == TEXT[passage.start : passage.end]
 
 
 @pytest.mark.parametrize(
-    ("quote", "source", "found"),
+    ("quote", "source", "expected"),
     [
         ('"Er ging."', "Er sagte: „Er ging.“ Ja.", "„Er ging.“"),
         ('Il a dit : "Abattez !" et', "Il a dit : « Abattez ! » et", "Il a dit : « Abattez ! » et"),
@@ -58,22 +58,22 @@ def test_a_quote_is_found_as_the_source_spells_it(quote, found):
         ("cafe\u0301 noir", "Le Café noir.", "Café noir"),
     ],
 )
-def test_a_quote_is_compared_by_its_letters_and_digits(quote, source, found):
+def test_a_quote_is_compared_by_its_letters_and_digits(quote, source, expected):
     """B6."""
     passage = find_passage(quote, source)
     assert passage is not None
-    assert passage.quote == found == source[passage.start : passage.end]
+    assert passage.quote == expected == source[passage.start : passage.end]
 
 
 @pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "…", "wick holes", "A candle … a wick"])
-def test_what_the_source_does_not_say_is_not_found(quote):
+def test_a_quote_that_is_not_in_the_source_has_no_passage(quote):
     assert find_passage(quote, TEXT) is None
 
 
 @settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.data())
 @pytest.mark.slow
-def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
+def test_every_slice_of_any_text_is_its_own_passage(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     passage = find_passage(text[start:end], text)
@@ -84,19 +84,19 @@ def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
         assert passage is None
 
 
-def test_an_id_is_the_same_for_the_same_words():
+def test_facts_of_the_same_words_have_the_same_id():
     """B51."""
     assert fact_id("Wick", "A candle has a wick.") == fact_id("wick", "A  candle\nhas a wick.")
     assert fact_id("Wick", "A candle has a wick.") != fact_id("Wax", "A candle has a wick.")
     assert new_fact("Wick", "It burns.").id == new_fact("Wick", "It burns.").id
 
 
-def test_one_id_is_listed_once():
-    one, two = new_fact("Wick", "It burns."), new_fact("Wax", "It melts.")
-    assert distinct([one, two, one]) == [one, two]
+def test_a_fact_is_listed_once_by_its_id():
+    wick, wax = new_fact("Wick", "It burns."), new_fact("Wax", "It melts.")
+    assert distinct([wick, wax, wick]) == [wick, wax]
 
 
-def test_few_facts_come_with_a_warning_and_none_are_made_up():
+def test_fewer_than_five_facts_come_with_a_warning():
     """B-R10."""
     facts = [new_fact(f"Thing {i}", "It is.") for i in range(5)]
     assert shortfall(facts) == []
@@ -105,13 +105,13 @@ def test_few_facts_come_with_a_warning_and_none_are_made_up():
     assert "no fact," in shortfall([])[0]
 
 
-def test_a_confidence_is_between_nothing_and_one():
+def test_a_confidence_above_one_is_refused():
     """B6."""
     with pytest.raises(ValueError, match="less than or equal to 1"):
         Fact(id="f", concept="c", details="d", confidence=1.1)
 
 
-def test_a_quote_of_one_word_over_and_over_is_looked_for_in_a_moment():
-    began = time.process_time()
+def test_the_search_for_a_quote_of_one_repeated_word_takes_under_two_seconds():
+    start = time.process_time()
     assert find_passage("a  " * 8_000 + "b", "a " * 32_000) is None
-    assert time.process_time() - began < 2
+    assert time.process_time() - start < 2

@@ -1,4 +1,4 @@
-"""A person's answer which images a lesson shows (B62)."""
+"""A person's answer to the question which images a lesson shows (B62)."""
 
 import json
 from typing import Any
@@ -17,11 +17,11 @@ from callsheet.state.lessons.images import (
 )
 
 NAMES = ("A leaf", "A root", "A tree", "Two leaves")
-FOUND = [
+PICTURES = [
     Picture(id=picture_id(name), title=name, url=f"https://e.org/{number}.png", credit="e.org")
     for number, name in enumerate(NAMES)
 ]
-IDS = [one.id for one in FOUND]
+IDS = [picture.id for picture in PICTURES]
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ IDS = [one.id for one in FOUND]
     ],
 )
 def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
-    """B62: none is an answer, too."""
-    assert read(answer, FOUND) == ChosenImages(tuple(FOUND[number - 1] for number in numbers))
+    """B62: choosing none is an answer, too."""
+    assert read(answer, PICTURES) == ChosenImages(tuple(PICTURES[number - 1] for number in numbers))
 
 
 @pytest.mark.parametrize(
     "text",
     ["What do you think?", "the tree picture", "not the root", "[not json", "the " + "very " * 500 + "first"],
 )
-def test_what_is_no_choice_is_talk(text: str) -> None:
-    assert read(text, FOUND) == NotAnImageChoice(text)
+def test_text_that_chooses_no_images_goes_to_the_model(text: str) -> None:
+    assert read(text, PICTURES) == NotAnImageChoice(text)
 
 
-def test_a_rejection_with_words_has_others_looked_for() -> None:
-    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, FOUND) == OtherImages("roots")
+def test_a_rejection_with_words_asks_for_other_images() -> None:
+    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, PICTURES) == OtherImages("roots")
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,16 @@ def test_a_rejection_with_words_has_others_looked_for() -> None:
         ({"images": [1], "message": "make it longer"}, "takes no comment"),
     ],
 )
-def test_what_is_not_there_is_refused(answer: Any, words: str) -> None:
-    with pytest.raises(Invalid, match=words) as refused:
-        read(answer, FOUND)
-    assert refused.value.remedy
+def test_an_answer_that_names_an_unknown_image_or_none_is_refused_with_a_remedy(
+    answer: Any, words: str
+) -> None:
+    with pytest.raises(Invalid, match=words) as error:
+        read(answer, PICTURES)
+    assert error.value.remedy
 
 
 @pytest.mark.parametrize(
-    ("url", "there"),
+    ("url", "expected"),
     [
         ("https://e.org/a.png", True),
         ("http://e.org", True),
@@ -94,5 +96,5 @@ def test_what_is_not_there_is_refused(answer: Any, words: str) -> None:
         ("leaf.png", False),
     ],
 )
-def test_an_address_on_the_web_is_known(url: str, *, there: bool) -> None:
-    assert on_the_web(url) is there
+def test_only_http_urls_with_a_host_are_on_the_web(url: str, *, expected: bool) -> None:
+    assert on_the_web(url) is expected

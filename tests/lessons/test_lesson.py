@@ -1,4 +1,4 @@
-"""A lesson's status and its session (B8, B17, B38, B41, B44-B49, B-R15)."""
+"""The status and the session of a lesson (B8, B17, B38, B41, B44-B49, B-R15)."""
 
 import pytest
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from callsheet.state.lessons.lesson import (
     summary,
 )
 from callsheet.state.versions import Version
-from tests.lessons.test_narration import told
+from tests.lessons.test_narration import narration_of
 
 
 def version(stream, data=None, ms=1_000):
@@ -25,7 +25,7 @@ def version(stream, data=None, ms=1_000):
 
 
 @pytest.mark.parametrize(
-    ("made", "now"),
+    ("streams", "expected"),
     [
         ([], "created"),
         (["student"], "created"),
@@ -36,22 +36,22 @@ def version(stream, data=None, ms=1_000):
         (["narration", "facts"], "facts_extracted"),
     ],
 )
-def test_a_status_follows_from_the_newest_version(made, now):
+def test_a_status_follows_from_the_newest_version(streams, expected):
     """B8, B17."""
-    assert status({name: version(name, ms=i) for i, name in enumerate(made)}) == now
+    assert status({name: version(name, ms=i) for i, name in enumerate(streams)}) == expected
 
 
-def test_versions_of_one_moment_count_in_the_order_of_a_lesson():
+def test_versions_of_one_millisecond_count_in_the_order_of_the_workflow():
     assert status({name: version(name) for name in ("narration", "facts", "confirmed")}) == "script_generated"
 
 
-def test_a_status_that_no_stream_tells_is_kept():
+def test_a_stored_status_that_follows_from_no_stream_is_kept():
     assert status({"narration": version("narration")}, "completed") == "completed"
     assert status({}, "failed") == "failed"
 
 
 @pytest.mark.parametrize(
-    ("now", "to"),
+    ("current", "new"),
     [
         ("created", "facts_extracted"),
         ("facts_extracted", "facts_confirmed"),
@@ -64,13 +64,13 @@ def test_a_status_that_no_stream_tells_is_kept():
         ("failed", "facts_extracted"),
     ],
 )
-def test_a_lesson_goes_forward_and_back_where_it_may(now, to):
+def test_an_allowed_change_of_status_is_accepted(current, new):
     """B44, B-R15."""
-    assert next_status(now, to) == to
+    assert next_status(current, new) == new
 
 
 @pytest.mark.parametrize(
-    ("now", "to"),
+    ("current", "new"),
     [
         ("created", "completed"),
         ("facts_extracted", "video_queued"),
@@ -79,14 +79,14 @@ def test_a_lesson_goes_forward_and_back_where_it_may(now, to):
         ("video_queued", "facts_extracted"),
     ],
 )
-def test_a_lesson_goes_nowhere_else(now, to):
+def test_any_other_change_of_status_is_refused(current, new):
     """B44."""
-    with pytest.raises(Conflict, match=rf"'{now}' cannot become '{to}'"):
-        next_status(now, to)
+    with pytest.raises(Conflict, match=rf"'{current}' cannot become '{new}'"):
+        next_status(current, new)
 
 
 @pytest.mark.parametrize(
-    ("now", "streams"),
+    ("current", "streams"),
     [
         ("created", set()),
         ("facts_extracted", {"facts", "confirmed"}),
@@ -94,13 +94,13 @@ def test_a_lesson_goes_nowhere_else(now, to):
         ("completed", set()),
     ],
 )
-def test_facts_and_script_are_edited_in_their_own_time(now, streams):
+def test_each_status_allows_edits_of_certain_streams(current, streams):
     """B44."""
-    assert editable(now) == streams
+    assert editable(current) == streams
 
 
 @pytest.mark.parametrize(
-    ("now", "next_step"),
+    ("current", "expected"),
     [
         ("created", "input"),
         ("failed", "input"),
@@ -108,17 +108,17 @@ def test_facts_and_script_are_edited_in_their_own_time(now, streams):
         ("script_generated", "review"),
     ],
 )
-def test_a_lesson_opens_where_it_was_left(now, next_step):
+def test_the_workflow_step_follows_from_the_status_or_the_pending_question(current, expected):
     """B45, B46, B47, B48, B49."""
-    assert step(now) == next_step
-    assert step(now, "select_facts") == "selection"
-    assert step(now, "review_narration") == step(now, "select_images") == "review"
+    assert step(current) == expected
+    assert step(current, "select_facts") == "selection"
+    assert step(current, "review_narration") == step(current, "select_images") == "review"
 
 
-def test_a_new_lesson_has_nothing_of_another():
+def test_the_session_of_a_new_lesson_is_empty():
     """B68."""
-    fresh = session("l", "o", dict.fromkeys(STREAMS), {"createdAt": "2026-01-01T00:00:00.000Z"})
-    assert fresh.model_dump(exclude={"id", "userId", "createdAt", "updatedAt"}) == {
+    new_session = session("l", "o", dict.fromkeys(STREAMS), {"createdAt": "2026-01-01T00:00:00.000Z"})
+    assert new_session.model_dump(exclude={"id", "userId", "createdAt", "updatedAt"}) == {
         "status": "created",
         "topic": None,
         "childAge": None,
@@ -131,27 +131,27 @@ def test_a_new_lesson_has_nothing_of_another():
     }
 
 
-def test_a_session_shows_every_stream_in_its_place():
+def test_a_session_shows_the_newest_version_of_every_stream():
     """B38, B41."""
     fact = {"id": "a", "concept": "Wick", "details": "It burns.", "confidence": 0.5}
-    other = fact | {"id": "b"}
+    other_fact = fact | {"id": "b"}
     newest = {
         "student": version("student", {"child_age": "7", "child_interest": "soccer"}, 1),
         "source": version("source", {"text": "It burns."}, 2),
         "facts": version(
-            "facts", {"facts": [fact, other], "topic": "Candles", "learningObjective": "Know."}, 3
+            "facts", {"facts": [fact, other_fact], "topic": "Candles", "learningObjective": "Know."}, 3
         ),
         "confirmed": version("confirmed", {"facts": [fact]}, 4),
-        "narration": version("narration", told(hook=["a"]).model_dump(), 5),
+        "narration": version("narration", narration_of(hook=["a"]).model_dump(), 5),
     }
-    shown = session("l", "o", newest, {})
-    assert (shown.status, shown.topic, shown.childAge) == ("script_generated", "Candles", "7")
-    assert [one.id for one in shown.extractedFacts] == ["a", "b"]
-    assert [one.id for one in shown.confirmedFacts] == ["a"]
-    assert shown.generatedScript is not None
-    assert shown.generatedScript.facts == {"a"}
-    assert shown.sourceMaterials.text == "It burns."
-    assert shown.createdAt < shown.updatedAt
+    view = session("l", "o", newest, {})
+    assert (view.status, view.topic, view.childAge) == ("script_generated", "Candles", "7")
+    assert [each.id for each in view.extractedFacts] == ["a", "b"]
+    assert [each.id for each in view.confirmedFacts] == ["a"]
+    assert view.generatedScript is not None
+    assert view.generatedScript.facts == {"a"}
+    assert view.sourceMaterials.text == "It burns."
+    assert view.createdAt < view.updatedAt
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_session_shows_every_stream_in_its_place():
         ("confirmed", {"facts": [{"concept": "Tides"}, {"concept": "Craters"}]}, "Tides, Craters"),
     ],
 )
-def test_a_version_is_told_in_one_line(stream, data, line):
+def test_a_version_has_a_one_line_summary(stream, data, line):
     assert summary(stream, data) == line
 
 
@@ -177,6 +177,6 @@ def test_a_version_is_told_in_one_line(stream, data, line):
         ("narration", {}),
     ],
 )
-def test_what_no_lesson_can_hold_is_refused(stream, data):
+def test_an_invalid_version_of_a_lesson_is_refused(stream, data):
     with pytest.raises(ValidationError):
         check_version(stream, data)

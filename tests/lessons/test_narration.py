@@ -1,4 +1,4 @@
-"""The times, budgets and facts of a narration (B11-B17, B22, B-R8, B-R9)."""
+"""The times, word budgets and facts of a narration (B11-B17, B22, B-R8, B-R9)."""
 
 from itertools import pairwise
 
@@ -22,8 +22,8 @@ from callsheet.state.lessons.narration import (
 )
 
 
-def told(total_s=60, language="english", **facts):
-    """A narration whose segments say the facts given by segment."""
+def narration_of(total_s=60, language="english", **facts):
+    """Return a narration whose segments say the facts given by segment."""
     segments = tuple(
         place_segments(
             slot,
@@ -46,7 +46,7 @@ def told(total_s=60, language="english", **facts):
     )
 
 
-def test_a_minute_is_the_four_segments_in_order():
+def test_a_minute_is_divided_into_four_segments_with_times_and_budgets():
     """B13, B-R9."""
     assert [(slot.type, slot.start_time, slot.duration, slot.budget) for slot in slots(60, "english")] == [
         ("hook", 0, 10, 22),
@@ -56,25 +56,32 @@ def test_a_minute_is_the_four_segments_in_order():
     ]
 
 
-def test_the_segments_of_any_length_touch_and_add_up_exactly():
+def test_the_segments_of_a_narration_of_any_length_leave_no_gap():
     """B-R8."""
     for total_s in range(15, 601):
-        made = slots(total_s, "english")
-        assert made[0].start_time == 0
-        assert all(one.start_time + one.duration == after.start_time for one, after in pairwise(made))
-        assert sum(slot.duration for slot in made) == total_s == made[-1].start_time + made[-1].duration
-        assert all(slot.budget <= slot.duration * 2.2 + 1e-9 for slot in made)
-        for slot, part in zip(made, (1 / 6, 1 / 4, 1 / 3, 1 / 4), strict=True):
-            assert abs(slot.duration / total_s - part) <= 0.25 / total_s
+        segment_slots = slots(total_s, "english")
+        assert segment_slots[0].start_time == 0
+        assert all(
+            slot.start_time + slot.duration == next_slot.start_time
+            for slot, next_slot in pairwise(segment_slots)
+        )
+        assert (
+            sum(slot.duration for slot in segment_slots)
+            == total_s
+            == segment_slots[-1].start_time + segment_slots[-1].duration
+        )
+        assert all(slot.budget <= slot.duration * 2.2 + 1e-9 for slot in segment_slots)
+        for slot, share in zip(segment_slots, (1 / 6, 1 / 4, 1 / 3, 1 / 4), strict=True):
+            assert abs(slot.duration / total_s - share) <= 0.25 / total_s
 
 
-@pytest.mark.parametrize(("asked", "made"), [(60, 60), (3, 15), (9999, 600), (90.4, 90), (-5, 15)])
-def test_a_length_is_kept_between_a_quarter_minute_and_ten(asked, made):
+@pytest.mark.parametrize(("wish_s", "expected_s"), [(60, 60), (3, 15), (9999, 600), (90.4, 90), (-5, 15)])
+def test_a_length_is_limited_to_between_15_seconds_and_10_minutes(wish_s, expected_s):
     """B-R8."""
-    assert clamp_length(asked) == made
+    assert clamp_length(wish_s) == expected_s
 
 
-def test_scripts_without_blanks_are_counted_in_characters():
+def test_text_without_spaces_between_words_is_counted_in_characters():
     assert budget(10, "english") == budget(10, "spanish") == budget(10, "klingon") == 22
     assert budget(10, "chinese") == 37
     assert length("大熊猫，吃竹子。", "chinese") == 6
@@ -82,32 +89,32 @@ def test_scripts_without_blanks_are_counted_in_characters():
     assert join_sentences([Sentence(text="大。"), Sentence(text="小。")], "chinese") == "大。小。"
 
 
-def test_a_segment_with_more_words_than_its_time_is_refused():
+def test_a_segment_with_more_words_than_fit_its_time_is_refused():
     """B-R9."""
     slot = slots(60, "english")[0]
-    fits = place_segments(slot, [Sentence(text="word " * 21 + "end.")], "english")
-    assert length(fits.narration, "english") == 22
-    assert (fits.educational_purpose, fits.id) == (PURPOSES["hook"], "hook")
+    segment = place_segments(slot, [Sentence(text="word " * 21 + "end.")], "english")
+    assert length(segment.narration, "english") == 22
+    assert (segment.educational_purpose, segment.id) == (PURPOSES["hook"], "hook")
     with pytest.raises(Invalid, match="has 23 words, and 10 s allow 22"):
         place_segments(slot, [Sentence(text="word " * 22 + "end.")], "english")
 
 
 def test_the_facts_of_a_narration_are_those_of_its_sentences():
     """B22."""
-    narration = told(hook=["a"], conclusion=["b", "a"])
+    narration = narration_of(hook=["a"], conclusion=["b", "a"])
     assert narration.facts == {"a", "b"}
 
 
-def test_a_fact_leads_to_the_segments_that_say_it():
-    narration = told(hook=["a"], conclusion=["b", "a"])
+def test_the_segments_that_say_a_fact_are_listed():
+    narration = narration_of(hook=["a"], conclusion=["b", "a"])
     assert narration.says("a") == ["hook", "conclusion"]
     assert narration.says("b") == ["conclusion"]
     assert narration.says("nothing") == []
 
 
 @given(st.sampled_from(KINDS))
-def test_a_changed_segment_leaves_the_others_byte_for_byte(kind):
-    before = told(hook=["a"], process_explanation=["b"])
+def test_a_changed_segment_leaves_every_byte_of_the_others(kind):
+    before = narration_of(hook=["a"], process_explanation=["b"])
     changed = before.segment(kind).model_copy(update={"narration": "New.", "key_concepts": ("x", "A", "y")})
     after = before.with_segments([changed])
     assert after.segment(kind) == changed
@@ -117,6 +124,6 @@ def test_a_changed_segment_leaves_the_others_byte_for_byte(kind):
     assert after.key_terms_count == len({"x", "a", "y"} | {"a", "b"} - set(before.segment(kind).key_concepts))
 
 
-def test_an_unknown_segment_is_missing():
+def test_a_request_for_an_unknown_segment_raises_missing():
     with pytest.raises(Missing, match="no segment 'middle'"):
-        told().segment("middle")
+        narration_of().segment("middle")

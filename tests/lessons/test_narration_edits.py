@@ -1,4 +1,4 @@
-"""A narration changed by hand: what is not named is the same, and sentences keep the facts they say."""
+"""Edits of a narration by hand: everything else stays, and sentences keep their facts."""
 
 import time
 from contextlib import suppress
@@ -18,7 +18,7 @@ LINES = {
 }
 
 
-def told(seconds: int = 60, language: str = "english") -> Narration:
+def leaf_narration(seconds: int = 60, language: str = "english") -> Narration:
     segments = tuple(place_segments(slot, LINES[slot.type], language) for slot in slots(seconds, language))
     return Narration(
         total_duration=seconds,
@@ -30,10 +30,10 @@ def told(seconds: int = 60, language: str = "english") -> Narration:
     )
 
 
-def said(text: str, segment: str = "hook") -> list[tuple[str, tuple[str, ...]]]:
-    """The sentences of a segment that says this, each with its facts."""
-    made = apply_edits(told(), [SegmentEdit(id=segment, narration=text)])
-    return [(one.text, one.factIds) for one in made.segment(segment).sentences]
+def edited_sentences(text: str, segment: str = "hook") -> list[tuple[str, tuple[str, ...]]]:
+    """Return the sentences of a segment after its text is edited, each with its facts."""
+    edited = apply_edits(leaf_narration(), [SegmentEdit(id=segment, narration=text)])
+    return [(sentence.text, sentence.factIds) for sentence in edited.segment(segment).sentences]
 
 
 @pytest.mark.parametrize(
@@ -56,35 +56,38 @@ def said(text: str, segment: str = "hook") -> list[tuple[str, tuple[str, ...]]]:
         ("看这片叶子！它吃光。", [("看这片叶子！", ()), ("它吃光。", ())]),
     ],
 )
-def test_new_words_are_sentences_that_say_what_the_old_ones_like_them_said(text, sentences):
-    assert said(text) == sentences
+def test_edited_sentences_keep_the_facts_of_the_sentences_they_resemble(text, sentences):
+    assert edited_sentences(text) == sentences
 
 
 def test_a_segment_with_a_blank_sentence_can_be_edited():
     blank = place_segments(slots(60, "english")[0], [Sentence(text=" "), Sentence(text="How?")], "english")
-    edited = apply_edits(told().with_segments([blank]), [SegmentEdit(id="hook", narration="How? Like this.")])
+    edited = apply_edits(
+        leaf_narration().with_segments([blank]), [SegmentEdit(id="hook", narration="How? Like this.")]
+    )
     assert [sentence.text for sentence in edited.segment("hook").sentences] == ["How?", "Like this."]
 
 
-def test_the_other_segments_are_the_same_to_the_byte():
-    before = told()
-    made = apply_edits(
+def test_an_edit_leaves_every_byte_of_the_other_segments():
+    before = leaf_narration()
+    edited = apply_edits(
         before, [SegmentEdit(id="hook", narration="Hello there.", key_concepts=["leaf", "Leaf"])]
     )
-    assert [one.model_dump_json() for one in made.segments[1:]] == [
-        one.model_dump_json() for one in before.segments[1:]
+    assert [segment.model_dump_json() for segment in edited.segments[1:]] == [
+        segment.model_dump_json() for segment in before.segments[1:]
     ]
-    assert (made.segment("hook").key_concepts, made.key_terms_count) == (("leaf", "Leaf"), 1)
-    assert (made.segment("hook").start_time, made.segment("hook").duration) == (0, 10)
+    assert (edited.segment("hook").key_concepts, edited.key_terms_count) == (("leaf", "Leaf"), 1)
+    assert (edited.segment("hook").start_time, edited.segment("hook").duration) == (0, 10)
 
 
-def test_what_is_shown_can_change_without_the_words():
-    shown = apply_edits(
-        told(), [SegmentEdit(id="conclusion", visual_guidance="A sunset", educational_purpose="Rest")]
+def test_visual_guidance_and_purpose_can_change_without_the_text():
+    edited = apply_edits(
+        leaf_narration(),
+        [SegmentEdit(id="conclusion", visual_guidance="A sunset", educational_purpose="Rest")],
     )
-    assert shown.segment("conclusion").narration == "That is all."
-    assert shown.segment("conclusion").visual_guidance == "A sunset"
-    assert shown.segment("conclusion").educational_purpose == "Rest"
+    assert edited.segment("conclusion").narration == "That is all."
+    assert edited.segment("conclusion").visual_guidance == "A sunset"
+    assert edited.segment("conclusion").educational_purpose == "Rest"
 
 
 @pytest.mark.parametrize(
@@ -97,32 +100,33 @@ def test_what_is_shown_can_change_without_the_words():
         ([SegmentEdit(id="hook", narration="word " * 23)], Invalid),
     ],
 )
-def test_what_cannot_be_is_refused(edits, error):
+def test_an_empty_duplicate_unknown_or_too_long_edit_is_refused(edits, error):
     with pytest.raises(error):
-        apply_edits(told(), edits)
+        apply_edits(leaf_narration(), edits)
 
 
-def test_single_segments_come_back_only_where_they_have_the_same_room():
+def test_single_segments_are_restored_only_from_a_narration_of_the_same_length():
     """B44."""
-    now = apply_edits(
-        told(), [SegmentEdit(id="hook", narration="Hello."), SegmentEdit(id="conclusion", narration="Bye.")]
+    current = apply_edits(
+        leaf_narration(),
+        [SegmentEdit(id="hook", narration="Hello."), SegmentEdit(id="conclusion", narration="Bye.")],
     )
-    back = restore_segments(now, told(), ["hook"])
-    assert back.segment("hook") == told().segment("hook")
-    assert back.segment("conclusion").narration == "Bye."
-    assert restore_segments(now, told(), []) == told()
+    restored = restore_segments(current, leaf_narration(), ["hook"])
+    assert restored.segment("hook") == leaf_narration().segment("hook")
+    assert restored.segment("conclusion").narration == "Bye."
+    assert restore_segments(current, leaf_narration(), []) == leaf_narration()
     with pytest.raises(Invalid, match="90 s of english"):
-        restore_segments(now, told(90), ["hook"])
+        restore_segments(current, leaf_narration(90), ["hook"])
     with pytest.raises(Missing):
-        restore_segments(now, told(), ["nobody"])
-    assert restore_segments(now, told(90), []).total_duration == 90
+        restore_segments(current, leaf_narration(), ["nobody"])
+    assert restore_segments(current, leaf_narration(90), []).total_duration == 90
     assert narration.clamp_length(1) == 15
 
 
 @pytest.mark.parametrize("text", ["a" * 19_990, "ab " * 6_660, "a" + ". b" * 6_600])
-def test_a_long_text_is_compared_with_a_long_word_in_a_moment(text):
-    before = apply_edits(told(), [SegmentEdit(id="hook", narration="a" * 20_000)])
-    began = time.process_time()
+def test_an_edit_of_a_very_long_text_takes_under_five_seconds(text):
+    before = apply_edits(leaf_narration(), [SegmentEdit(id="hook", narration="a" * 20_000)])
+    start = time.process_time()
     with suppress(Invalid):
         apply_edits(before, [SegmentEdit(id="hook", narration=f"{text}x")])
-    assert time.process_time() - began < 5
+    assert time.process_time() - start < 5

@@ -1,4 +1,4 @@
-"""A narration as Markdown, SRT, WebVTT and JSON."""
+"""Export of a narration as Markdown, SRT, WebVTT and JSON."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration import Narration, Sentence, place_segments, slots
 from callsheet.state.lessons.narration_export import cues, export
-from tests.lessons.test_narration import told
+from tests.lessons.test_narration import narration_of
 
 LONG = Sentence(
     text="A plant takes in water through its roots and carbon dioxide from the air through tiny holes called "
@@ -17,8 +17,8 @@ LONG = Sentence(
 )
 
 
-def narrated(*sentences, language="english", **shown):
-    segments = tuple(place_segments(slot, sentences, language, **shown) for slot in slots(120, language))
+def two_minute_narration(*sentences, language="english", **fields):
+    segments = tuple(place_segments(slot, sentences, language, **fields) for slot in slots(120, language))
     return Narration(
         total_duration=120,
         reading_level="6.5",
@@ -29,55 +29,59 @@ def narrated(*sentences, language="english", **shown):
     )
 
 
-@pytest.mark.parametrize("narration", [told(hook=["a"]), narrated(LONG, Sentence(text="So be it."))])
-def test_cues_cover_the_whole_narration_without_a_gap(narration):
-    shown = cues(narration)
-    assert shown[0].start_ms == 0
-    assert shown[-1].end_ms == narration.total_duration * 1000
-    for one, after in pairwise(shown):
-        assert one.start_ms < one.end_ms == after.start_ms
+@pytest.mark.parametrize(
+    "narration", [narration_of(hook=["a"]), two_minute_narration(LONG, Sentence(text="So be it."))]
+)
+def test_cues_cover_all_of_the_narration_without_a_gap(narration):
+    cue_list = cues(narration)
+    assert cue_list[0].start_ms == 0
+    assert cue_list[-1].end_ms == narration.total_duration * 1000
+    for cue, next_cue in pairwise(cue_list):
+        assert cue.start_ms < cue.end_ms == next_cue.start_ms
     for segment in narration.segments:
-        assert segment.start_time * 1000 in {cue.start_ms for cue in shown}
+        assert segment.start_time * 1000 in {cue.start_ms for cue in cue_list}
 
 
-def test_a_cue_has_two_lines_at_most_and_no_word_is_lost():
-    narration = narrated(LONG)
-    shown = cues(narration)
-    for cue in shown:
+def test_a_cue_has_at_most_two_lines_and_the_cues_hold_every_word():
+    narration = two_minute_narration(LONG)
+    cue_list = cues(narration)
+    for cue in cue_list:
         assert len(cue.text.splitlines()) <= 2
         assert max(map(len, cue.text.splitlines())) <= 42
-    spoken = " ".join(" ".join(cue.text.split()) for cue in shown)
-    assert spoken == " ".join(segment.narration for segment in narration.segments)
+    text = " ".join(" ".join(cue.text.split()) for cue in cue_list)
+    assert text == " ".join(segment.narration for segment in narration.segments)
 
 
-def test_wide_letters_make_shorter_lines():
-    narration = narrated(
+def test_lines_of_wide_characters_are_half_as_long():
+    narration = two_minute_narration(
         Sentence(text="大熊猫是生活在中国西南部山区的一种哺乳动物，它们每天要吃竹子。"), language="chinese"
     )
     assert max(len(line) for cue in cues(narration) for line in cue.text.splitlines()) <= 21
 
 
-def test_srt_is_numbered_with_commas_in_its_times():
-    text = export(told(hook=["a"]), "srt")
+def test_srt_has_numbered_cues_and_times_with_commas():
+    text = export(narration_of(hook=["a"]), "srt")
     blocks = text.strip().split("\n\n")
     assert [block.splitlines()[0] for block in blocks] == [str(i) for i in range(1, len(blocks) + 1)]
     assert blocks[0].splitlines()[1].startswith("00:00:00,000 --> 00:00:0")
     assert blocks[-1].splitlines()[1].endswith("00:01:00,000")
 
 
-def test_webvtt_has_its_head_and_escapes_what_it_would_read_as_tags():
-    text = export(narrated(Sentence(text="<i>1 & 2</i> --> 3")), "vtt")
+def test_webvtt_has_its_header_and_escapes_tags():
+    text = export(two_minute_narration(Sentence(text="<i>1 & 2</i> --> 3")), "vtt")
     assert text.startswith("WEBVTT\n\n00:00:00.000 --> ")
     assert "&lt;i&gt;1 &amp; 2&lt;/i&gt; --&gt; 3" in text
     assert len(re.findall(r"^\d\d:\d\d:\d\d\.\d{3} --> \d\d:\d\d:\d\d\.\d{3}$", text, re.MULTILINE)) == 4
 
 
-def test_srt_holds_no_tags():
-    assert "<i>" not in export(narrated(Sentence(text="<i>Now</i> then")), "srt")
+def test_srt_contains_no_tags():
+    assert "<i>" not in export(two_minute_narration(Sentence(text="<i>Now</i> then")), "srt")
 
 
-def test_markdown_shows_times_and_guidance_and_runs_nothing():
-    text = export(narrated(LONG, visual_guidance="Show <script>x</script>", key_concepts=("Leaf",)), "md")
+def test_markdown_shows_times_and_guidance_and_escapes_markup():
+    text = export(
+        two_minute_narration(LONG, visual_guidance="Show <script>x</script>", key_concepts=("Leaf",)), "md"
+    )
     assert "## Hook (0:00–0:20)" in text
     assert "## Conclusion (1:30–2:00)" in text
     assert "*Key concepts:* Leaf" in text
@@ -85,12 +89,12 @@ def test_markdown_shows_times_and_guidance_and_runs_nothing():
     assert text.splitlines()[0] == r"# Plants \<b\>&\</b\> \*light\*"
 
 
-def test_json_is_the_narration_again():
-    narration = told(hook=["a"])
+def test_exported_json_is_read_back_as_the_same_narration():
+    narration = narration_of(hook=["a"])
     assert Narration.model_validate_json(export(narration, "json")) == narration
     assert json.loads(export(narration, "json"))["reading_level"] == "4.5"
 
 
-def test_another_form_is_refused():
+def test_an_unknown_format_is_refused():
     with pytest.raises(Invalid, match=r"'docx'"):
-        export(told(), "docx")
+        export(narration_of(), "docx")

@@ -1,4 +1,4 @@
-"""A narration that a person is asked to approve, where the caller wants that (B49, B-R16)."""
+"""Approval of a narration by a person, if the request wants it (B49, B-R16)."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "ar
 
 
 @pytest.mark.parametrize(
-    ("answer", "meant"),
+    ("answer", "expected"),
     [
         ("yes", Approved()),
         ("OK!", Approved()),
@@ -36,8 +36,8 @@ EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "ar
         ([{"type": "response", "args": "funnier"}], Wish("funnier")),
     ],
 )
-def test_an_answer_approves_changes_or_wishes(answer: Any, meant: Approved | Wish) -> None:
-    assert read(answer) == meant
+def test_an_answer_is_read_as_an_approval_an_edit_or_a_wish(answer: Any, expected: Approved | Wish) -> None:
+    assert read(answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,31 +52,31 @@ def test_an_answer_approves_changes_or_wishes(answer: Any, meant: Approved | Wis
         ({"decisions": [{"type": "shrug"}]}, "shrug"),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: Any, words: str) -> None:
+def test_an_invalid_answer_is_refused(answer: Any, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         read(answer)
 
 
 @pytest.fixture
 async def chat(opened: Storage) -> LessonChat:
-    """A conversation whose narration waits for approval."""
+    """A lesson whose narration waits for approval."""
     chat = LessonChat(opened)
-    await chat.says(material("photosynthesis").text, review=True)
-    question = pending_question(await chat.answers([1, 2, 3]))
+    await chat.send(material("photosynthesis").text, review=True)
+    question = pending_question(await chat.answer([1, 2, 3]))
     assert question["type"] == "review_narration"
-    assert question["narration"] == await chat.data("narration")
+    assert question["narration"] == await chat.newest_data("narration")
     assert len(question["action_requests"][0]["args"]["segments"]) == 4
     return chat
 
 
-async def status(chat: LessonChat) -> str:
+async def stored_status(chat: LessonChat) -> str:
     return (await chat.artefact.meta()).get("status", "")
 
 
-async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: LessonChat) -> None:
+async def test_a_wish_changes_the_narration_and_asks_for_approval_again(chat: LessonChat) -> None:
     before = await chat.narration()
-    for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "rewrite the conclusion")):
-        question = pending_question(await ask(words))
+    for send, words in ((chat.answer, "make the hook shorter"), (chat.send, "rewrite the conclusion")):
+        question = pending_question(await send(words))
         assert question["type"] == "review_narration"
     after = await chat.narration()
     assert [new == old for old, new in zip(before.segments, after.segments, strict=True)] == [
@@ -85,24 +85,26 @@ async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Les
         True,
         False,
     ]
-    assert await status(chat) == ""
-    assert "__interrupt__" not in await chat.says("yes")
-    assert await status(chat) == "narration_verified"
+    assert await stored_status(chat) == ""
+    assert "__interrupt__" not in await chat.send("yes")
+    assert await stored_status(chat) == "narration_verified"
 
 
-async def test_a_choice_can_be_changed_while_the_narration_waits(
+async def test_a_choice_of_facts_can_be_changed_while_the_narration_waits_for_approval(
     chat: LessonChat, opened: Storage, lesson_model: LessonModel
 ) -> None:
-    """B52: in words, which the model reads."""
-    lesson_model.choose(fact_ids=["1", "2"])
+    """B52: in the person's words, which the model reads."""
+    lesson_model.script_choice(fact_ids=["1", "2"])
     lesson_model.script(Say("Is it right now?"))
-    question = pending_question(await LessonChat(opened, OPENAI).says("leave out the third fact"))
+    question = pending_question(await LessonChat(opened, OPENAI).send("leave out the third fact"))
     assert question["type"] == "review_narration"
-    assert len((await chat.data("confirmed"))["facts"]) == 2
+    assert len((await chat.newest_data("confirmed"))["facts"]) == 2
 
 
-async def test_nothing_is_asked_where_nobody_wants_that(opened: Storage) -> None:
-    """B-R16: one answer yields the narration."""
+async def test_a_narration_is_complete_without_approval_unless_the_request_wants_a_review(
+    opened: Storage,
+) -> None:
+    """B-R16."""
     chat = LessonChat(opened)
-    await chat.says(material("photosynthesis").text)
-    assert "__interrupt__" not in await chat.answers("all")
+    await chat.send(material("photosynthesis").text)
+    assert "__interrupt__" not in await chat.answer("all")

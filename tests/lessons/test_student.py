@@ -1,4 +1,4 @@
-"""The student of a lesson: age, reading level, interests (B2, B15, B-R7, B-R11, B64)."""
+"""The student of a lesson: age, reading level and interests (B2, B15, B-R7, B-R11, B64)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from callsheet.state.lessons.student import Student, age, interests, level
 
 
 @pytest.mark.parametrize(
-    ("said", "years"),
+    ("text", "years"),
     [
         ("7", 7),
         ("10", 10),
@@ -35,30 +35,30 @@ from callsheet.state.lessons.student import Student, age, interests, level
         ("someone", None),
     ],
 )
-def test_an_age_is_read_as_people_write_it(said, years):
-    assert age(said) == years
+def test_an_age_is_read_from_the_spellings_people_use(text, years):
+    assert age(text) == years
 
 
 @pytest.mark.parametrize(
-    ("said", "grade"),
+    ("text", "grade"),
     [
         ("4", 2.5), ("5", 2.5), ("6", 3.5), ("8", 3.5), ("9", 4.5), ("11", 4.5),
         ("12", 6.5), ("14", 6.5), ("15", 8.5), ("40", 8.5), ("six", 3.5), (None, 6.5),
     ],
 )  # fmt: skip
-def test_a_reading_level_follows_from_the_age(said, grade):
+def test_a_reading_level_follows_from_the_age(text, grade):
     """B15, B-R7: six is 3.5 and twelve is 6.5."""
-    assert level(said) == (grade, [])
+    assert level(text) == (grade, [])
 
 
-def test_an_unclear_age_gives_the_middle_level_and_says_so():
+def test_an_unclear_age_gives_the_middle_level_with_a_warning():
     grade, warnings = level("quite young")
     assert grade == 6.5
     assert "quite young" in warnings[0]
 
 
 @pytest.mark.parametrize(
-    ("said", "several"),
+    ("text", "expected"),
     [
         ("soccer", ["soccer"]),
         ("soccer and Minecraft", ["soccer", "Minecraft"]),
@@ -70,13 +70,13 @@ def test_an_unclear_age_gives_the_middle_level_and_says_so():
         (" , ", []),
     ],
 )
-def test_interests_are_told_apart(said, several):
+def test_several_interests_in_one_text_are_separated(text, expected):
     """B64."""
-    assert interests(said) == several
+    assert interests(text) == expected
 
 
-def test_news_of_a_student_leave_the_rest_as_it_was():
+def test_a_new_field_of_a_student_keeps_the_other_fields():
     """B-R11."""
-    known = Student(child_age="7", child_interest="soccer")
-    assert known.with_news(None, "Lego") == Student(child_age="7", child_interest="Lego")
-    assert known.with_news("8", None) == Student(child_age="8", child_interest="soccer")
+    student = Student(child_age="7", child_interest="soccer")
+    assert student.with_news(None, "Lego") == Student(child_age="7", child_interest="Lego")
+    assert student.with_news("8", None) == Student(child_age="8", child_interest="soccer")

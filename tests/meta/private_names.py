@@ -1,6 +1,6 @@
-"""Private names of other libraries, found in source text without running it.
+"""Search for private names of other libraries in source text, without running it.
 
-Private is a name with a leading underscore, or one of `UNDOCUMENTED`, which its library does not describe.
+A name is private if it begins with an underscore or is in `UNDOCUMENTED`.
 """
 
 import ast
@@ -16,7 +16,7 @@ DOCUMENTED: Final = frozenset({
     "_exit",
     # https://docs.python.org/3/howto/enum.html#supported-sunder-names
     "_missing_",
-    # https://docs.langchain.com/oss/python/langchain/models: what a chat model of one's own implements
+    # https://docs.langchain.com/oss/python/langchain/models: the methods of a custom chat model
     "_agenerate", "_astream", "_generate", "_identifying_params", "_llm_type", "_stream",
 })  # fmt: skip
 UNDOCUMENTED: Final = frozenset({
@@ -26,42 +26,46 @@ _KINDS: Final = (ast.Attribute, ast.Call, ast.ClassDef, ast.Import, ast.ImportFr
 _BY_NAME: Final = frozenset({"delattr", "getattr", "hasattr", "setattr"})
 
 
-class Source:
-    """One file and what it defines."""
+class SourceFile:
+    """One file, with its imports and definitions."""
 
     def __init__(self, path: str, tree: ast.Module) -> None:
         nodes = [node for node in ast.walk(tree) if isinstance(node, _KINDS)]
         self.path: Final = path
         self.nodes: Final = nodes
-        self.modules: Final = {name: found for node in nodes for name, found in _imported(node)}
-        """What each imported name stands for, such as `redis.asyncio.Redis`."""
-        self.own: Final = {name for node in nodes for name in _defined(node)}
+        self.modules: Final = {name: module for node in nodes for name, module in _imported_names(node)}
+        """The full path of each imported name, such as `redis.asyncio.Redis`."""
+        self.own: Final = {name for node in nodes for name in _defined_attributes(node)}
         """Names that the file defines on its classes and itself."""
 
     @classmethod
-    def parse(cls, path: str, text: str) -> "Source":
+    def parse(cls, path: str, text: str) -> "SourceFile":
         return cls(path, ast.parse(text))
 
 
-def find(sources: Iterable[Source]) -> Iterator[tuple[str, str]]:
+def find(sources: Iterable[SourceFile]) -> Iterator[tuple[str, str]]:
     """Yield file and name for every private name of a foreign library."""
-    known = {_module(source.path): source for source in sources}
-    everywhere = {name for source in known.values() for name in source.own}
-    for source in known.values():
+    by_module = {_module_of(source.path): source for source in sources}
+    everywhere = {name for source in by_module.values() for name in source.own}
+    for source in by_module.values():
         used = {module for path in source.modules.values() for module in (path, path.rpartition(".")[0])}
-        near = source.own.union(*(known[module].own for module in used & known.keys()))
+        near = source.own.union(*(by_module[module].own for module in used & by_module.keys()))
         for node in source.nodes:
             own = everywhere if _is_of_self(node) else near
-            for name in (*_imports(node), *_accesses(node, own), *_overrides(node, source, known)):
+            for name in (
+                *_private_imports(node),
+                *_private_accesses(node, own),
+                *_private_overrides(node, source, by_module),
+            ):
                 yield source.path, name
 
 
-def _private(name: str) -> bool:
+def _is_private(name: str) -> bool:
     dunder = name.startswith("__") and name.endswith("__") and not name.startswith("__pydantic")
     return (name.startswith("_") and not dunder and name not in DOCUMENTED) or name in UNDOCUMENTED
 
 
-def _imports(node: ast.AST) -> Iterator[str]:
+def _private_imports(node: ast.AST) -> Iterator[str]:
     """Yield the private names that an import of a foreign package has."""
     match node:
         case ast.Import(names=aliases):
@@ -72,7 +76,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
             return
     for package, *rest in paths:
         if package not in OWN:
-            yield from filter(_private, rest)
+            yield from filter(_is_private, rest)
 
 
 def _is_of_self(node: ast.AST) -> bool:
@@ -83,7 +87,7 @@ def _is_of_self(node: ast.AST) -> bool:
     return False
 
 
-def _accesses(node: ast.AST, own: set[str]) -> Iterator[str]:
+def _private_accesses(node: ast.AST, own: set[str]) -> Iterator[str]:
     """Yield the private attribute that is read or set, unless it is the project's own."""
     match node:
         case ast.Attribute(attr=name):
@@ -94,33 +98,37 @@ def _accesses(node: ast.AST, own: set[str]) -> Iterator[str]:
             pass
         case _:
             return
-    if _private(name) and (name not in own or name in UNDOCUMENTED):
+    if _is_private(name) and (name not in own or name in UNDOCUMENTED):
         yield name
 
 
-def _overrides(node: ast.AST, source: Source, known: Mapping[str, Source]) -> Iterator[str]:
+def _private_overrides(
+    node: ast.AST, source: SourceFile, by_module: Mapping[str, SourceFile]
+) -> Iterator[str]:
     """Yield the private names that a class defines and a foreign base class has too."""
-    if isinstance(node, ast.ClassDef) and (names := [*filter(_private, _defined_in(node))]):
-        bases = [*_foreign_bases(node, source, known)]
+    if isinstance(node, ast.ClassDef) and (names := [*filter(_is_private, _names_defined_in(node))]):
+        bases = [*_foreign_bases(node, source, by_module)]
         yield from (name for name in names if any(hasattr(base, name) for base in bases))
 
 
-def _foreign_bases(node: ast.ClassDef, source: Source, known: Mapping[str, Source]) -> Iterator[Any]:
+def _foreign_bases(
+    node: ast.ClassDef, source: SourceFile, by_module: Mapping[str, SourceFile]
+) -> Iterator[Any]:
     for base in node.bases:
         expression = base.value if isinstance(base, ast.Subscript) else base
         first, _, rest = ast.unparse(expression).partition(".")
-        path = ".".join(filter(None, (source.modules.get(first, f"{_module(source.path)}.{first}"), rest)))
+        path = ".".join(filter(None, (source.modules.get(first, f"{_module_of(source.path)}.{first}"), rest)))
         module, _, name = path.rpartition(".")
-        if module in known:
-            owner = known[module]
-            classes = (one for one in owner.nodes if isinstance(one, ast.ClassDef) and one.name == name)
+        if module in by_module:
+            owner = by_module[module]
+            classes = (each for each in owner.nodes if isinstance(each, ast.ClassDef) and each.name == name)
             for own in classes:
-                yield from _foreign_bases(own, owner, known)
+                yield from _foreign_bases(own, owner, by_module)
         elif first in source.modules and path.split(".")[0] not in OWN:
             yield getattr(importlib.import_module(module), name)
 
 
-def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+def _imported_names(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
         case ast.Import(names=aliases):
             for alias in aliases:
@@ -131,16 +139,16 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{module}.{alias.name}"
 
 
-def _defined(node: ast.AST) -> Iterator[str]:
+def _defined_attributes(node: ast.AST) -> Iterator[str]:
     """Yield the names of attributes that a node defines on the project's own classes or modules."""
     match node:
         case ast.ClassDef() | ast.Module():
-            yield from _defined_in(node)
+            yield from _names_defined_in(node)
         case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
             yield name
 
 
-def _defined_in(node: ast.ClassDef | ast.Module) -> Iterator[str]:
+def _names_defined_in(node: ast.ClassDef | ast.Module) -> Iterator[str]:
     for statement in node.body:
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -151,6 +159,6 @@ def _defined_in(node: ast.ClassDef | ast.Module) -> Iterator[str]:
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _module(path: str) -> str:
+def _module_of(path: str) -> str:
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return name if name.split(".")[0] in OWN else f"callsheet.{name}"

@@ -1,4 +1,4 @@
-"""The project's own Python files, each read and parsed once for all tests that look at their form."""
+"""The project's own Python files, each read and parsed once for all tests of the source."""
 
 import ast
 import subprocess
@@ -12,35 +12,35 @@ _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every Python file that is, or will be, under version control."""
-    listed = subprocess.run(
+    """Return every Python file that is, or will be, under version control."""
+    listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    found = tuple(ROOT / name for name in listed.stdout.split() if (ROOT / name).exists())
-    assert len(found) > 20
-    return found
+    existing = tuple(ROOT / name for name in listing.stdout.split() if (ROOT / name).exists())
+    assert len(existing) > 20
+    return existing
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
+def parse(file: Path) -> ast.Module:
     return ast.parse(file.read_bytes())
 
 
 @cache
 def statements(file: Path) -> tuple[ast.AST, ...]:
-    """Every statement of a file, with the handlers and cases between them; no expression is entered."""
-    return tuple(within(parsed(file)))
+    """Return every statement of a file, with its handlers and cases, without expressions."""
+    return tuple(nested_statements(parse(file)))
 
 
-def within(node: ast.AST) -> Iterator[ast.AST]:
-    """As `statements`, for what is inside one of them."""
+def nested_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements inside a node, as `statements` does for a file."""
     for field in _BLOCKS:
         # A lambda's body, say, is an expression.
         children = getattr(node, field, None)
         for child in children if isinstance(children, list) else ():
             yield child
-            yield from within(child)
+            yield from nested_statements(child)

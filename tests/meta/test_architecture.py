@@ -15,50 +15,50 @@ LINK = re.compile(r"\]\(([^)#]+)")
 
 
 def mentions() -> list[tuple[str, str]]:
-    """The paths that the page names, each with a name in it or an empty text."""
+    """Return the paths that the page names, each with a name in that file or an empty text."""
     return sorted(set(PATH.findall(LINK.sub("](", TEXT))))
 
 
 @cache
 def names_in(path: str) -> frozenset[str]:
-    """The functions, classes, methods and constants of a module, methods as `Class.method`."""
+    """Return the functions, classes, methods (`Class.method`) and constants of a module."""
     tree = ast.parse((ROOT / path).read_text())
-    return frozenset(_names(tree.body, ""))
+    return frozenset(_defined_names(tree.body, ""))
 
 
-def _names(body: list[ast.stmt], prefix: str) -> list[str]:
-    found = []
+def _defined_names(body: list[ast.stmt], prefix: str) -> list[str]:
+    names = []
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.append(prefix + node.name)
+            names.append(prefix + node.name)
         if isinstance(node, ast.ClassDef):
-            found += _names(node.body, f"{prefix}{node.name}.")
+            names += _defined_names(node.body, f"{prefix}{node.name}.")
         targets = node.targets if isinstance(node, ast.Assign) else []
         if isinstance(node, ast.AnnAssign):
             targets = [node.target]
-        found += [prefix + target.id for target in targets if isinstance(target, ast.Name)]
-    return found
+        names += [prefix + target.id for target in targets if isinstance(target, ast.Name)]
+    return names
 
 
 @pytest.mark.parametrize(("path", "name"), mentions())
-def test_a_path_or_function_that_the_architecture_names_exists(path: str, name: str) -> None:
+def test_every_path_and_function_that_the_architecture_names_exists(path: str, name: str) -> None:
     assert (ROOT / path).is_file()
     assert not name or name in names_in(path)
 
 
-def test_a_folder_that_the_architecture_names_exists() -> None:
+def test_every_folder_that_the_architecture_names_exists() -> None:
     folders = FOLDER.findall(TEXT)
     assert folders
     assert all((ROOT / folder).is_dir() for folder in folders)
 
 
-def test_a_link_of_the_architecture_leads_somewhere() -> None:
+def test_every_link_of_the_architecture_resolves() -> None:
     assert all((ROOT / target).exists() for target in LINK.findall(TEXT) if "://" not in target)
 
 
-def test_the_architecture_answers_what_a_newcomer_looks_for() -> None:
-    known = {f"{path}:{name}" for path, name in mentions()}
-    assert known >= {
+def test_the_architecture_names_the_functions_that_newcomers_look_for() -> None:
+    named = {f"{path}:{name}" for path, name in mentions()}
+    assert named >= {
         "server/ads/routes.py:chat_about_ad",
         "storage/runs/runs.py:Runs.claim",
         "tools/policy.py:ToolPolicy.effective",

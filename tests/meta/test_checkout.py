@@ -34,9 +34,9 @@ print(sum(name.startswith("callsheet.") for name in sys.modules))
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A copy of the checkout as Git leaves it on a system without symbolic links: each is a text file."""
+    """A copy of the checkout as Git creates it on a system without symbolic links: each is a text file."""
     folder = tmp_path_factory.mktemp("clone")
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *COPIED],
         cwd=ROOT,
         capture_output=True,
@@ -44,7 +44,7 @@ def clone(tmp_path_factory):
         check=True,
     )
     links = 0
-    for name in filter(None, listed.stdout.split("\0")):
+    for name in filter(None, listing.stdout.split("\0")):
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():
@@ -57,11 +57,11 @@ def clone(tmp_path_factory):
 
 
 def environ(clone):
-    """The environment of a process in the clone. Bytecode is kept for the next one."""
+    """Return the environment of a process in the clone; its bytecode is kept for the next process."""
     return environment(PYTHONPATH=str(clone), PYTHONDONTWRITEBYTECODE="")
 
 
-def test_a_breakpoint_in_a_file_of_the_tree_stops(tmp_path):
+def test_a_breakpoint_in_a_file_of_the_checkout_stops(tmp_path):
     file = ROOT / "state/languages.py"
     lines = file.read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if line.startswith("def "))
@@ -72,31 +72,31 @@ def test_a_breakpoint_in_a_file_of_the_tree_stops(tmp_path):
         sys.executable,
         "-m",
         "pdb",
-        *(word for one in commands for word in ("-c", one)),
+        *(word for command in commands for word in ("-c", command)),
         str(program),
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         debugger, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=50
     )
-    assert "stopped in callsheet.state.languages" in done.stdout, done.stdout + done.stderr
+    assert "stopped in callsheet.state.languages" in process.stdout, process.stdout + process.stderr
 
 
-def test_an_installed_package_ignores_a_state_folder_of_the_project_that_vendors_it(tmp_path):
+def test_an_installed_package_ignores_a_state_folder_of_the_project_around_it(tmp_path):
     for folder in ("callsheet/state", "state"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "callsheet/__init__.py").write_bytes((ROOT / "callsheet/__init__.py").read_bytes())
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "shop"\n')
     program = "import callsheet.state; print(callsheet.state.__file__)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=50
     )
-    assert done.stdout.strip() == str(tmp_path / "callsheet/state/__init__.py")
+    assert process.stdout.strip() == str(tmp_path / "callsheet/state/__init__.py")
 
 
 @pytest.mark.slow
 def test_a_clone_without_links_imports_every_module_of_every_layer(clone):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, *LAYERS],
         cwd=clone,
         env=environ(clone),
@@ -105,8 +105,8 @@ def test_a_clone_without_links_imports_every_module_of_every_layer(clone):
         check=False,
         timeout=50,
     )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 300
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) > 300
 
 
 @pytest.mark.slow
@@ -114,10 +114,10 @@ def test_a_clone_without_links_builds_a_wheel_with_every_module(clone, tmp_path)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=clone, capture_output=True, check=True, timeout=50)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        built = {name.removeprefix("callsheet/") for name in wheel.namelist() if ".dist-info" not in name}
+        packaged = {name.removeprefix("callsheet/") for name in wheel.namelist() if ".dist-info" not in name}
     modules = {str(file.relative_to(clone)) for name in LAYERS for file in (clone / name).rglob("*.py")}
     data = {"state/prices.json", "tools/ads/catalogue/voices.json", "langgraph.json", "py.typed"}
-    assert modules | data | {"__init__.py", "__main__.py"} <= built
+    assert modules | data | {"__init__.py", "__main__.py"} <= packaged
 
 
 @pytest.mark.slow

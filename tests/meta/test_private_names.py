@@ -1,4 +1,4 @@
-"""The project stands on the public names of its libraries; the exceptions are listed here, at most three."""
+"""The project uses public names of its libraries only, with at most three exceptions, which are listed."""
 
 from typing import Final
 
@@ -11,16 +11,16 @@ EXCEPTIONS: Final = {
     "_create_chat_result": "reads the reasoning and the broken tool calls of an answer",
     "_convert_chunk_to_generation_chunk": "reads the same in a piece of a stream",
 }
-"""The methods of LangChain's ChatOpenAI that `ChatModel` overrides, and for what.
+"""The methods of LangChain's ChatOpenAI that `ChatModel` overrides, with the reasons.
 
 ChatOpenAI keeps no field beyond OpenAI's own and refers to a subclass for each vendor; LangChain's own
 packages for vendors override the same methods. https://github.com/langchain-ai/langchain/issues/34706
 """
 
 
-def sources() -> list[private_names.Source]:
+def sources() -> list[private_names.SourceFile]:
     files = {str(file.relative_to(syntax.ROOT)): file for file in syntax.files()}
-    return [private_names.Source(name, syntax.parsed(file)) for name, file in files.items()]
+    return [private_names.SourceFile(name, syntax.parse(file)) for name, file in files.items()]
 
 
 def test_every_private_name_of_a_library_is_listed_and_every_listed_one_is_used() -> None:
@@ -47,9 +47,9 @@ BASE: Final = "from redis.asyncio import Connection\nclass Own(Connection)"
         (f"{BASE}:\n    def ping(self): return self._send_ping()", ["_send_ping"]),
     ],
 )
-def test_a_private_name_is_found(text: str, names: list[str]) -> None:
+def test_a_private_name_is_detected(text: str, names: list[str]) -> None:
     assert [
-        name for _, name in private_names.find([private_names.Source.parse("server/new.py", text)])
+        name for _, name in private_names.find([private_names.SourceFile.parse("server/new.py", text)])
     ] == names
 
 
@@ -62,5 +62,5 @@ def test_a_private_name_is_found(text: str, names: list[str]) -> None:
         f"{BASE}:\n    def _mine(self): return self._mine()",
     ],
 )
-def test_a_name_of_ones_own_or_a_documented_one_is_not(text: str) -> None:
-    assert not [*private_names.find([private_names.Source.parse("server/new.py", text)])]
+def test_an_own_or_documented_name_is_not_reported(text: str) -> None:
+    assert not [*private_names.find([private_names.SourceFile.parse("server/new.py", text)])]

@@ -1,4 +1,4 @@
-"""Every requirement of docs/requirements.md has a test that names it, or says there why it is not met."""
+"""Every requirement of docs/requirements.md is named by a test, or has a reason why it is not met."""
 
 import ast
 import re
@@ -17,56 +17,58 @@ NOT_MET = "**Not met**: "
 
 @cache
 def requirements() -> dict[str, str]:
-    """The requirements by number."""
+    """Return the requirements by number."""
     return dict(LINE.findall((ROOT / "docs/requirements.md").read_text()))
 
 
 def numbers_in(text: str) -> set[str]:
-    """The numbers that a text names one by one; a range such as `A1-A6` names none."""
+    """Return the numbers that a text names one by one; a range such as `A1-A6` names none."""
     return set(NUMBER.findall(RANGE.sub("", text)))
 
 
 @cache
-def named_by_tests() -> frozenset[str]:
-    """The numbers that docstrings of tests name."""
-    named: set[str] = set()
+def numbers_of_tests() -> frozenset[str]:
+    """Return the numbers in the docstrings of tests."""
+    numbers: set[str] = set()
     for file in (ROOT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                named |= numbers_in(ast.get_docstring(node) or "")
-    return frozenset(named)
+                numbers |= numbers_in(ast.get_docstring(node) or "")
+    return frozenset(numbers)
 
 
 def not_met() -> dict[str, str]:
-    """The reasons of the requirements that are not met."""
+    """Return the reasons of the requirements that are not met."""
     return {number: text.partition(NOT_MET)[2] for number, text in requirements().items() if NOT_MET in text}
 
 
-def in_order(numbers: AbstractSet[str]) -> str:
-    """The numbers by series, as text."""
-    return ", ".join(sorted(numbers, key=lambda one: (one.rstrip("0123456789"), int(re.sub(r"\D", "", one)))))
+def listing(numbers: AbstractSet[str]) -> str:
+    """Return the numbers by series, as text."""
+    return ", ".join(
+        sorted(numbers, key=lambda number: (number.rstrip("0123456789"), int(re.sub(r"\D", "", number))))
+    )
 
 
 def test_every_requirement_has_a_test_that_names_it_or_is_listed_as_not_met() -> None:
-    gaps = requirements().keys() - named_by_tests() - not_met().keys()
-    assert not gaps, f"no test names {in_order(gaps)}"
+    gaps = requirements().keys() - numbers_of_tests() - not_met().keys()
+    assert not gaps, f"no test names {listing(gaps)}"
 
 
-def test_no_requirement_is_listed_as_not_met_that_a_test_names() -> None:
-    both = named_by_tests() & not_met().keys()
-    assert not both, f"docs/requirements.md says that there is no test of {in_order(both)}"
+def test_a_requirement_that_is_listed_as_not_met_is_named_by_no_test() -> None:
+    both = numbers_of_tests() & not_met().keys()
+    assert not both, f"docs/requirements.md says that there is no test of {listing(both)}"
 
 
-def test_every_number_that_a_test_names_is_in_the_list() -> None:
-    strange = named_by_tests() - requirements().keys()
-    assert not strange, f"docs/requirements.md has no {in_order(strange)}"
+def test_every_number_that_a_test_names_is_a_requirement() -> None:
+    unknown = numbers_of_tests() - requirements().keys()
+    assert not unknown, f"docs/requirements.md has no {listing(unknown)}"
 
 
-def test_what_is_not_met_has_a_reason() -> None:
+def test_every_requirement_that_is_not_met_has_a_reason() -> None:
     assert all(len(reason) > 40 for reason in not_met().values())
 
 
-def test_a_series_has_no_gap_and_no_number_twice() -> None:
+def test_the_numbers_of_a_series_are_consecutive_and_unique() -> None:
     lines = [number for number, _ in LINE.findall((ROOT / "docs/requirements.md").read_text())]
     assert len(lines) == len(set(lines))
     for series in {number.rstrip("0123456789") for number in lines}:
@@ -75,15 +77,15 @@ def test_a_series_has_no_gap_and_no_number_twice() -> None:
 
 
 @pytest.mark.parametrize("package", ["state", "providers", "storage", "tools", "nodes", "graphs", "server"])
-def test_the_product_does_not_speak_in_numbers(package: str) -> None:
-    """A reader of a docstring or a comment, or of the API's description, has no list of them at hand."""
-    found = {
+def test_no_product_source_names_a_requirement_number(package: str) -> None:
+    """Readers of docstrings, comments and the OpenAPI document do not have the list."""
+    places = {
         f"{file.relative_to(ROOT)}:{line}"
         for file in (ROOT / package).rglob("*.py")
         for line, text in enumerate(file.read_text().splitlines(), 1)
         if requirements().keys() & set(NUMBER.findall(re.sub(r"# noqa: \w+", "", text)))
     }
-    assert not found
+    assert not places
 
 
 @pytest.mark.parametrize(
@@ -97,5 +99,5 @@ def test_the_product_does_not_speak_in_numbers(package: str) -> None:
         ("ANSI XA1 UTF-8 AES-128", set()),
     ],
 )
-def test_only_a_number_that_stands_alone_counts(text: str, numbers: set[str]) -> None:
+def test_ranges_and_parts_of_words_are_no_requirement_numbers(text: str, numbers: set[str]) -> None:
     assert numbers_in(text) == numbers

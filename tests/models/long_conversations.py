@@ -1,4 +1,4 @@
-"""Conversations of eighteen turns with each workflow, and a model that plays its part as a good one would.
+"""Conversations of eighteen turns with each workflow, and a scripted model that answers well.
 
 The first message holds a phone number, a legal line and a code, which the model must still be sent in the
 last turn (A66, A-R12).
@@ -29,11 +29,11 @@ BRIEF: Final = (
     "Legal line, word for word: Terms apply, new customers only."
 )
 SUMMARY: Final = "The person has a bicycle hire by the water. They liked the calm music and short sentences."
-"""What the model answers when it is asked for a summary."""
+"""The model's answer to a request for a summary."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class ScriptedTurn:
     """A person's message and the model's answers to it, the last of them without calls."""
 
     wish: str
@@ -41,13 +41,13 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ScriptedConversation:
     """A conversation with one workflow."""
 
     graph: Pregel[Any, Any]
-    given: Mapping[str, Any]
+    first_input: Mapping[str, Any]
     """Further input of the first turn."""
-    turns: Sequence[Turn]
+    turns: Sequence[ScriptedTurn]
 
 
 @dataclass
@@ -95,16 +95,21 @@ class Partner(LessonModel):
         return super().next_reply(request) if names else Say(SUMMARY)
 
 
-async def play(talk: Conversation, opened: Storage, partner: Partner) -> Sent:
-    """Return what the model was sent in a conversation."""
-    graph = talk.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+async def play(conversation: ScriptedConversation, opened: Storage, partner: Partner) -> Sent:
+    """Play a conversation and return the requests that the model got."""
+    graph = conversation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     sent = Sent()
-    for number, turn in enumerate(talk.turns):
+    for number, turn in enumerate(conversation.turns):
         partner.script(*turn.answers)
         first = len(partner.requests)
-        given = {"messages": [HumanMessage(turn.wish)], **(talk.given if number == 0 else {})}
+        turn_input = {
+            "messages": [HumanMessage(turn.wish)],
+            **(conversation.first_input if number == 0 else {}),
+        }
         await graph.ainvoke(
-            given, {"configurable": {"thread_id": f"talk-{talk.graph.name}"}}, context={"provider": "openai"}
+            turn_input,
+            {"configurable": {"thread_id": f"talk-{conversation.graph.name}"}},
+            context={"provider": "openai"},
         )
         planned = [one.body for one in partner.requests[first:] if _is_planner(one)]
         assert partner.unused == 0, f"turn {number}: {partner.unused} answers were not asked for"
@@ -150,8 +155,8 @@ def _tracks(last: str) -> list[dict[str, str]]:
     return [{"voiceId": voice, "text": text} for voice, text in zip(_VOICES, (_OPENING, last), strict=True)]
 
 
-def _ad_turns() -> Iterator[Turn]:
-    found = [_call("search_voices", 0, language="english", count=6)]
+def _ad_turns() -> Iterator[ScriptedTurn]:
+    search = [_call("search_voices", 0, language="english", count=6)]
     first = [
         _call("create_voice_draft", 1, tracks=_tracks(_CLOSING)),
         _call("create_music_draft", 2, prompt="Light acoustic guitar, 100 bpm, seaside mood, no vocals"),
@@ -160,7 +165,7 @@ def _ad_turns() -> Iterator[Turn]:
         ),
     ]
     closing = Say("Voices v1, music v1 and effects v1 are ready. Shall I try a calmer second voice?")
-    yield Turn(BRIEF, [Say("A calm Saturday.", found), Say("", first), closing])
+    yield ScriptedTurn(BRIEF, [Say("A calm Saturday.", search), Say("", first), closing])
     for number in range(1, TURNS):
         wish, calls = (
             ("Make the music a little calmer.", [_music(number)])
@@ -169,7 +174,9 @@ def _ad_turns() -> Iterator[Turn]:
             if number % 3 == 2
             else ("What do you think of the pace?", [])
         )
-        yield Turn(wish, [*([Say("", calls)] if calls else []), Say(f"Done, and idea {number} is next.")])
+        yield ScriptedTurn(
+            wish, [*([Say("", calls)] if calls else []), Say(f"Done, and idea {number} is next.")]
+        )
 
 
 def _music(number: int) -> tuple[str, str, str]:
@@ -181,55 +188,55 @@ def _voices(number: int) -> tuple[str, str, str]:
     return _call("create_voice_draft", number * 10, tracks=_tracks(f"{_CLOSING} See you at pier {number}."))
 
 
-def _page_turns() -> Iterator[Turn]:
+def _page_turns() -> Iterator[ScriptedTurn]:
     for number in range(TURNS):
         content = {"content": f"Bicycles by the water, idea {number}"}
         calls = [_call("modify_element", number, elementId="heading-1", modifications=content)]
         wish = f"A page for this: {BRIEF}" if number == 0 else f"Try headline idea {number}."
-        yield Turn(wish, [Say("", calls), Say(f"The headline has idea {number} now.")])
+        yield ScriptedTurn(wish, [Say("", calls), Say(f"The headline has idea {number} now.")])
 
 
-def _video_turns() -> Iterator[Turn]:
+def _video_turns() -> Iterator[ScriptedTurn]:
     scenes = [{"tool": "addScene", "scenes": [f"new-{n}"], "prompt": f"Scene {n}"} for n in (1, 2, 3)]
-    yield Turn(
+    yield ScriptedTurn(
         f"Three scenes for this: {BRIEF}",
         [Say("", [_call("submit_plan", 0, steps=scenes)]), Say("Three scenes are there.")],
     )
     for number in range(1, TURNS):
         step = {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 2 + number / 10}
-        yield Turn(
+        yield ScriptedTurn(
             f"Make scene 1 {2 + number / 10:g} seconds long.",
             [Say("", [_call("submit_plan", number, steps=[step])]), Say("Scene 1 has its length.")],
         )
 
 
-def _campaign_turns() -> Iterator[Turn]:
+def _campaign_turns() -> Iterator[ScriptedTurn]:
     channels = ("email", "facebook", "instagram", "twitter", "direct_mail")
     for number in range(TURNS):
         channel = channels[number % len(channels)]
-        look = _call("filter_campaigns", number * 2, channel=[channel], group_by="sentiment")
-        said = _call("answer", number * 2 + 1, statements=[{"text": "These are the moods of the channel."}])
+        search = _call("filter_campaigns", number * 2, channel=[channel], group_by="sentiment")
+        answer = _call("answer", number * 2 + 1, statements=[{"text": "These are the moods of the channel."}])
         wish = f"We plan this: {BRIEF} Who else is on {channel}?" if number == 0 else f"And on {channel}?"
-        yield Turn(wish, [Say("", [look]), Say("", [said])])
+        yield ScriptedTurn(wish, [Say("", [search]), Say("", [answer])])
 
 
-def _lesson_turns() -> Iterator[Turn]:
+def _lesson_turns() -> Iterator[ScriptedTurn]:
     text = material("growing_a_bean").text
     read = _call("extractFactsTool", 0, content=text)
-    yield Turn(f"A lesson for our riders. {BRIEF}\n\n{text}", [Say("", [read])])
-    yield Turn("1, 2 and 3", [])
+    yield ScriptedTurn(f"A lesson for our riders. {BRIEF}\n\n{text}", [Say("", [read])])
+    yield ScriptedTurn("1, 2 and 3", [])
     for number in range(2, TURNS):
         part = ("hook", "conclusion")[number % 2]
         args = {"segments": [part], "guidance": "in other words"}
         calls = [_call("generateNarrationTool", number, **args)]
-        yield Turn(f"Say the {part} in other words.", [Say("", calls), Say(f"The {part} is new.")])
+        yield ScriptedTurn(f"Say the {part} in other words.", [Say("", calls), Say(f"The {part} is new.")])
 
 
-TALKS: Final[Mapping[str, Conversation]] = {
-    "ad_creation": Conversation(ad_creation.graph, {"ad_id": "harbour"}, [*_ad_turns()]),
-    "fact_narration": Conversation(fact_narration.graph, {}, [*_lesson_turns()]),
-    "page_builder": Conversation(page_builder.graph, {"page_id": "harbour"}, [*_page_turns()]),
-    "scene_edit": Conversation(scene_edit.graph, {"project_id": "harbour"}, [*_video_turns()]),
-    "campaign_search": Conversation(campaign_search.graph, {}, [*_campaign_turns()]),
+TALKS: Final[Mapping[str, ScriptedConversation]] = {
+    "ad_creation": ScriptedConversation(ad_creation.graph, {"ad_id": "harbour"}, [*_ad_turns()]),
+    "fact_narration": ScriptedConversation(fact_narration.graph, {}, [*_lesson_turns()]),
+    "page_builder": ScriptedConversation(page_builder.graph, {"page_id": "harbour"}, [*_page_turns()]),
+    "scene_edit": ScriptedConversation(scene_edit.graph, {"project_id": "harbour"}, [*_video_turns()]),
+    "campaign_search": ScriptedConversation(campaign_search.graph, {}, [*_campaign_turns()]),
 }
 """A conversation with each workflow."""

@@ -1,4 +1,4 @@
-"""Odd answers of models over REST: what the person is told, what is stored, and that the thread goes on.
+"""Odd answers of models over REST: the reply, the stored versions, and the next message on the thread.
 
 The endpoint refuses every request that breaks the vendor's rules, so each case ends with a message that must
 be answered normally (A70-A76, C42, X12).
@@ -41,15 +41,15 @@ async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def generated(http: httpx.AsyncClient) -> dict[str, Any]:
+async def generate(http: httpx.AsyncClient) -> dict[str, Any]:
     reply = await http.post("/api/ai/generate", json=BRIEF)
     assert reply.status_code == 200, reply.text
-    told: dict[str, Any] = reply.json()
-    return told
+    body: dict[str, Any] = reply.json()
+    return body
 
 
-async def goes_on(http: httpx.AsyncClient, double: ChatDouble) -> None:
-    """The next message on the thread is answered under the vendor's rules."""
+async def assert_next_message_is_answered(http: httpx.AsyncClient, double: ChatDouble) -> None:
+    """Assert that the next message on the thread is answered under the vendor's rules."""
     assert double.unused == 0
     double.script(Say("Calmer it is.", calls=[CALMER]), DONE)
     reply = await http.post("/api/ads/ad-1/chat", json={"message": "calmer", "provider": "openai"})
@@ -61,88 +61,92 @@ async def versions(http: httpx.AsyncClient, stream: str) -> list[str]:
     return [one["id"] for one in (await http.get(f"/api/ads/ad-1/{stream}")).json()["versions"]]
 
 
-async def script(http: httpx.AsyncClient) -> list[str]:
+async def script_texts(http: httpx.AsyncClient) -> list[str]:
     tracks = (await http.get("/api/ads/ad-1/voices/v1")).json()["data"]["voiceTracks"]
     return [track["text"] for track in tracks]
 
 
-async def test_calls_that_were_cut_off_are_asked_for_again_and_never_carried_out(
+async def test_truncated_calls_are_requested_again_and_never_executed(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
-    whole = Say(calls=[VOICES, MUSIC])
-    double.script(Say(calls=[CUT], finish="length"), whole, DONE)
-    told = await generated(http)
-    assert told["drafts"] == {"voices": "v1", "music": "v1"}
-    assert await script(http) == ["Bread at four.", "Miel, in Lyon."]
+    complete = Say(calls=[VOICES, MUSIC])
+    double.script(Say(calls=[CUT], finish="length"), complete, DONE)
+    body = await generate(http)
+    assert body["drafts"] == {"voices": "v1", "music": "v1"}
+    assert await script_texts(http) == ["Bread at four.", "Miel, in Lyon."]
     assert "cut off" in double.requests[1].messages[-1]["content"]
-    assert told["turnUsage"]["modelCalls"] == 3
-    await goes_on(http, double)
+    assert body["turnUsage"]["modelCalls"] == 3
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_calls_that_stay_cut_off_do_nothing_and_the_person_is_told(
+async def test_calls_that_stay_truncated_make_no_draft_and_the_reply_says_so(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(*[Say(calls=[CUT], finish="length")] * 3)
-    told = await generated(http)
-    assert (told["drafts"], told["toolCalls"]) == ({}, [])
-    assert "nothing was carried out" in told["message"]
-    assert "No draft was made" in told["message"]
-    await goes_on(http, double)
+    body = await generate(http)
+    assert (body["drafts"], body["toolCalls"]) == ({}, [])
+    assert "nothing was carried out" in body["message"]
+    assert "No draft was made" in body["message"]
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_a_call_written_beside_words_is_asked_for_once(
+async def test_a_call_written_among_other_text_is_requested_again_once(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
-    """C42: a text may speak of a call; only the model knows whether it wants one."""
+    """C42: the text may only mention a call, so the model is asked to make it."""
     name, arguments = MUSIC[1:]
     words = f"First the music:\n\n{name} {arguments}"
     double.script(Say(words), Say(calls=[MUSIC]), DONE)
-    told = await generated(http)
-    assert (told["drafts"], told["message"]) == ({"music": "v1"}, "Ready to review.")
+    body = await generate(http)
+    assert (body["drafts"], body["message"]) == ({"music": "v1"}, "Ready to review.")
     assert "as text" in double.requests[1].messages[-1]["content"]
-    await goes_on(http, double)
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_a_text_that_was_cut_off_is_continued(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_a_truncated_text_is_continued(http: httpx.AsyncClient, double: ChatDouble) -> None:
     double.script(
         Say(calls=[MUSIC]), Say("The music is a gen", finish="length"), Say("tle piano. Ready to review.")
     )
-    told = await generated(http)
-    assert told["message"] == "The music is a gentle piano. Ready to review."
+    body = await generate(http)
+    assert body["message"] == "The music is a gentle piano. Ready to review."
     assert double.requests[-1].messages[-2]["content"] == "The music is a gen"
-    await goes_on(http, double)
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_a_refusal_is_told_in_the_models_words(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_a_refusal_reaches_the_person_in_the_models_words(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
     double.script(Say(refusal="I cannot advertise that."))
-    told = await generated(http)
-    assert told["message"].startswith("I cannot advertise that.")
-    assert told["drafts"] == {}
-    await goes_on(http, double)
+    body = await generate(http)
+    assert body["message"].startswith("I cannot advertise that.")
+    assert body["drafts"] == {}
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_a_filtered_answer_says_so(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_the_reply_names_the_content_policy_when_an_answer_is_filtered(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
     double.script(Say("Fresh bre", calls=[MUSIC], finish="content_filter"))
-    told = await generated(http)
-    assert "content policy" in told["message"]
-    assert told["drafts"] == {}
-    await goes_on(http, double)
+    body = await generate(http)
+    assert "content policy" in body["message"]
+    assert body["drafts"] == {}
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_an_empty_answer_is_asked_for_once_more(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_an_empty_answer_is_requested_once_more(http: httpx.AsyncClient, double: ChatDouble) -> None:
     double.script(Say(""), Say(calls=[MUSIC]), DONE)
-    assert (await generated(http))["drafts"] == {"music": "v1"}
-    await goes_on(http, double)
+    assert (await generate(http))["drafts"] == {"music": "v1"}
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_a_brief_without_a_draft_is_nudged_once_and_then_told_honestly(
+async def test_a_missing_draft_is_requested_once_and_then_reported(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(Say("Lovely brief!"), Say("What is the name of the bakery?"))
-    told = await generated(http)
-    assert told["message"] == "What is the name of the bakery?\n\n(No draft was made.)"
+    body = await generate(http)
+    assert body["message"] == "What is the name of the bakery?\n\n(No draft was made.)"
     assert "No draft was made yet" in double.requests[1].messages[-1]["content"]
-    await goes_on(http, double)
+    await assert_next_message_is_answered(http, double)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +157,13 @@ async def test_a_brief_without_a_draft_is_nudged_once_and_then_told_honestly(
         '<tool_call>\n{"name": "create_music_draft", "arguments": {"prompt": "gentle piano"}}\n</tool_call>',
     ],
 )
-async def test_a_call_that_was_written_as_text_is_carried_out(
+async def test_a_call_written_as_text_is_executed(
     http: httpx.AsyncClient, double: ChatDouble, text: str
 ) -> None:
     double.script(Say(text), DONE)
-    told = await generated(http)
-    assert (told["drafts"], told["message"]) == ({"music": "v1"}, "Ready to review.")
-    await goes_on(http, double)
+    body = await generate(http)
+    assert (body["drafts"], body["message"]) == ({"music": "v1"}, "Ready to review.")
+    await assert_next_message_is_answered(http, double)
 
 
 @pytest.mark.parametrize(
@@ -171,60 +175,64 @@ async def test_a_call_that_was_written_as_text_is_carried_out(
         (("a b/c", "d\n"), ("functions.create_music_draft", "create_sfx_draft")),
     ],
 )
-async def test_odd_ids_and_names_lose_no_call(
+async def test_calls_with_odd_ids_or_names_are_all_executed(
     http: httpx.AsyncClient, double: ChatDouble, ids: tuple[str, str], names: tuple[str, str]
 ) -> None:
     arguments = ('{"prompt": "gentle piano"}', '{"prompts": [{"description": "an oven door"}]}')
     calls = [*zip(ids, names, arguments, strict=True)]
     double.script(Say(calls=calls), DONE)
-    told = await generated(http)
-    assert told["drafts"] == {"music": "v1", "sfx": "v1"}
-    stored = [one["id"] for one in told["toolCalls"]]
+    body = await generate(http)
+    assert body["drafts"] == {"music": "v1", "sfx": "v1"}
+    stored = [one["id"] for one in body["toolCalls"]]
     assert len(set(stored)) == 2
     assert all(0 < len(one) <= 40 for one in stored)
-    await goes_on(http, double)
+    await assert_next_message_is_answered(http, double)
 
 
 @pytest.mark.parametrize("name", ["make coffee!", "", "n" * 500])
-async def test_a_tool_that_does_not_exist_is_named_and_the_thread_goes_on(
+async def test_a_call_of_an_unknown_tool_is_refused_and_the_thread_continues(
     http: httpx.AsyncClient, double: ChatDouble, name: str
 ) -> None:
     double.script(Say(calls=[("c9", name, "{}")]), Say("Sorry."), Say("Sorry."))
-    told = await generated(http)
-    assert told["toolCalls"][0]["result"]["type"] == "unknown_tool"
-    await goes_on(http, double)
+    body = await generate(http)
+    assert body["toolCalls"][0]["result"]["type"] == "unknown_tool"
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_equal_drafts_of_a_turn_are_made_once(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_equal_draft_calls_in_one_turn_make_one_version(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
     double.script(Say(calls=[MUSIC, ("c3", *MUSIC[1:])]), Say(calls=[("c5", *MUSIC[1:])]), DONE)
-    told = await generated(http)
+    body = await generate(http)
     assert await versions(http, "music") == ["v1"]
-    assert [one["stream"] for one in told["created"]] == ["music"]
+    assert [one["stream"] for one in body["created"]] == ["music"]
     double.script(Say(calls=[("c6", *CALMER[1:])]), Say(calls=[("c7", *MUSIC[1:])]), DONE)
     await http.post("/api/ads/ad-1/chat", json={"message": "calmer, no, back", "provider": "openai"})
     assert await versions(http, "music") == ["v1", "v2", "v3"]
 
 
-async def test_a_round_has_at_most_sixteen_calls(http: httpx.AsyncClient, double: ChatDouble) -> None:
+async def test_calls_after_the_sixteenth_of_a_round_are_refused(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
     calls = [(f"c{n}", "create_music_draft", json.dumps({"prompt": f"piano {n}"})) for n in range(40)]
     double.script(Say(calls=calls), DONE)
-    told = await generated(http)
+    body = await generate(http)
     assert await versions(http, "music") == [f"v{n}" for n in range(1, 17)]
-    refused = [one for one in told["toolCalls"] if one["status"] != "completed"]
+    refused = [one for one in body["toolCalls"] if one["status"] != "completed"]
     assert len(refused) == 24
     assert "at most 16 calls" in refused[0]["result"]["error"]
-    await goes_on(http, double)
+    await assert_next_message_is_answered(http, double)
 
 
-async def test_invalid_arguments_do_not_stay_in_the_history(
+async def test_invalid_arguments_are_removed_from_the_history(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(Say(calls=[("c1", "create_music_draft", '{"prompt": "x')]), Say(calls=[MUSIC]), DONE)
-    assert (await generated(http))["drafts"] == {"music": "v1"}
-    await goes_on(http, double)
+    assert (await generate(http))["drafts"] == {"music": "v1"}
+    await assert_next_message_is_answered(http, double)
 
 
-def test_a_history_of_any_kind_is_sent_in_a_valid_form() -> None:
+def test_a_broken_history_is_sent_in_valid_form() -> None:
     def tool_call(name: str, key: str | None) -> Any:
         return {"name": name, "args": {}, "id": key, "type": "tool_call"}
 
@@ -258,32 +266,34 @@ def test_a_history_of_any_kind_is_sent_in_a_valid_form() -> None:
     assert stored[1].tool_calls[0]["id"] == "k" * 60, "what is stored stays as it is"  # type: ignore[union-attr]
 
 
-LOOK: Final = ("look", {"x": 1})
-ONE: Final = '{"name": "look", "arguments": {"x": 1}}'
+LOOK_CALL: Final = ("look", {"x": 1})
+CALL_TEXT: Final = '{"name": "look", "arguments": {"x": 1}}'
 
 
 @pytest.mark.parametrize(
     ("text", "calls"),
     [
-        (ONE, [LOOK]),
-        (f"<tool_call>\n{ONE}\n</tool_call>\n<tool_call>\n{ONE}", [LOOK, LOOK]),
-        (f"```json\n{ONE}\n```", [LOOK]),
-        (f"<tools>\n    {ONE}\n</tools>\n\n<tools>\n{ONE}\n</tools>", [LOOK, LOOK]),
-        (f"[{ONE},\n{ONE}]", [LOOK, LOOK]),
-        (f"{ONE}\n{ONE}", [LOOK, LOOK]),
+        (CALL_TEXT, [LOOK_CALL]),
+        (f"<tool_call>\n{CALL_TEXT}\n</tool_call>\n<tool_call>\n{CALL_TEXT}", [LOOK_CALL, LOOK_CALL]),
+        (f"```json\n{CALL_TEXT}\n```", [LOOK_CALL]),
+        (f"<tools>\n    {CALL_TEXT}\n</tools>\n\n<tools>\n{CALL_TEXT}\n</tools>", [LOOK_CALL, LOOK_CALL]),
+        (f"[{CALL_TEXT},\n{CALL_TEXT}]", [LOOK_CALL, LOOK_CALL]),
+        (f"{CALL_TEXT}\n{CALL_TEXT}", [LOOK_CALL, LOOK_CALL]),
         # The template of Qwen 2.5 Coder shows doubled braces, which models close once or twice.
-        (f"{{{ONE}\n{{{ONE}}}", [LOOK, LOOK]),
+        (f"{{{CALL_TEXT}\n{{{CALL_TEXT}}}", [LOOK_CALL, LOOK_CALL]),
         (
             '### look\n```json\n{"x": 1}\n```\n\n### change\n```json\n{"to": "a\nb"}\n```',
-            [LOOK, ("change", {"to": "a\nb"})],
+            [LOOK_CALL, ("change", {"to": "a\nb"})],
         ),
-        ('look {"x": 1}\nchange({"to": "b"})', [LOOK, ("change", {"to": "b"})]),
-        ('1. **look**: {"x": 1}\n2. `functions.look` {"x": 1}', [LOOK, LOOK]),
-        ('look {"arguments": {"x": 1}, "name": "functions.look"}', [LOOK]),
+        ('look {"x": 1}\nchange({"to": "b"})', [LOOK_CALL, ("change", {"to": "b"})]),
+        ('1. **look**: {"x": 1}\n2. `functions.look` {"x": 1}', [LOOK_CALL, LOOK_CALL]),
+        ('look {"arguments": {"x": 1}, "name": "functions.look"}', [LOOK_CALL]),
     ],
 )
-def test_calls_written_as_text_are_calls(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
-    """C42: what local models write whose server knows no form of theirs."""
+def test_calls_written_as_text_are_parsed_as_calls(
+    text: str, calls: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """C42: formats of local models whose server does not parse them."""
     kept = kept_answer(AIMessage(text), [], {"look", "change"})
     assert [(one["name"], one["args"]) for one in kept.tool_calls] == calls
     assert kept.text == ""

@@ -66,17 +66,17 @@ def with_tool(**parameters: object) -> dict[str, Any]:
         ({**with_tool(), "tool_choice": "maybe"}, "Supported values"),
     ],
 )
-def test_the_double_refuses_what_openai_refuses(body, rule):
-    """X12: else a test through the double could pass with a history no vendor takes."""
+def test_the_scripted_endpoint_refuses_requests_that_openai_refuses(body, rule):
+    """X12: otherwise a test could pass with a history that no vendor accepts."""
     assert rule in (broken_rule(body) or "")
 
 
-def test_the_double_takes_what_openai_takes():
-    answered = history(
+def test_the_scripted_endpoint_accepts_requests_that_openai_accepts():
+    body = history(
         {"role": "assistant", "content": None, "tool_calls": [call(), call("call_2")]},
         {"role": "tool", "tool_call_id": "call_2", "content": ""},
         {"role": "tool", "tool_call_id": "call_1", "content": "{}"},
         {"role": "assistant", "content": "Done."},
     )
-    assert broken_rule(answered) is None
+    assert broken_rule(body) is None
     assert broken_rule({**with_tool(), "tool_choice": "required"}) is None

@@ -1,4 +1,4 @@
-"""Compaction of a long conversation in the model's input: when it is due, and what is left."""
+"""Compaction of a long conversation in the model's input: when it starts, and the messages that remain."""
 
 import re
 from itertools import pairwise
@@ -28,20 +28,20 @@ FULL = ContextTokens(used=8_000, budget=10_000)
 
 def turns(count: int, look: str = "{}", wish: str = "word") -> list[AnyMessage]:
     """Turns with a look-up of the artefact, a draft and an answer each."""
-    made: list[AnyMessage] = []
+    messages: list[AnyMessage] = []
     for i in range(count):
         calls = [
             {"id": f"l{i}", "name": "look", "args": {}},
             {"id": f"d{i}", "name": "draft", "args": {"text": "é"}},
         ]
-        made += [
+        messages += [
             HumanMessage(f"wish {i} {wish}", id=f"h{i}"),
             AIMessage("", tool_calls=calls, id=f"m{i}"),
             ToolMessage(look, tool_call_id=f"l{i}", id=f"t{i}"),
             ToolMessage('{"versionId": "v1"}', tool_call_id=f"d{i}", id=f"u{i}"),
             AIMessage(f"done {i}", id=f"a{i}"),
         ]
-    return made
+    return messages
 
 
 def test_up_to_ten_turns_that_fit_are_sent_in_full():
@@ -58,47 +58,47 @@ def test_up_to_ten_turns_that_fit_are_sent_in_full():
 def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
     """A67, A-R12: cut at a person's turn, so that no answer is parted from its call."""
     messages = turns(count)
-    due = compaction(messages, View(), ROOMY, {"look"})
-    assert due is not None
-    assert len(turn_starts(due.summarised)) == count - KEPT_TURNS
-    assert due.summarised[-1].id == f"a{count - 4}"
+    compacted = compaction(messages, View(), ROOMY, {"look"})
+    assert compacted is not None
+    assert len(turn_starts(compacted.summarised)) == count - KEPT_TURNS
+    assert compacted.summarised[-1].id == f"a{count - 4}"
 
 
-def test_results_of_look_ups_go_first_and_alone_if_that_is_enough():
-    """A66: the state block shows what is true now; results of drafts stay."""
+def test_lookup_results_are_cleared_before_any_turn_is_summarised():
+    """A66: the state block shows the current state, so old look-ups are not needed; draft results stay."""
     messages = turns(4, look="x" * 8_000)
-    due = compaction(messages, View(), FULL, {"look"})
-    assert due is not None
-    assert (due.summarised, due.cleared_upto) == ((), "a3")
-    sent = model_input("prompt", messages, View("", "", due.cleared_upto), lookups={"look"})
+    compacted = compaction(messages, View(), FULL, {"look"})
+    assert compacted is not None
+    assert (compacted.summarised, compacted.cleared_upto) == ((), "a3")
+    sent = model_input("prompt", messages, View("", "", compacted.cleared_upto), lookups={"look"})
     results = [one.text for one in sent if isinstance(one, ToolMessage)]
     assert results == [LEFT_OUT, '{"versionId": "v1"}'] * 4
     later = [*messages, *turns(1, look="new")]
     assert "new" in [one.text for one in model_input("p", later, View("", "", "a3"), lookups={"look"})]
 
 
-def test_it_starts_at_seventy_per_cent_and_ends_below_forty():
-    """A66: so that it happens once in many turns."""
+def test_compaction_starts_at_seventy_per_cent_of_the_budget_and_ends_below_forty():
+    """A66: compaction happens once in many turns."""
     messages = turns(6, wish="word " * 900)
     tokens = estimate_messages(messages)
     assert compaction(messages, View(), ContextTokens(used=tokens, budget=int(tokens / 0.69)), ()) is None
     budget = int(tokens / 0.71)
-    due = compaction(messages, View(), ContextTokens(used=tokens, budget=budget), ())
-    assert due is not None
-    left = messages[len(due.summarised) :]
+    compacted = compaction(messages, View(), ContextTokens(used=tokens, budget=budget), ())
+    assert compacted is not None
+    left = messages[len(compacted.summarised) :]
     assert 0 < estimate_messages(left) <= 0.4 * budget
-    assert compaction(messages, View("s", due.summarised[-1].id or ""), ROOMY, ()) is None
+    assert compaction(messages, View("s", compacted.summarised[-1].id or ""), ROOMY, ()) is None
 
 
-def test_the_last_turn_is_always_sent():
+def test_the_last_turn_is_never_summarised():
     """A-R12."""
     assert compaction(turns(1, wish="word " * 9_000), View(), FULL, {"look"}) is None
-    due = compaction(turns(2, wish="word " * 9_000), View(), FULL, {"look"})
-    assert due is not None
-    assert due.summarised[-1].id == "a0"
+    compacted = compaction(turns(2, wish="word " * 9_000), View(), FULL, {"look"})
+    assert compacted is not None
+    assert compacted.summarised[-1].id == "a0"
 
 
-def test_the_summary_and_the_first_request_stand_in_the_one_system_message():
+def test_the_summary_and_the_first_request_are_part_of_the_single_system_message():
     """A68: some templates accept one system message only."""
     messages = turns(4)
     sent = model_input("prompt", messages, View("they wished", "a0"), pinned="Call 555-0199.")
@@ -111,14 +111,14 @@ def test_the_summary_and_the_first_request_stand_in_the_one_system_message():
     assert "word for word" not in model_input("prompt", messages, View("they wished", "a0"))[0].text
 
 
-def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
+def test_sentences_with_figures_missing_from_a_summary_are_quoted():
     """A66: phone numbers, prices, codes and addresses survive every summary."""
-    said: list[AnyMessage] = [
+    messages: list[AnyMessage] = [
         HumanMessage("Call 020 555 0199 now! Be kind. Use code SPRING24 at shop.example/deal."),
         AIMessage("I used 99 words."),
         HumanMessage("It costs 12.50 euros."),
     ]
-    assert lost_sentences(said, "The price is 12.50 euros, call 020 555 0199.", MAX_QUOTES) == [
+    assert lost_sentences(messages, "The price is 12.50 euros, call 020 555 0199.", MAX_QUOTES) == [
         "Use code SPRING24 at shop.example/deal.",
     ]
     long: list[AnyMessage] = [HumanMessage(f"{number} {'x' * 1_000}.") for number in range(5)]
@@ -127,8 +127,8 @@ def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
     assert sum(map(estimate_text, kept)) <= MAX_QUOTES
 
 
-def test_of_a_long_message_only_whole_sentences_at_its_ends_are_repeated():
-    """A66, B42: material is no wish of the person, and half a sentence is none either."""
+def test_only_complete_sentences_at_the_ends_of_a_long_message_are_quoted():
+    """A66, B42: pasted material in the middle is not quoted, nor is half a sentence."""
     material = " ".join(f"House {number} has {number} rooms." for number in range(1_000))
     kept = lost_sentences([HumanMessage(f"Call 555 0199. {material} Say code ELM24.")], "", MAX_QUOTES)
     assert kept[0] == "Call 555 0199."
@@ -137,7 +137,7 @@ def test_of_a_long_message_only_whole_sentences_at_its_ends_are_repeated():
     assert all(re.fullmatch(r"House (\d+) has \1 rooms\.", one) for one in kept[1:-1])
 
 
-def test_a_transcript_has_the_words_and_the_names_of_calls():
+def test_a_transcript_has_texts_and_names_of_calls():
     assert transcript(turns(1), 4_000).splitlines() == [
         "Person: wish 0 word",
         "(The assistant called look.)",
@@ -156,7 +156,7 @@ def test_a_transcript_has_the_ends_of_a_long_message():
     assert estimate_text(text) < 700
 
 
-def test_a_summary_ends_with_a_sentence():
+def test_a_long_summary_is_cut_at_the_end_of_a_sentence():
     """A68: also one without a space behind its dots, or without any sentence."""
     assert limited_summary("Calm music. A bell. A door.", 5) == "Calm music. A bell."
     assert limited_summary("甲乙。丙丁。", 4) == "甲乙。"
@@ -170,27 +170,27 @@ def test_the_middle_of_a_long_text_is_left_out():
     assert shorten("字" * 10, 3) == "字字\n[… 7 characters left out …]\n字"
 
 
-def test_where_prompt_and_tools_fill_the_window_it_waits_until_much_is_left_out():
+def test_compaction_is_rare_where_prompt_and_tools_fill_the_window():
     """A66: a summary at every turn would cost a call and the cache at every turn."""
     room = ContextTokens(used=2_900, budget=3_000)
-    view, due = View(), []
+    view, counts = View(), []
     for count in range(2, 19):
         messages = turns(count, wish="word " * 60)
-        if done := compaction(messages, view, room, ()):
-            view = View("s", str(done.summarised[-1].id))
-            due.append(count)
-    assert due
-    assert all(later - before >= 3 for before, later in pairwise(due))
+        if compacted := compaction(messages, view, room, ()):
+            view = View("s", str(compacted.summarised[-1].id))
+            counts.append(count)
+    assert counts
+    assert all(later - before >= 3 for before, later in pairwise(counts))
 
 
-def test_results_that_free_much_go_even_if_that_is_not_enough():
+def test_large_lookup_results_are_cleared_even_if_the_budget_stays_exceeded():
     """A66."""
     room = ContextTokens(used=2_900, budget=3_000)
     assert compaction(turns(1, look="x" * 4_000), View(), room, {"look"}) == ((), "a0")
     assert compaction(turns(1, look="x" * 400), View(), room, {"look"}) is None
 
 
-def test_without_a_model_the_beginnings_of_requests_and_answers_are_the_summary():
+def test_without_a_model_the_summary_lists_the_beginnings_of_requests_and_answers():
     assert plain_summary(turns(1)).splitlines() == ["- asked: wish 0 word", "  answered: done 0"]
     assert plain_summary([HumanMessage("x" * 400)]) == f"- asked: {'x' * 300}…"
 

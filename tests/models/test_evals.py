@@ -1,4 +1,4 @@
-"""The evaluation itself: tasks are read strictly, answers are kept and recorded, a judge grades."""
+"""The evaluation itself: strict tasks, cached and recorded answers, and a judge."""
 
 import json
 from pathlib import Path
@@ -10,23 +10,23 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from evals import recordings, reporting
 from evals.__main__ import main
-from evals.endpoints import EvaluationOptions, address, model_plan, proxied
+from evals.endpoints import EvalModel, address, model_plan, proxy_for
 from evals.judging import GRADED, Judge
 from evals.recordings import RecordedEndpoint
 from evals.reporting import Report
-from evals.running import EvaluationPlan, Score, environment, run
-from evals.tasks import HERE, Task, read
+from evals.running import EvalPlan, Score, environment, run
+from evals.tasks import EVALS_FOLDER, Task, read
 from evals.turns import COMMON
 from evals.wire import message_of
 from evals.workflows import KITS
 from tests.doubles.chat_double import ChatDouble, Fail, Say
-from tests.models.evaluated import failed_tasks, recorded
+from tests.models.evaluated import failed_tasks, recorded_answers
 
 EDIT = {"elementId": "hero-text", "modifications": {"content": "Roasted every Tuesday in Seattle."}}
 ANSWERS = (Say(calls=[("call_1", "modify_element", json.dumps(EDIT))]), Say("It says Seattle now."))
 
 
-def task_of(name: str = "text-02") -> Task:
+def page_task(name: str = "text-02") -> Task:
     return next(task for task in KITS["page_builder"].tasks() if task.id == name)
 
 
@@ -39,28 +39,28 @@ def model(monkeypatch: pytest.MonkeyPatch):
         yield double
 
 
-async def scores(opened: Storage, chosen: EvaluationOptions, repeats: int = 1) -> list[Score]:
+async def scores(opened: Storage, chosen: EvalModel, repeats: int = 1) -> list[Score]:
     """Return the scores of one task against the server."""
-    with model_plan([task_of()], chosen) as (plan, wire):
+    with model_plan([page_task()], chosen) as (plan, wire):
         assert wire
-        every = []
+        results = []
         for number in range(1, repeats + 1):
             wire.repeat = number
             # A run has a server of its own.
             await opened.redis.flushall()
-            every += await run(plan, opened, number)
-        return every
+            results += await run(plan, opened, number)
+        return results
 
 
-async def test_a_real_server_is_asked_once_and_a_repeated_run_costs_nothing(
+async def test_a_repeated_run_uses_cached_answers_instead_of_the_server(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
+    chosen = EvalModel("compatible/local-7b", tmp_path)
     [first] = await scores(opened, chosen)
     assert (first.failures, first.calls, first.output) == ({}, 2, 14)
     assert first.cost is None, "the price of a local model is unknown"
-    [again] = await scores(opened, chosen)
-    assert (again.failures, again.calls) == ({}, 2)
+    [repeated] = await scores(opened, chosen)
+    assert (repeated.failures, repeated.calls) == ({}, 2)
     assert len(model.requests) == 2
     model.script(*ANSWERS)
     assert [one.ok for one in await scores(opened, chosen, 2)] == [True, True]
@@ -68,24 +68,24 @@ async def test_a_real_server_is_asked_once_and_a_repeated_run_costs_nothing(
 
 
 @pytest.mark.slow
-async def test_a_whole_run_is_repeated_from_the_kept_answers(opened: Storage, tmp_path: Path) -> None:
-    """The endpoint has each answer once, so that a question in other words would find none."""
-    known = recordings.load(["fact_narration"])
-    tasks = [task for task in KITS["fact_narration"].tasks() if task.key in known]
+async def test_a_run_of_all_lessons_is_repeated_from_cached_answers(opened: Storage, tmp_path: Path) -> None:
+    """The endpoint has each answer once, so a request that differs from the first run would get none."""
+    answers = recordings.load(["fact_narration"])
+    tasks = [task for task in KITS["fact_narration"].tasks() if task.key in answers]
     with (
-        RecordedEndpoint(known) as endpoint,
+        RecordedEndpoint(answers) as endpoint,
         environment(endpoint.environ_of("COMPATIBLE")),
-        proxied("compatible/any", tmp_path) as wire,
+        proxy_for("compatible/any", tmp_path) as wire,
     ):
         for _ in range(2):
             await opened.redis.flushall()
-            every = await run(EvaluationPlan(tasks, lambda task: f"compatible/{task.key}"), opened)
-            assert failed_tasks(every) == {}
-    assert wire.asked == wire.kept > len(tasks)
+            results = await run(EvalPlan(tasks, lambda task: f"compatible/{task.key}"), opened)
+            assert failed_tasks(results) == {}
+    assert wire.fetched == wire.cached > len(tasks)
 
 
-async def test_errors_are_not_kept(opened: Storage, model: ChatDouble, tmp_path: Path) -> None:
-    chosen = EvaluationOptions("compatible/local-7b", tmp_path)
+async def test_errors_are_not_cached(opened: Storage, model: ChatDouble, tmp_path: Path) -> None:
+    chosen = EvalModel("compatible/local-7b", tmp_path)
     with (
         ChatDouble(Fail(500, "out of memory"), vendor="llama.cpp", key="none") as broken,
         environment({"COMPATIBLE_BASE_URL": broken.url}),
@@ -96,32 +96,32 @@ async def test_errors_are_not_kept(opened: Storage, model: ChatDouble, tmp_path:
     assert [one.ok for one in await scores(opened, chosen)] == [True]
 
 
-async def test_a_server_that_is_not_there_fails_the_task(
+async def test_a_task_fails_when_the_server_is_unreachable(
     opened: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMPATIBLE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("COMPATIBLE_MAX_RETRIES", "0")
-    [score] = await scores(opened, EvaluationOptions("compatible/local-7b"))
+    [score] = await scores(opened, EvalModel("compatible/local-7b"))
     assert "ConnectError" in score.failures["error"]
 
 
-async def test_what_a_model_answers_is_recorded_as_it_is_written_by_hand(
+async def test_answers_are_recorded_in_the_format_of_handwritten_ones(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    await scores(opened, EvaluationOptions("compatible/local-7b", record=tmp_path))
+    await scores(opened, EvalModel("compatible/local-7b", record=tmp_path))
     path = tmp_path / "page_builder.jsonl"
     assert json.loads(path.read_text("utf-8")) == {
         "task": "page_builder.text-02",
-        "answers": recorded("page_builder", "text-02"),
+        "answers": recorded_answers("page_builder", "text-02"),
     }
     recordings.save(path, {"page_builder.other": [{"text": "Yes."}]})
     assert len(path.read_text("utf-8").splitlines()) == 2
 
 
-def test_messages_are_read_from_streams_and_whole_answers():
+def test_messages_are_read_from_streams_and_from_json_bodies():
     call = {"function": {"name": "undo", "arguments": '{"st'}, "index": 0}
-    rest = {"function": {"arguments": 'eps": 2}'}, "index": 0}
-    deltas = [{"content": "So"}, {"tool_calls": [call]}, {"tool_calls": [rest]}]
+    second = {"function": {"arguments": 'eps": 2}'}, "index": 0}
+    deltas = [{"content": "So"}, {"tool_calls": [call]}, {"tool_calls": [second]}]
     stream = "".join(f"data: {json.dumps({'choices': [{'delta': one}]})}\n\n" for one in deltas)
     message = message_of(f"{stream}data: [DONE]\n\n")
     assert message is not None
@@ -129,18 +129,20 @@ def test_messages_are_read_from_streams_and_whole_answers():
         "text": "So",
         "calls": [["undo", {"steps": 2}]],
     }
-    whole = json.dumps({"choices": [{"message": {"content": "Yes"}}]})
-    assert message_of(whole) == {"content": "Yes"}
+    body = json.dumps({"choices": [{"message": {"content": "Yes"}}]})
+    assert message_of(body) == {"content": "Yes"}
     assert message_of('{"object": "response"}') is None
     form = {"messages": [], "tools": [{"function": {"name": "FactSheet"}}]}
     assert recordings.answer_of(form, {"content": "no form"}) == {"form": "FactSheet", "text": "no form"}
 
 
-def test_openai_s_reasoning_models_think_behind_the_proxy_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_reasoning_models_use_the_responses_api_through_the_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     from callsheet.providers import load
 
-    with proxied("openai/gpt-6-luna", None) as wire:
+    with proxy_for("openai/gpt-6-luna", None) as wire:
         loaded: Any = load("openai/gpt-6-luna")
         assert loaded.use_responses_api
         assert loaded.openai_api_base == wire.url
@@ -160,7 +162,7 @@ def test_openai_s_reasoning_models_think_behind_the_proxy_too(monkeypatch: pytes
         ({"expect": {"touches": []}, "said": [{"say": "x", "expect": {"no": 1}}]}, "unknown check: no"),
     ],
 )
-def test_a_field_or_check_that_nobody_reads_is_an_error(line: dict[str, Any], problem: str) -> None:
+def test_an_unknown_field_or_check_of_a_task_is_refused(line: dict[str, Any], problem: str) -> None:
     kit = KITS["page_builder"]
     with pytest.raises(Invalid, match=problem):
         read("page_builder", {"id": "x", "say": "y", **line}, frozenset(kit.fields), frozenset(kit.checks))
@@ -173,48 +175,50 @@ def test_every_check_is_used_and_documented(name: str) -> None:
     assert len(tasks) >= 25
     used = {check for task in tasks for request in task.requests for check in request.expect}
     assert {*kit.checks} - {check.__name__ for check in COMMON} <= used
-    fields = {field for task in tasks for field in task.given}
+    fields = {field for task in tasks for field in task.setup}
     assert fields == {*kit.fields}
-    text = (HERE / "README.md").read_text("utf-8")
+    text = (EVALS_FOLDER / "README.md").read_text("utf-8")
     missing = [one for one in (*kit.checks, *kit.fields) if f"`{one}`" not in text]
     assert missing == []
 
 
-def test_every_recording_is_of_a_task() -> None:
+def test_every_recording_belongs_to_a_task() -> None:
     for name, kit in KITS.items():
-        known = {task.key for task in kit.tasks()}
-        recorded_ones = recordings.load([name]).keys()
-        assert recorded_ones <= known
-        assert len(recorded_ones) >= 25
+        tasks = {task.key for task in kit.tasks()}
+        recorded = recordings.load([name]).keys()
+        assert recorded <= tasks
+        assert len(recorded) >= 25
 
 
-async def test_a_judge_grades_and_is_compared_with_grades_given_by_hand(
+async def test_a_judge_grades_products_and_is_compared_with_human_grades(
     model: ChatDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand = [json.loads(line) for line in GRADED.read_text("utf-8").splitlines()]
-    assert len(hand) == 20
-    assert {one["points"] for one in hand} == {1, 2, 3, 4, 5}
+    examples = [json.loads(line) for line in GRADED.read_text("utf-8").splitlines()]
+    assert len(examples) == 20
+    assert {one["points"] for one in examples} == {1, 2, 3, 4, 5}
     monkeypatch.setenv("COMPATIBLE_MODEL", "judge")
     with ChatDouble(vendor="llama.cpp", key="none") as double:
         monkeypatch.setenv("COMPATIBLE_BASE_URL", double.url)
-        for one in hand:
+        for one in examples:
             points = max(1, one["points"] - 1)
             verdict = json.dumps({"reason": "It is so.", "points": points})
             double.script(Say(calls=[("call_1", "Verdict", verdict)]))
         judge = Judge("compatible/judge", at_once=1)
-        said = await judge.agreement()
-        assert "the grade given by hand, and 20 at most one point" in said
-        assert said.startswith("compatible/judge gives 3 of 20 products")
+        report = await judge.agreement()
+        assert "the grade given by hand, and 20 at most one point" in report
+        assert report.startswith("compatible/judge gives 3 of 20 products")
         assert "dentists" not in double.requests[0].messages[0]["content"]
         double.script(Say(calls=[("call_1", "Verdict", '{"reason": "Good.", "points": 4}')]))
         score = Score("page_builder", "x", product="Bread")
-        graded = await judge.judged([score, Score("page_builder", "y")])
+        graded = await judge.with_grades([score, Score("page_builder", "y")])
     assert [one.quality for one in graded] == [4, None]
     with pytest.raises(Invalid, match="cannot judge"):
         Judge("offline")
 
 
-def test_the_command_runs_recordings_and_says_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_replays_recordings_and_prints_results_and_errors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--only", "page_builder", "--task", "text-02"]) == 0
     shown = capsys.readouterr().out
     assert "✔ page_builder text-02" in shown
@@ -223,11 +227,11 @@ def test_the_command_runs_recordings_and_says_what_failed(capsys: pytest.Capture
     assert "nobody" in capsys.readouterr().out
 
 
-def test_two_results_are_compared_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_reports_are_compared_case_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = Score("page_builder", "a"), Score("page_builder", "a", failures={"touches": "changed []"})
     other = Score("page_builder", "b")
-    for name, every in {"A": [good, good, other], "B": [good, bad]}.items():
-        data = Report("m/x", {}, every).data()
+    for name, results in {"A": [good, good, other], "B": [good, bad]}.items():
+        data = Report("m/x", {}, results).data()
         (tmp_path / f"{name}.json").write_text(json.dumps(data), "utf-8")
     assert main(["compare", str(tmp_path / "A.json"), str(tmp_path / "B.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -238,9 +242,9 @@ def test_two_results_are_compared_by_case(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
-def test_the_table_of_results_is_that_of_the_files() -> None:
-    every = [json.loads(path.read_text("utf-8")) for path in sorted(reporting.RESULTS.glob("*.json"))]
+def test_the_results_table_in_the_readme_matches_the_result_files() -> None:
+    results = [json.loads(path.read_text("utf-8")) for path in sorted(reporting.RESULTS.glob("*.json"))]
     written = (reporting.RESULTS / "README.md").read_text("utf-8")
-    assert written == "\n".join(reporting.markdown(every)) + "\n"
-    for one in every:
+    assert written == "\n".join(reporting.markdown(results)) + "\n"
+    for one in results:
         assert one["prompts"].keys() == KITS.keys()

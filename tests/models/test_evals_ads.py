@@ -7,7 +7,7 @@ from tests.models.evaluated import (
     failed_tasks,
     failing_checks,
     offline_scores,
-    recorded,
+    recorded_answers,
     recorded_scores,
 )
 
@@ -23,13 +23,13 @@ async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> 
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
-    found = await offline_scores(valkey_url, ADS)
-    assert len(found) >= 5
-    assert failed_tasks(found) == {}
+    scores = await offline_scores(valkey_url, ADS)
+    assert len(scores) >= 5
+    assert failed_tasks(scores) == {}
 
 
 @pytest.mark.parametrize(
-    ("said", "check", "named"),
+    ("sentence", "check", "problem"),
     [
         ("Loans from 4.9 percent.", "numbers_from_brief", "4.9"),
         ("Ask for Barclays at the pier.", "names_from_brief", "Barclays"),
@@ -39,17 +39,17 @@ async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str
     ids=["number", "name", "date", "claim"],
 )
 async def test_a_false_claim_of_a_script_is_caught(
-    valkey_url: str, said: str, check: str, named: str
+    valkey_url: str, sentence: str, check: str, problem: str
 ) -> None:
     """A22: a number, a name, a date and a promise that the brief does not have."""
-    answers = recorded(ADS, LEGAL)
+    answers = recorded_answers(ADS, LEGAL)
     track = answers[1]["calls"][0][1]["tracks"][0]
-    track["text"] = f"{track['text']} {said}"
-    assert named in (await failing_checks(valkey_url, ADS, LEGAL, answers))[check]
+    track["text"] = f"{track['text']} {sentence}"
+    assert problem in (await failing_checks(valkey_url, ADS, LEGAL, answers))[check]
 
 
 async def test_a_missing_legal_line_is_caught(valkey_url: str) -> None:
-    answers = recorded(ADS, LEGAL)
+    answers = recorded_answers(ADS, LEGAL)
     track = answers[1]["calls"][0][1]["tracks"][0]
     track["text"] = track["text"].replace("Terms apply, new customers only. ", "")
     wrong = await failing_checks(valkey_url, ADS, LEGAL, answers)
@@ -57,21 +57,21 @@ async def test_a_missing_legal_line_is_caught(valkey_url: str) -> None:
 
 
 async def test_a_change_of_another_stream_is_caught(valkey_url: str) -> None:
-    answers = recorded(ADS, "music-en-01")
+    answers = recorded_answers(ADS, "music-en-01")
     answers[0]["calls"].append(["create_sfx_draft", {"prompts": []}])
     wrong = await failing_checks(valkey_url, ADS, "music-en-01", answers)
-    assert wrong == {"changed": "changed ['music', 'sfx']"}
+    assert wrong == {"changed_streams": "changed ['music', 'sfx']"}
 
 
 async def test_a_script_that_does_not_fit_is_caught(valkey_url: str) -> None:
-    answers = recorded(ADS, "text-en-06")
+    answers = recorded_answers(ADS, "text-en-06")
     track = answers[0]["calls"][0][1]["tracks"][1]
     track["text"] = " ".join([track["text"]] * 4)
     assert "in a spot of 30 s" in (await failing_checks(valkey_url, ADS, "text-en-06", answers))["fits"]
 
 
 async def test_a_fact_that_is_lost_in_a_long_conversation_is_caught(valkey_url: str) -> None:
-    answers = recorded(ADS, "long-01")
+    answers = recorded_answers(ADS, "long-01")
     last = next(one for one in reversed(answers) if "calls" in one)
     track = last["calls"][0][1]["tracks"][0]
     track["text"] = track["text"].replace("Dust never wins.", "We never sleep.")

@@ -7,15 +7,15 @@ import pytest
 from callsheet.state.lessons.facts import new_fact
 from callsheet.state.lessons.narration import DEFAULT_S, Narration, Sentence, build_segment, slots
 from evals import lessons
-from evals.lessons import LessonArtefact
+from evals.lessons import EvaluatedLesson
 from evals.tasks import Task
-from evals.turns import PlayedTurn
+from evals.turns import EvalTurn
 from tests.models.evaluated import (
     PARTS,
     failed_tasks,
     failing_checks,
     offline_scores,
-    recorded,
+    recorded_answers,
     recorded_scores,
 )
 
@@ -37,22 +37,22 @@ async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> 
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
-    found = await offline_scores(valkey_url, LESSONS)
-    assert len(found) >= 5
-    assert failed_tasks(found) == {}
+    scores = await offline_scores(valkey_url, LESSONS)
+    assert len(scores) >= 5
+    assert failed_tasks(scores) == {}
 
 
 @pytest.mark.parametrize("kind", [*FALSE])
 async def test_a_false_sentence_that_a_model_wrote_is_caught(valkey_url: str, kind: str) -> None:
-    """B22: the product leaves it out with a note; the model wrote it all the same."""
-    said, problem = FALSE[kind]
-    answers = recorded(LESSONS, "choice-number-12")
+    """B22: the product leaves the sentence out with a note, but the model wrote it."""
+    false_text, problem = FALSE[kind]
+    answers = recorded_answers(LESSONS, "choice-number-12")
     script = answers[1]["fills"]["segments"]
     sentence = next(
         one for segment in script for one in segment["sentences"] if one["text"].startswith("Leaves")
     )
-    sentence["text"] = said
-    repair = {"index": 0, "text": said, "factIds": sentence["factIds"]}
+    sentence["text"] = false_text
+    repair = {"index": 0, "text": false_text, "factIds": sentence["factIds"]}
     # A draft that does not tell a fact is asked for once more.
     answers += [answers[1]] if kind == "claim" else []
     answers.append({"form": "SentenceRepairs", "fills": {"sentences": [repair]}})
@@ -64,22 +64,25 @@ async def test_a_false_sentence_that_a_model_wrote_is_caught(valkey_url: str, ki
 
 @pytest.mark.parametrize("kind", [*FALSE])
 def test_a_false_sentence_in_a_stored_narration_is_caught(kind: str) -> None:
-    """B22: whoever wrote it."""
-    said, problem = FALSE[kind]
-    assert problem in lessons.proven(wanted=True, turn=turn_of(said))
-    assert lessons.proven(wanted=True, turn=turn_of("Leaves have tiny holes that let air in.")) == ""
+    """B22: no matter who wrote the sentence."""
+    false_text, problem = FALSE[kind]
+    assert problem in lessons.proven(expected=True, turn=turn_with_sentence(false_text))
+    assert (
+        lessons.proven(expected=True, turn=turn_with_sentence("Leaves have tiny holes that let air in."))
+        == ""
+    )
 
 
-def turn_of(said: str) -> PlayedTurn[LessonArtefact]:
-    """Return a turn whose narration says a sentence about leaves."""
+def turn_with_sentence(text: str) -> EvalTurn[EvaluatedLesson]:
+    """Return a turn whose narration has this sentence about leaves."""
     fact = new_fact("Leaves", "Leaves have tiny holes that let air in.")
     true = Sentence(text="Tiny holes in leaves let air in.", factIds=(fact.id,))
-    made = [[true], [Sentence(text=said, factIds=(fact.id,))], [], []]
+    script = [[true], [Sentence(text=text, factIds=(fact.id,))], [], []]
     segments = tuple(
         build_segment(slot, sentences, "english")
-        for slot, sentences in zip(slots(DEFAULT_S, "english"), made, strict=True)
+        for slot, sentences in zip(slots(DEFAULT_S, "english"), script, strict=True)
     )
-    told = Narration(
+    narration = Narration(
         total_duration=DEFAULT_S,
         reading_level="4.5",
         key_terms_count=0,
@@ -89,23 +92,23 @@ def turn_of(said: str) -> PlayedTurn[LessonArtefact]:
     )
     data: dict[str, Any] = {
         "confirmed": {"facts": [fact.model_dump()]},
-        "narration": told.model_dump(mode="json"),
+        "narration": narration.model_dump(mode="json"),
     }
-    shown = LessonArtefact(data, {})
+    shown = EvaluatedLesson(data, {})
     task = Task(LESSONS, "stored", [], {})
-    return PlayedTurn(task, {}, [], shown, shown, {}, "", [], [])
+    return EvalTurn(task, {}, [], shown, shown, {}, "", [], [])
 
 
 async def test_another_choice_than_the_teachers_is_caught(valkey_url: str) -> None:
-    """B52: "looks good but drop caffeine" is all but that."""
-    answers = recorded(LESSONS, "choice-drop-1")
+    """B52: "looks good but drop caffeine" chooses all facts except that one."""
+    answers = recorded_answers(LESSONS, "choice-drop-1")
     answers[0]["calls"][0][1]["fact_ids"].pop()
-    assert "chosen" in await failing_checks(valkey_url, LESSONS, "choice-drop-1", answers)
+    assert "chosen_facts" in await failing_checks(valkey_url, LESSONS, "choice-drop-1", answers)
 
 
 async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
-    """B6: a fact without a passage of the material is no fact."""
-    answers = recorded(LESSONS, "material-11")
+    """B6: a fact needs a passage of the material."""
+    answers = recorded_answers(LESSONS, "material-11")
     for fact in answers[1]["fills"]["facts"]:
         fact["quote"] = "Cats are the best animals in the world."
     answers += [answers[1], {"text": "I found no fact that the text proves."}]
@@ -113,7 +116,7 @@ async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
 
 
 async def test_a_change_of_another_segment_is_caught(valkey_url: str) -> None:
-    answers = recorded(LESSONS, "edit-10")
+    answers = recorded_answers(LESSONS, "edit-10")
     answers[0]["calls"][0][1]["segments"] = ["hook", "conclusion"]
     hook = answers[1]["fills"]["segments"][0]
     answers[1]["fills"]["segments"].append({**hook, "type": "conclusion"})

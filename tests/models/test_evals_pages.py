@@ -7,7 +7,7 @@ from tests.models.evaluated import (
     failed_tasks,
     failing_checks,
     offline_scores,
-    recorded,
+    recorded_answers,
     recorded_scores,
 )
 
@@ -22,13 +22,13 @@ async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> 
 
 
 async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
-    found = await offline_scores(valkey_url, PAGES)
-    assert len(found) >= 5
-    assert failed_tasks(found) == {}
+    scores = await offline_scores(valkey_url, PAGES)
+    assert len(scores) >= 5
+    assert failed_tasks(scores) == {}
 
 
 async def test_a_change_of_another_element_is_caught(valkey_url: str) -> None:
-    answers = recorded(PAGES, "text-02")
+    answers = recorded_answers(PAGES, "text-02")
     other = {"elementId": "hero-title", "modifications": {"content": "Hi"}}
     answers[0]["calls"].append(["modify_element", other])
     wrong = await failing_checks(valkey_url, PAGES, "text-02", answers)
@@ -45,13 +45,13 @@ async def test_following_an_order_in_the_page_is_caught(valkey_url: str) -> None
     assert "style" in wrong
 
 
-async def test_an_answer_that_the_flow_does_not_ask_for_is_caught(valkey_url: str) -> None:
-    answers = [*recorded(PAGES, "text-02"), {"text": "One more thing."}]
+async def test_a_recorded_answer_that_is_never_used_is_caught(valkey_url: str) -> None:
+    answers = [*recorded_answers(PAGES, "text-02"), {"text": "One more thing."}]
     wrong = await failing_checks(valkey_url, PAGES, "text-02", answers)
     assert wrong == {"left over": "recorded and not asked for: planner"}
 
 
-async def test_a_call_that_the_product_does_not_know_is_caught(valkey_url: str) -> None:
-    answers = recorded(PAGES, "text-02")
+async def test_a_call_of_an_unknown_tool_is_caught(valkey_url: str) -> None:
+    answers = recorded_answers(PAGES, "text-02")
     answers[0]["calls"] = [["change_element", {"id": "hero-text", "text": "Roasted in Seattle."}]]
     assert {"touches", "text"} <= (await failing_checks(valkey_url, PAGES, "text-02", answers)).keys()

@@ -1,4 +1,4 @@
-"""Outages and overflows as the planner meets them: another provider, or a shorter copy."""
+"""The planner under outages and context overflows: another provider, or a shorter copy."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ from callsheet.state.tokens import estimate_messages, estimate_text
 from tests.doubles.ad_model import call, config
 from tests.doubles.chat_double import ChatDouble, Fail, Say
 
-LOOK = call("c1", "get_current_state", adId="kopi")
-LIMIT = Fail(429, "slow down", headers={"retry-after": "600"})
-LONG = Fail(400, "too long", "context_length_exceeded")
+LOOK_CALL = call("c1", "get_current_state", adId="kopi")
+RATE_LIMITED = Fail(429, "slow down", headers={"retry-after": "600"})
+TOO_LONG = Fail(400, "too long", "context_length_exceeded")
 
 
 @pytest.fixture(autouse=True)
-def no_outage() -> Iterator[None]:
-    """No provider has failed before."""
+def clear_outages() -> Iterator[None]:
+    """Start without a recorded outage."""
     outages.cache_clear()
     yield
     outages.cache_clear()
@@ -28,22 +28,22 @@ def no_outage() -> Iterator[None]:
 
 @pytest.fixture
 def kimi(model: ChatDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
-    """Kimi, beside OpenAI."""
+    """A second provider with a key, next to OpenAI."""
     with ChatDouble(vendor="kimi") as double:
         for name, value in double.environ_of("MOONSHOT", MODEL="kimi-k2.6").items():
             monkeypatch.setenv(name, value)
         yield double
 
 
-def said(text: str) -> dict[str, object]:
+def ad_input(text: str) -> dict[str, object]:
     return {"messages": [HumanMessage(text)], "ad_id": "kopi"}
 
 
-async def test_the_next_provider_with_a_key_takes_over_and_says_why(graph, model, kimi):
-    """A48, A73, B65: in the middle of a turn, between two rounds; later turns do not wait for the first."""
-    model.script(Say("I look.", calls=[LOOK], reasoning="Mine alone."), LIMIT)
+async def test_the_next_provider_with_a_key_takes_over_and_the_state_has_the_reason(graph, model, kimi):
+    """A48, A73, B65: also between two rounds of a turn; later turns do not try the first provider again."""
+    model.script(Say("I look.", calls=[LOOK_CALL], reasoning="Mine alone."), RATE_LIMITED)
     kimi.script(Say("Nothing yet."), Say("Still nothing."))
-    state = await graph.ainvoke(said("Hi"), config())
+    state = await graph.ainvoke(ad_input("Hi"), config())
     assert state["messages"][-1].text == "Nothing yet."
     assert state["provider"] == "kimi"
     assert state["provider_reason"] == (
@@ -51,84 +51,84 @@ async def test_the_next_provider_with_a_key_takes_over_and_says_why(graph, model
     )
     [history] = [message for message in kimi.requests[0].messages if message.get("tool_calls")]
     assert history["reasoning_content"] == "."
-    assert (await graph.ainvoke(said("And now?"), config()))["messages"][-1].text == "Still nothing."
+    assert (await graph.ainvoke(ad_input("And now?"), config()))["messages"][-1].text == "Still nothing."
     assert len(model.requests) == 2
 
 
 async def test_a_provider_that_the_caller_named_is_not_replaced(graph, model, kimi):
-    model.script(LIMIT)
+    model.script(RATE_LIMITED)
     with pytest.raises(Limited, match="OpenAI"):
-        await graph.ainvoke(said("Hi"), config(), context={"provider": "openai"})
+        await graph.ainvoke(ad_input("Hi"), config(), context={"provider": "openai"})
     assert kimi.requests == []
 
 
-async def test_without_another_key_the_error_is_told_and_the_offline_model_stays_silent(graph, model):
+async def test_without_another_key_the_error_is_raised_and_the_offline_model_does_not_answer(graph, model):
     model.script(Fail(500, "down"), Say("Back again."))
     with pytest.raises(Unavailable, match="OpenAI failed"):
-        await graph.ainvoke(said("Hi"), config())
+        await graph.ainvoke(ad_input("Hi"), config())
     assert (await graph.ainvoke(None, config()))["messages"][-1].text == "Back again."
 
 
-async def test_where_all_fail_the_first_provider_s_error_is_told(graph, model, kimi):
+async def test_when_all_providers_fail_the_error_of_the_first_is_raised(graph, model, kimi):
     model.script(Fail(500, "down"))
     kimi.script(Fail(503, "busy"))
     with pytest.raises(Unavailable, match=r"OpenAI failed \(500\): down"):
-        await graph.ainvoke(said("Hi"), config())
+        await graph.ainvoke(ad_input("Hi"), config())
 
 
-def test_an_outage_ends_by_itself_within_limits():
+def test_an_outage_ends_after_its_retry_time_within_limits():
     now = [0.0]
-    known = Outages(clock=lambda: now[0])
+    tracker = Outages(clock=lambda: now[0])
     error, long_error = Unavailable("a fails"), Unavailable("b fails")
     long_error.retry_after_s = 9999
-    known.report("a", error)
-    known.report("b", long_error)
-    assert known.current() == {"a": "a fails", "b": "b fails"}
+    tracker.report("a", error)
+    tracker.report("b", long_error)
+    assert tracker.current() == {"a": "a fails", "b": "b fails"}
     now[0] = MIN_REST_S + 1
-    assert known.current() == {"b": "b fails"}
+    assert tracker.current() == {"b": "b fails"}
     now[0] = MAX_REST_S + 1
-    assert known.current() == {}
+    assert tracker.current() == {}
 
 
-async def test_a_conversation_that_is_too_long_is_sent_in_half_and_stays_whole(graph, model):
-    """A66: the system prompt, the brief and the last turn are in it; calls keep their answers.
+async def test_a_conversation_that_is_too_long_is_sent_shortened_and_stored_in_full(graph, model):
+    """A66: the system prompt, the brief and the last turn are sent; calls keep their results.
 
     Afterwards the turns are summarised, so that the next request fits.
     """
     for number in range(4):
-        model.script(Say(calls=[LOOK]), Say(f"Answer {number}. " + "word " * 200))
-        await graph.ainvoke(said(f"Wish {number}"), config())
+        model.script(Say(calls=[LOOK_CALL]), Say(f"Answer {number}. " + "word " * 200))
+        await graph.ainvoke(ad_input(f"Wish {number}"), config())
     before = len(model.requests)
-    model.script(LONG, Say("Short."), Say("They talked."))
-    state = await graph.ainvoke(said("Last wish"), config())
+    model.script(TOO_LONG, Say("Short."), Say("They talked."))
+    state = await graph.ainvoke(ad_input("Last wish"), config())
     assert state["messages"][-1].text == "Short."
-    whole, half, _ = (request.messages for request in model.requests[before:])
+    full, shortened, _ = (request.messages for request in model.requests[before:])
     assert state["summary"].startswith("They talked.")
-    assert len(half) < len(whole)
-    assert [one["content"] for one in half if one["role"] == "user"][:1] == ["Wish 0"]
-    assert half[0] == whole[0]
-    assert half[-1]["content"].startswith("Last wish\n\n<state>\n")
-    assert len(state["messages"]) > len(half)
+    assert len(shortened) < len(full)
+    assert [one["content"] for one in shortened if one["role"] == "user"][:1] == ["Wish 0"]
+    assert shortened[0] == full[0]
+    assert shortened[-1]["content"].startswith("Last wish\n\n<state>\n")
+    assert len(state["messages"]) > len(shortened)
 
 
-async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered(graph, model):
-    model.script(Say("Hello."), LONG, LONG, LONG, Say("Fine."), Say("They talked."))
-    await graph.ainvoke(said("Hi"), config())
+async def test_a_turn_that_is_too_long_is_refused_and_the_next_is_answered(graph, model):
+    model.script(Say("Hello."), TOO_LONG, TOO_LONG, TOO_LONG, Say("Fine."), Say("They talked."))
+    await graph.ainvoke(ad_input("Hi"), config())
     with pytest.raises(ContextOverflow) as raised:
-        await graph.ainvoke(said("word " * 5000), config())
+        await graph.ainvoke(ad_input("word " * 5000), config())
     assert "start a new conversation" in raised.value.remedy
-    assert (await graph.ainvoke(said("Shorter"), config()))["messages"][-1].text == "Fine."
+    assert (await graph.ainvoke(ad_input("Shorter"), config()))["messages"][-1].text == "Fine."
     assert "word word" not in str(model.requests[-2].messages)
 
 
-def test_a_conversation_that_fits_stays_as_it_is():
-    one: list[AnyMessage] = [SystemMessage("s" * 999), HumanMessage("x" * 99), AIMessage("y")]
-    assert fit_conversation(one, 1_000) == one
-    assert fit_conversation(one, 1) == one
+def test_a_conversation_that_fits_is_sent_unchanged():
+    messages: list[AnyMessage] = [SystemMessage("s" * 999), HumanMessage("x" * 99), AIMessage("y")]
+    assert fit_conversation(messages, 1_000) == messages
+    assert fit_conversation(messages, 1) == messages
 
 
-def test_a_long_first_message_does_not_push_the_newest_turns_out():
-    """A66: of the brief the ends are sent."""
+def test_a_long_first_message_is_shortened_before_the_newest_turns_are_dropped():
+    """A66: both ends of the brief are sent."""
     turns: list[AnyMessage] = [SystemMessage("s"), HumanMessage(f"Ad for Elm. {'x' * 99_999} Be kind.")]
     turns += [AIMessage("Ready."), HumanMessage("livelier"), AIMessage("Done."), HumanMessage("thanks")]
     sent = fit_conversation(turns, 1_000)
@@ -140,7 +140,7 @@ def test_a_long_first_message_does_not_push_the_newest_turns_out():
     assert estimate_messages(sent) <= 1_000
 
 
-def test_results_that_were_answered_are_shortened_before_the_newest():
+def test_older_tool_results_are_shortened_before_the_newest():
     """A66: images and the state block stay, and every call keeps its result (X12)."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     turns: list[AnyMessage] = [HumanMessage([{"type": "text", "text": "w " * 2_000}, picture])]
@@ -167,5 +167,5 @@ def test_the_newest_turns_that_fit_are_kept():
             ToolMessage("{}", tool_call_id=f"c{number}"),
             AIMessage("a"),
         ]
-    half = fit_conversation(turns, estimate_messages(turns) // 2)
-    assert [one.text[:6] for one in half if isinstance(one, HumanMessage)] == ["brief", "wish 4", "wish 5"]
+    sent = fit_conversation(turns, estimate_messages(turns) // 2)
+    assert [one.text[:6] for one in sent if isinstance(one, HumanMessage)] == ["brief", "wish 4", "wish 5"]

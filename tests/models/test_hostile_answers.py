@@ -1,4 +1,4 @@
-"""What a model answers takes time in proportion to its length, whatever it is (X7)."""
+"""The time to read a model's answer grows in proportion to its length (X7)."""
 
 import json
 import time
@@ -39,22 +39,22 @@ HOSTILE = {
 }
 
 
-USER: Any = {"messages": [{"role": "user", "content": "Make some music"}]}
+USER_INPUT: Any = {"messages": [{"role": "user", "content": "Make some music"}]}
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(None) as found:
-        yield found
+    with running_server_on_own_redis(None) as server_url:
+        yield server_url
 
 
-def hostile(form: str, size: int) -> str:
+def hostile_text(form: str, size: int) -> str:
     """A text of this form and about this size."""
     begin, middle, end = HOSTILE[form]
     return begin + middle * (size // len(middle)) + end
 
 
-async def cost_s(url: str, patch: pytest.MonkeyPatch, answer: Say, mode: Any) -> float:
+async def turn_cpu_s(url: str, patch: pytest.MonkeyPatch, answer: Say, mode: Any) -> float:
     """Processor time of this process, which is the server's, for a turn in which the model answers this."""
     with ChatDouble(answer, *[Say("Done.")] * 3) as model:
         for name, value in model.environ.items():
@@ -64,7 +64,7 @@ async def cost_s(url: str, patch: pytest.MonkeyPatch, answer: Say, mode: Any) ->
             stream = client.runs.stream(
                 None,
                 "ad_creation",
-                input=USER,
+                input=USER_INPUT,
                 stream_mode=mode,
                 context={"provider": "openai"},
             )
@@ -83,13 +83,13 @@ async def test_calls_with_hostile_arguments_take_time_in_proportion_to_their_len
     url: str, monkeypatch: pytest.MonkeyPatch, piece: int, mode: Any
 ) -> None:
     def answer(size: int) -> Say:
-        texts = (hostile(form, size) for form in HOSTILE)
+        texts = (hostile_text(form, size) for form in HOSTILE)
         calls = [(f"call-{at}", "create_music_draft", text) for at, text in enumerate(texts)]
         return Say(calls=calls, piece=piece)
 
-    await cost_s(url, monkeypatch, answer(10), mode)
-    short_s = await cost_s(url, monkeypatch, answer(SHORT), mode)
-    assert await cost_s(url, monkeypatch, answer(LONG), mode) < GROWTH * max(short_s, 0.1)
+    await turn_cpu_s(url, monkeypatch, answer(10), mode)
+    short_s = await turn_cpu_s(url, monkeypatch, answer(SHORT), mode)
+    assert await turn_cpu_s(url, monkeypatch, answer(LONG), mode) < GROWTH * max(short_s, 0.1)
 
 
 @pytest.mark.slow
@@ -99,30 +99,34 @@ async def test_a_hostile_text_takes_time_in_proportion_to_its_length(
 ) -> None:
     for form in HOSTILE:
         short_s, long_s = [
-            await cost_s(url, monkeypatch, Say(hostile(form, size), piece=size // 20), "messages-tuple")
+            await turn_cpu_s(
+                url, monkeypatch, Say(hostile_text(form, size), piece=size // 20), "messages-tuple"
+            )
             for size in (SHORT, LONG)
         ]
         assert long_s < GROWTH * max(short_s, 0.1), form
 
 
 @pytest.mark.slow
-async def test_a_call_with_a_megabyte_of_arguments_is_refused_and_holds_nobody_up(
+async def test_a_call_with_a_megabyte_of_arguments_is_refused_in_seconds(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model reads why, and the turn goes on."""
+    """The model gets the reason, and the turn continues."""
     megabyte = '{"prompt": "' + "x" * 1_000_000
     for piece in (2_000_000, 250_000, 4_000):
         answer = Say(calls=[("m", "create_music_draft", megabyte)], piece=piece)
-        assert await cost_s(url, monkeypatch, answer, "messages-tuple") < 5
+        assert await turn_cpu_s(url, monkeypatch, answer, "messages-tuple") < 5
 
 
-async def test_a_call_with_half_a_surrogate_pair_is_carried_out(url: str, model: ChatDouble) -> None:
-    """The turn had been lost, with an error that blamed the vendor's address."""
+async def test_a_call_with_half_a_surrogate_pair_is_executed(url: str, model: ChatDouble) -> None:
+    """The half is replaced by U+FFFD."""
     halves = ('{"prompt": "calm \\ud83d"}', '{"prompt": "calm \ud83d"}')
     calls = [(f"call-{at}", "create_music_draft", text) for at, text in enumerate(halves)]
     model.script(Say(calls=calls), *[Say("Done.")] * 2)
     async with get_client(url=url) as client:
-        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+        state: Any = await client.runs.wait(
+            None, "ad_creation", input=USER_INPUT, context={"provider": "openai"}
+        )
     [message] = [each for each in state["messages"] if each.get("tool_calls")]
     assert [call["args"]["prompt"] for call in message["tool_calls"]] == ["calm \ufffd"] * 2
     results = [json.loads(each["content"]) for each in state["messages"] if each["type"] == "tool"]
@@ -130,13 +134,15 @@ async def test_a_call_with_half_a_surrogate_pair_is_carried_out(url: str, model:
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")  # OpenAI's client expects text
-async def test_a_vendor_that_sends_arguments_as_an_object_is_understood(url: str, model: ChatDouble) -> None:
+async def test_arguments_sent_as_an_object_are_accepted(url: str, model: ChatDouble) -> None:
     call = {"id": "m", "function": {"name": "create_music_draft", "arguments": {"prompt": "calm"}}}
     delta = {"role": "assistant", "content": "", "tool_calls": [call]}
     choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls"}
     event = json.dumps({"id": "1", "object": "chat.completion.chunk", "choices": [choice]})
     model.script(Raw(f"data: {event}\n\ndata: [DONE]\n\n".encode(), "text/event-stream"), *[Say("Done.")] * 2)
     async with get_client(url=url) as client:
-        state: Any = await client.runs.wait(None, "ad_creation", input=USER, context={"provider": "openai"})
+        state: Any = await client.runs.wait(
+            None, "ad_creation", input=USER_INPUT, context={"provider": "openai"}
+        )
     [message] = [each for each in state["messages"] if each.get("tool_calls")]
     assert message["tool_calls"][0]["args"]["prompt"] == "calm"

@@ -1,4 +1,4 @@
-"""Ollama, found on this machine when no key is set."""
+"""Discovery of an Ollama on this machine when no key is set."""
 
 import json
 import os
@@ -18,21 +18,21 @@ from callsheet.providers.local import LIMIT_S, ollama_url
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.settings.settings import read_settings
 
-EMBEDDER = {"name": "nomic-embed-text:latest", "capabilities": ["embedding"]}
-CHATTER = {"name": "qwen3:8b", "capabilities": ["completion", "tools", "thinking"]}
+EMBEDDING_MODEL = {"name": "nomic-embed-text:latest", "capabilities": ["embedding"]}
+CHAT_MODEL = {"name": "qwen3:8b", "capabilities": ["completion", "tools", "thinking"]}
 
 
 @contextmanager
-def ollama(models: list[dict[str, Any]], shown: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """An Ollama with these models; `shown` has the answers of /api/show. Yields its host and port."""
+def ollama(models: list[dict[str, Any]], show_replies: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Serve an Ollama API with these models and replies of /api/show; yield its host and port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class OllamaHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.answer({"models": models} if self.path == "/api/tags" else {})
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.answer((shown or {})[asked["model"]])
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.answer((show_replies or {})[request["model"]])
 
         def answer(self, content: Any) -> None:
             body = json.dumps(content).encode()
@@ -44,7 +44,7 @@ def ollama(models: list[dict[str, Any]], shown: Mapping[str, Any] | None = None)
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), OllamaHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -55,8 +55,8 @@ def ollama(models: list[dict[str, Any]], shown: Mapping[str, Any] | None = None)
         server.server_close()
 
 
-def test_the_first_model_that_can_call_tools_answers_and_is_named_as_the_reason():
-    with ollama([EMBEDDER, CHATTER]) as host:
+def test_the_first_model_that_can_call_tools_is_chosen_and_named_in_the_reason():
+    with ollama([EMBEDDING_MODEL, CHAT_MODEL]) as host:
         environ = {"OLLAMA_HOST": host}
         find_local(environ)
     assert environ["OLLAMA_MODEL"] == "qwen3:8b"
@@ -68,9 +68,9 @@ def test_the_first_model_that_can_call_tools_answers_and_is_named_as_the_reason(
     assert (model.model_name, model.openai_api_base) == ("qwen3:8b", f"http://{host}/v1")
 
 
-def test_an_older_ollama_is_asked_for_each_model():
-    shown = {"old": {"capabilities": ["completion"]}, "new": {"capabilities": ["completion", "tools"]}}
-    with ollama([{"name": "old"}, {"name": "new"}], shown) as host:
+def test_an_older_ollama_is_queried_for_each_models_capabilities():
+    show_replies = {"old": {"capabilities": ["completion"]}, "new": {"capabilities": ["completion", "tools"]}}
+    with ollama([{"name": "old"}, {"name": "new"}], show_replies) as host:
         environ = {"OLLAMA_HOST": host}
         find_local(environ)
     assert environ["OLLAMA_MODEL"] == "new"
@@ -85,22 +85,22 @@ def test_an_older_ollama_is_asked_for_each_model():
         {"OLLAMA_MODEL": "mine"},
     ],
 )
-def test_nothing_is_looked_for_where_a_provider_is_set_or_the_search_is_off(more):
-    with ollama([CHATTER]) as host:
+def test_no_local_model_is_searched_when_a_provider_is_set_or_discovery_is_off(more):
+    with ollama([CHAT_MODEL]) as host:
         environ = {"OLLAMA_HOST": host, **more}
         find_local(environ)
     assert environ.get("OLLAMA_MODEL") == more.get("OLLAMA_MODEL")
 
 
-@pytest.mark.parametrize("models", [[], [EMBEDDER], [{"nonsense": 1}]])
-def test_a_server_without_a_fitting_model_is_not_used(models):
+@pytest.mark.parametrize("models", [[], [EMBEDDING_MODEL], [{"nonsense": 1}]])
+def test_a_server_without_a_model_that_calls_tools_is_not_used(models):
     with ollama(models) as host:
         environ = {"OLLAMA_HOST": host}
         find_local(environ)
     assert "OLLAMA_MODEL" not in environ
 
 
-def test_a_server_that_is_silent_costs_no_more_than_the_limit():
+def test_a_server_that_does_not_answer_delays_the_start_by_the_limit_at_most():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environ = {"OLLAMA_HOST": f"127.0.0.1:{silent.getsockname()[1]}"}
         began = time.monotonic()
@@ -120,15 +120,15 @@ def test_a_server_that_is_silent_costs_no_more_than_the_limit():
         ("[::1]:11434", "http://[::1]:11434"),
     ],
 )
-def test_ollama_s_address_may_be_written_as_ollama_itself_reads_it(host, url):
+def test_the_address_is_read_in_every_form_that_ollama_accepts(host, url):
     assert ollama_url({"OLLAMA_HOST": host}) == url
 
 
-def test_the_search_is_made_when_settings_are_read(monkeypatch, tmp_path):
+def test_reading_the_settings_searches_for_a_local_model(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OLLAMA_MODEL", "")
     monkeypatch.delenv("OLLAMA_DISCOVERY")
-    with ollama([CHATTER]) as host:
+    with ollama([CHAT_MODEL]) as host:
         monkeypatch.setenv("OLLAMA_HOST", host)
         read_settings()
     assert os.environ["OLLAMA_MODEL"] == "qwen3:8b"

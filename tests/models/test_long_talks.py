@@ -1,4 +1,4 @@
-"""Eighteen turns with each workflow: the brief stays, the prefix stays, little is new (A65-A67, A-R12)."""
+"""Eighteen turns with each workflow: the brief is kept, and most input is cached (A65-A67, A-R12)."""
 
 import pytest
 

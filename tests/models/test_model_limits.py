@@ -13,7 +13,9 @@ from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.served import GENERATE, app_client, started_app
 
 
-async def test_so_many_calls_run_at_once_over_all_processes(storage: Storage, valkey_url: str) -> None:
+async def test_the_limit_of_concurrent_calls_holds_across_processes(
+    storage: Storage, valkey_url: str
+) -> None:
     limits = VendorLimits("Acme", calls=2, patience_s=0.3)
     async with connect(valkey_url) as other:
         await admit(storage, limits, "a", 10, 60)
@@ -26,7 +28,7 @@ async def test_so_many_calls_run_at_once_over_all_processes(storage: Storage, va
         await admit(storage, VendorLimits("Other", calls=2), "d", 10, 60)
 
 
-async def test_a_waiting_call_goes_on_once_another_ends_and_a_dead_one_ends_by_time(storage: Storage) -> None:
+async def test_a_waiting_call_starts_when_another_ends_or_its_lease_expires(storage: Storage) -> None:
     limits = VendorLimits("Acme", calls=1, patience_s=20)
     await admit(storage, limits, "a", 10, 60)
     waiting = asyncio.create_task(admit(storage, limits, "b", 10, 0.2))
@@ -37,7 +39,7 @@ async def test_a_waiting_call_goes_on_once_another_ends_and_a_dead_one_ends_by_t
     await admit(storage, limits, "c", 10, 60)
 
 
-async def test_tokens_fill_again_over_a_minute_and_are_corrected_by_the_usage(storage: Storage) -> None:
+async def test_tokens_refill_over_a_minute_and_are_corrected_by_the_real_usage(storage: Storage) -> None:
     limits = VendorLimits("Acme", tokens_per_minute=60_000, patience_s=0)
     await admit(storage, limits, "a", 59_900, 60)
     with pytest.raises(Limited, match="60000 tokens a minute"):
@@ -59,7 +61,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
         yield one
 
 
-async def test_a_call_over_the_limit_is_told_to_come_again(
+async def test_a_call_over_the_limit_is_refused_with_429(
     valkey_url: str, storage: Storage, double: ChatDouble
 ) -> None:
     limits = VendorLimits("OpenAI", calls=1)

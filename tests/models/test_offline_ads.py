@@ -43,23 +43,23 @@ STREAM = {"text": "voices", "cast": "voices", "pace": "voices", "music": "music"
 
 @pytest.fixture
 def say(graph):
-    """A turn of the conversation; returns its last word and the versions it made."""
+    """Return a function that plays a turn and returns its reply and its drafts."""
 
     async def say(text):
-        given = {"messages": [HumanMessage(text)]}
-        state = await graph.ainvoke(given, config(), context={"provider": "offline"})
+        turn_input = {"messages": [HumanMessage(text)]}
+        state = await graph.ainvoke(turn_input, config(), context={"provider": "offline"})
         return state["messages"][-1].text, state["drafts"]
 
     return say
 
 
-async def versions(opened):
+async def versions_by_stream(opened):
     streams = {name: await stream(opened, name) for name in ("voices", "music", "sfx")}
     return {name: [version.data for version in one.versions] for name, one in streams.items()}
 
 
-async def ad(opened):
-    newest = {name: datas[-1] for name, datas in (await versions(opened)).items()}
+async def current_ad(opened):
+    newest = {name: datas[-1] for name, datas in (await versions_by_stream(opened)).items()}
     tracks, effects = newest["voices"]["voiceTracks"], newest["sfx"]["soundFxPrompts"]
     return {
         "text": [track["text"] for track in tracks],
@@ -72,17 +72,17 @@ async def ad(opened):
 
 async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
     """A50, A59, A63, A78: the plan precedes the cast; directions are not spoken; it suggests an edit."""
-    last, made = await say(BRIEF)
-    assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
-    first = {"text": TEXT, "cast": CAST[:2], "pace": [1, 1], "music": MUSIC, "sounds": SOUNDS}
-    assert await ad(opened) == first
-    assert "“For weekend visitors, 20 seconds.”" in last
+    reply, drafts = await say(BRIEF)
+    assert drafts == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    expected = {"text": TEXT, "cast": CAST[:2], "pace": [1, 1], "music": MUSIC, "sounds": SOUNDS}
+    assert await current_ad(opened) == expected
+    assert "“For weekend visitors, 20 seconds.”" in reply
     messages = (await graph.aget_state(config())).values["messages"]
     assert messages[1].text.startswith("My plan: 20 seconds for Harbour Bikes")
     assert [len(message.tool_calls) for message in messages[1:4:2]] == [1, 3]
-    assert last.endswith("Should I make the music calmer?")
+    assert reply.endswith("Should I make the music calmer?")
     assert (await say("yes"))[1] == {"music": "v2"}
-    assert await ad(opened) == first | {"music": f"{MUSIC}, calmer"}
+    assert await current_ad(opened) == expected | {"music": f"{MUSIC}, calmer"}
 
 
 @pytest.mark.parametrize(
@@ -97,47 +97,49 @@ async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
         ("An ad for Doi Chang Coffee in Thai. Young audience.", "Doi Chang Coffee", "ad audience"),
     ],
 )
-async def test_obligatory_sentences_go_first_and_directions_are_not_in_the_script(
+async def test_obligatory_sentences_are_in_the_script_and_directions_are_not(
     say, opened, brief, text, absent
 ):
     """A74: in the brief's language, with voices that speak it."""
     await say(brief)
-    now = await ad(opened)
-    assert text in " ".join(now["text"])
-    assert not set(absent.split()) & set(" ".join(now["text"]).replace(".", " ").split())
+    current = await current_ad(opened)
+    assert text in " ".join(current["text"])
+    assert not set(absent.split()) & set(" ".join(current["text"]).replace(".", " ").split())
     language = {"Kawiarnia": "polish", "An": "thai"}.get(brief.split()[0], "english")
-    cast = [voices.find(voice) for voice in now["cast"]]
+    cast = [voices.find(voice) for voice in current["cast"]]
     assert {voice.language for voice in cast if voice} == {language}
 
 
 @pytest.mark.parametrize("form", BRIEFS, ids=lambda form: form.name)
 async def test_the_example_of_each_brief_becomes_a_first_draft(say, form):
-    _, made = await say(form.example)
-    assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    _, drafts = await say(form.example)
+    assert drafts == {"voices": "v1", "music": "v1", "sfx": "v1"}
 
 
 @pytest.mark.parametrize("text", ["a bakery in Lyon", "hello", "Make the music calmer"])
-async def test_nothing_is_made_where_no_client_is_named(say, text):
-    last, made = await say(text)
-    assert made == {}
-    assert "made nothing" in last or "There is no ad yet" in last
+async def test_a_request_without_a_client_makes_no_draft(say, text):
+    reply, drafts = await say(text)
+    assert drafts == {}
+    assert "made nothing" in reply or "There is no ad yet" in reply
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-async def test_each_form_changes_what_its_example_names_and_nothing_else(say, opened, form):
+async def test_the_example_of_each_form_changes_only_the_parts_that_it_names(say, opened, form):
     """A56–A60, A64, A77, A79."""
     await say(BRIEF)
     if form.name == "reply":
         await say("make the music louder")
-    before, known = await ad(opened), await versions(opened)
-    last, made = await say(form.example)
-    assert set(made) == {STREAM[key] for key in CHANGES[form.name]}
-    assert await ad(opened) == before | CHANGES[form.name]
-    after = await versions(opened)
+    old_ad, old_versions = await current_ad(opened), await versions_by_stream(opened)
+    reply, drafts = await say(form.example)
+    assert set(drafts) == {STREAM[key] for key in CHANGES[form.name]}
+    assert await current_ad(opened) == old_ad | CHANGES[form.name]
+    new_versions = await versions_by_stream(opened)
     count = 3 if form.name == "variations" else 1
-    assert {name: after[name][: len(known[name])] for name in after} == known
-    assert all(len(after[name]) == len(known[name]) + count * (name in made) for name in after)
-    assert all(version in last for version in made.values())
+    assert {name: new_versions[name][: len(old_versions[name])] for name in new_versions} == old_versions
+    assert all(
+        len(new_versions[name]) == len(old_versions[name]) + count * (name in drafts) for name in new_versions
+    )
+    assert all(version in reply for version in drafts.values())
 
 
 @pytest.mark.parametrize(
@@ -150,30 +152,30 @@ async def test_each_form_changes_what_its_example_names_and_nothing_else(say, op
         *("create 9 variations", "give me the script as a Word file"),
     ],
 )
-async def test_a_request_that_is_not_understood_or_cannot_be_done_changes_nothing(say, opened, text):
+async def test_an_unclear_or_impossible_request_changes_nothing(say, opened, text):
     await say(BRIEF)
-    before = await versions(opened)
-    last, made = await say(text)
-    assert (made, await versions(opened)) == ({}, before)
-    assert "chang" in last
+    before = await versions_by_stream(opened)
+    reply, drafts = await say(text)
+    assert (drafts, await versions_by_stream(opened)) == ({}, before)
+    assert "chang" in reply
 
 
-async def test_an_edit_builds_on_what_is_there_after_the_conversation_was_summarised(say, opened, graph):
+async def test_an_edit_after_a_summary_starts_from_the_current_ad(say, opened, graph):
     """A69, A-R12."""
     await say(BRIEF)
     for wish in ("louder", "quieter") * 5:
         await say(f"make the music {wish}")
     assert (await graph.aget_state(config())).values["summary"]
-    before = await ad(opened)
+    before = await current_ad(opened)
     assert (await say("make the second voice slower"))[1] == {"voices": "v2"}
-    assert await ad(opened) == before | {"pace": [1.0, 0.91]}
+    assert await current_ad(opened) == before | {"pace": [1.0, 0.91]}
 
 
-async def test_an_ad_that_grew_too_long_says_so_and_is_shortened_on_a_yes(say):
+async def test_an_ad_over_its_length_is_shortened_when_the_person_agrees(say):
     await say(BRIEF)
-    last, _ = await say("add the sound of a horn at the start, add a gong, add a bell and add a pop")
-    assert "the spot has 20 s" in last
-    assert last.endswith("Should I make the script shorter?")
-    last, made = await say("yes")
-    assert made == {"voices": "v2"}
-    assert "the spot has" not in last
+    reply, _ = await say("add the sound of a horn at the start, add a gong, add a bell and add a pop")
+    assert "the spot has 20 s" in reply
+    assert reply.endswith("Should I make the script shorter?")
+    reply, drafts = await say("yes")
+    assert drafts == {"voices": "v2"}
+    assert "the spot has" not in reply

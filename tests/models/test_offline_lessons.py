@@ -59,11 +59,11 @@ DECLINED = (
 
 def turn(text: str, *results: tuple[str, dict[str, Any]]) -> list[BaseMessage]:
     calls = [{"name": name, "args": {}, "id": f"{text}{n}"} for n, (name, _) in enumerate(results)]
-    answered = [
+    tool_results = [
         ToolMessage(json.dumps(data), tool_call_id=call["id"])
         for call, (_, data) in zip(calls, results, strict=True)
     ]
-    return [HumanMessage(text), *([AIMessage("", tool_calls=calls), *answered] if calls else [])]
+    return [HumanMessage(text), *([AIMessage("", tool_calls=calls), *tool_results] if calls else [])]
 
 
 def reply_to(*messages: BaseMessage, choice: str = "auto") -> AIMessage:
@@ -75,20 +75,20 @@ def calls_for(*messages: BaseMessage) -> list[tuple[str, dict[str, Any]]]:
     return [(call["name"], call["args"]) for call in reply_to(*messages).tool_calls]
 
 
-BEFORE = [*turn("Before.", (FACTS, FACTS_RESULT), (NARRATION, NARRATION_RESULT)), AIMessage("Done.")]
+EARLIER_TURN = [*turn("Before.", (FACTS, FACTS_RESULT), (NARRATION, NARRATION_RESULT)), AIMessage("Done.")]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda one: one.name)
-def test_the_example_of_every_form_leads_to_its_calls(form):
+def test_the_example_of_each_form_leads_to_its_calls(form):
     message = f"{form.example}\n\n{TEXT}" if form.name == "source.text" else form.example
-    assert calls_for(*BEFORE, HumanMessage(message)) == EXPECTED_CALLS[form.name]
+    assert calls_for(*EARLIER_TURN, HumanMessage(message)) == EXPECTED_CALLS[form.name]
     for name, args in EXPECTED_CALLS[form.name]:
         TOOLS[name].schema.model_validate(args)
 
 
 @pytest.mark.parametrize("message", DECLINED)
-def test_a_message_that_is_not_wholly_understood_changes_nothing(message):
-    reply = reply_to(*BEFORE, HumanMessage(message))
+def test_a_message_that_matches_no_form_changes_nothing(message):
+    reply = reply_to(*EARLIER_TURN, HumanMessage(message))
     assert reply.tool_calls == []
     assert "I changed nothing" in reply.text
 
@@ -99,8 +99,8 @@ def test_a_message_that_is_not_wholly_understood_changes_nothing(message):
 @pytest.mark.parametrize(
     "message", ["{}", "My student is 8 and loves chess. Make it two minutes.\n\n{}", "{}\n\nShe is 8."]
 )
-def test_material_with_requests_around_it_reaches_the_tool(name, message):
-    """B42, B56, B57: a lesson may speak of children, ages and likings itself."""
+def test_material_between_requests_reaches_the_tool(name, message):
+    """B42, B56, B57: the material itself may mention children, ages and interests."""
     calls = dict(calls_for(HumanMessage(message.format(material(name).text.strip()))))
     assert "".join(calls[FACTS]["content"].split()) in "".join(material(name).text.split())
     assert len(calls[FACTS]["content"]) > 0.9 * len(material(name).text.strip())
@@ -120,31 +120,31 @@ def test_material_with_requests_around_it_reaches_the_tool(name, message):
         ),
     ],
 )
-def test_a_form_may_have_several_wordings(message, call):
-    assert calls_for(*BEFORE, HumanMessage(message)) == [call]
+def test_a_form_matches_several_wordings(message, call):
+    assert calls_for(*EARLIER_TURN, HumanMessage(message)) == [call]
 
 
-def test_several_requests_are_several_calls():
-    calls = calls_for(*BEFORE, HumanMessage("She is 12. Make it 2 minutes, and rewrite the hook!"))
+def test_several_requests_in_a_message_lead_to_several_calls():
+    calls = calls_for(*EARLIER_TURN, HumanMessage("She is 12. Make it 2 minutes, and rewrite the hook!"))
     assert [name for name, _ in calls] == [STUDENT, NARRATION, NARRATION]
 
 
-def test_a_length_with_an_uploaded_file_is_that_of_its_narration():
+def test_a_length_sent_with_an_uploaded_file_is_passed_to_the_fact_search():
     calls = calls_for(HumanMessage("She is 13. Make it 2 minutes\n\nFind the facts in the file I uploaded."))
     assert calls == [(STUDENT, {"child_age": "13"}), (FACTS, {"content": "", "target_duration": 120})]
 
 
-def test_a_question_is_answered_from_the_facts_only():
+def test_a_question_is_answered_only_from_the_facts():
     """B54."""
     assert (
-        reply_to(*BEFORE, HumanMessage("What does chlorophyll do?")).text
+        reply_to(*EARLIER_TURN, HumanMessage("What does chlorophyll do?")).text
         == "Chlorophyll: Chlorophyll is a pigment."
     )
-    assert "say nothing about that" in reply_to(*BEFORE, HumanMessage("Why is the sky blue?")).text
+    assert "say nothing about that" in reply_to(*EARLIER_TURN, HumanMessage("Why is the sky blue?")).text
     assert "Paste lesson material" in reply_to(HumanMessage("Why is the sky blue?")).text
 
 
-def test_the_reply_reports_the_results():
+def test_the_reply_reports_results_warnings_and_errors_of_calls():
     """B69."""
     noted, failed = (
         {"message": "Noted.", "warnings": ["a guess"]},
@@ -157,37 +157,37 @@ def test_the_reply_reports_the_results():
     )
 
 
-def test_the_length_comes_from_the_state_of_the_lesson():
+def test_a_relative_length_is_computed_from_the_state_block():
     message = "make it longer\n\n<state>\nNarration v2: 40 s, english, reading level 4.5\n</state>"
     assert calls_for(HumanMessage(message)) == [(NARRATION, {"facts": [], "target_duration": 60})]
 
 
-def test_no_tool_is_called_when_none_may_be():
+def test_no_lesson_tool_is_called_with_tool_choice_none():
     reply = reply_to(HumanMessage("My student is 7"), choice="none")
     assert (reply.tool_calls, "I changed nothing" in reply.text) == ([], True)
 
 
-async def test_a_lesson_of_a_first_session_is_narrated(opened):
+async def test_the_session_of_the_documentation_ends_with_a_narration(opened):
     """B47, B52: the session of docs/lessons.md, with the file pasted."""
     chat = LessonChat(opened)
     question = pending_question(
-        await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text)
+        await chat.send("My student is 9 and loves football\n\n" + material("great_fire").text)
     )
     assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
-    await chat.answers("1, 2 and 3")
-    made = await chat.narration()
-    text = " ".join(part.narration for part in made.segments)
+    await chat.answer("1, 2 and 3")
+    narration = await chat.narration()
+    text = " ".join(part.narration for part in narration.segments)
     assert "A firebreak is a gap made by pulling down buildings" in text
-    assert ("football" in text, made.reading_level, made.warnings) == (True, "4.5", ())
+    assert ("football" in text, narration.reading_level, narration.warnings) == (True, "4.5", ())
 
 
 @pytest.mark.parametrize("words", ["1-3", "only 2", "the first two", "one and three"])
-async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choose(opened, words):
+async def test_an_unclear_choice_is_declined_with_an_explanation(opened, words):
     """B53: nothing is chosen, and the question stays."""
     chat = LessonChat(opened)
-    question = pending_question(await chat.says(material("great_fire").text))
-    assert "choose by number" not in reply_to(HumanMessage(words)).text, "nothing waits for a choice"
-    state = await chat.answers(words)
+    question = pending_question(await chat.send(material("great_fire").text))
+    assert "choose by number" not in reply_to(HumanMessage(words)).text, "no choice is pending"
+    state = await chat.answer(words)
     assert "choose by number, such as “1 and 3”, or say “all”" in state["messages"][-1].text
     assert pending_question(state)["facts"] == question["facts"]
 
@@ -195,11 +195,11 @@ async def test_a_choice_that_is_not_understood_is_declined_with_the_way_to_choos
 @pytest.mark.parametrize(
     ("words", "count"), [("2", 1), ("1 and 3", 2), ("1, 2, 3", 3), ("#1 #2", 2), ("all", 0), ("Yes!", 0)]
 )
-async def test_the_forms_of_a_choice_in_the_document_choose(opened, words, count):
+async def test_each_documented_form_of_a_choice_is_understood(opened, words, count):
     """B53: docs/offline.md lists them."""
     assert f"`{words}`" in FILE.read_text(encoding="utf-8")
     chat = LessonChat(opened)
-    question = pending_question(await chat.says(material("great_fire").text))
-    await chat.answers(words)
-    chosen = (await chat.data("confirmed"))["facts"]
+    question = pending_question(await chat.send(material("great_fire").text))
+    await chat.answer(words)
+    chosen = (await chat.newest_data("confirmed"))["facts"]
     assert len(chosen) == (count or len(question["facts"]))

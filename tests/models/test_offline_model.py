@@ -1,4 +1,4 @@
-"""The offline model behind LangChain's port: the same protocol as a vendor's, deterministic (X11, A39)."""
+"""The offline model as a LangChain chat model: deterministic, with a vendor's protocol (X11, A39)."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def answer(messages: list[Any] | None = None, tools: list[Any] | None = None, **
 
 
 def turn(tools: list[Any]) -> list[Any]:
-    """A whole turn from the brief on, with its calls answered."""
+    """Return all messages of a turn that starts with the brief, with a result for each call."""
     messages: list[Any] = list(BRIEF)
     while messages[-1].type != "ai" or messages[-1].tool_calls:
         messages.append(answer(messages, tools))
@@ -37,7 +37,7 @@ def turn(tools: list[Any]) -> list[Any]:
     return messages
 
 
-def calls(messages: list[Any]) -> list[Any]:
+def calls_in(messages: list[Any]) -> list[Any]:
     return [call for message in messages if message.type == "ai" for call in message.tool_calls]
 
 
@@ -56,7 +56,7 @@ def test_the_provider_is_loaded_by_its_name():
     assert isinstance(load("offline"), OfflineModel)
 
 
-def test_usage_and_name_are_reported_with_counted_tokens():
+def test_the_reply_has_the_models_name_and_its_token_usage():
     """A66."""
     reply = answer()
     assert reply.response_metadata["model_name"] == "offline"
@@ -67,7 +67,7 @@ def test_usage_and_name_are_reported_with_counted_tokens():
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-async def test_every_way_to_ask_gives_the_same_answer():
+async def test_invoke_stream_and_async_calls_give_the_same_answer():
     """A80."""
     model, reply = OfflineModel().bind_tools(TOOLS), answer()
     streams = [list(model.stream(BRIEF)), [chunk async for chunk in model.astream(BRIEF)]]
@@ -86,7 +86,7 @@ async def test_every_way_to_ask_gives_the_same_answer():
     assert (later.text, later.tool_calls) == (reply.text, reply.tool_calls)
 
 
-def test_a_stream_has_words_then_each_calls_name_and_id_then_its_arguments_and_usage_last():
+def test_a_stream_has_text_then_call_names_then_arguments_then_usage():
     chunks: list[Any] = list(OfflineModel().bind_tools(TOOLS).stream(BRIEF))
     words = [chunk for chunk in chunks if chunk.text]
     assert len(words) > 20
@@ -102,13 +102,13 @@ def test_a_stream_has_words_then_each_calls_name_and_id_then_its_arguments_and_u
 
 def test_call_ids_never_repeat_within_a_conversation():
     """A28."""
-    ids = [call["id"] for call in calls(turn(TOOLS))]
+    ids = [call["id"] for call in calls_in(turn(TOOLS))]
     assert len(ids) == len(set(ids)) == 4
 
 
 @pytest.mark.parametrize("text", ["make the music calmer", BRIEF[1].text])
-def test_no_tool_is_called_when_none_may_be(text: str):
-    """A-R11: after the bound a text is forced, and it is honest."""
+def test_no_tool_is_called_with_tool_choice_none(text: str):
+    """A-R11: at the bound of rounds the model must answer in text, and reports that nothing was done."""
     forced = answer([*turn(TOOLS), HumanMessage(text)], tool_choice="none")
     assert forced.tool_calls == []
     assert "nothing" in forced.text
@@ -122,11 +122,11 @@ def test_only_the_named_tool_is_called(choice: Any):
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "any", True, None])
-def test_any_tool_may_be_called_otherwise(choice: Any):
+def test_any_tool_may_be_called_when_no_tool_is_named(choice: Any):
     assert answer(tool_choice=choice).tool_calls
 
 
-def test_tools_may_be_functions():
+def test_functions_can_be_bound_as_tools():
     @tool
     def search_voices(language: str) -> str:
         """Find voices."""
@@ -136,23 +136,23 @@ def test_tools_may_be_functions():
 
 
 @pytest.mark.parametrize("tools", [[], [{"type": "function", "function": {"name": "launch_rocket"}}]])
-def test_with_tools_it_does_not_know_it_says_what_it_can_do(tools: list[Any]):
+def test_with_unknown_tools_the_reply_lists_the_supported_workflows(tools: list[Any]):
     reply = answer(tools=tools)
     assert reply.tool_calls == []
     assert "audio ads" in reply.text.replace("\n", " ")
 
 
-def test_an_empty_conversation_is_answered():
+def test_a_conversation_without_a_user_message_is_answered():
     assert "offline demo model" in answer([SYSTEM]).text
 
 
 def test_only_bound_tools_are_called():
     tools = [one for one in TOOLS if one["function"]["name"] != "create_music_draft"]
-    called = {call["name"] for call in calls(turn(tools))}
-    assert called == {"search_voices", "create_voice_draft", "create_sfx_draft"}
+    names = {call["name"] for call in calls_in(turn(tools))}
+    assert names == {"search_voices", "create_voice_draft", "create_sfx_draft"}
 
 
-def test_a_stop_word_ends_the_text():
+def test_a_stop_sequence_ends_the_text():
     text = OfflineModel().bind_tools(TOOLS).invoke(BRIEF, stop=["Music"]).text
     assert text
     assert "Music" not in text

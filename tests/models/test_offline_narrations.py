@@ -13,24 +13,28 @@ from callsheet.state.lessons.narration import length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.narration import NarrationBrief, write_narration
 from callsheet.tools.lessons.reflow import reflow
-from tests.lessons.lesson_material import expected, material
+from tests.lessons.lesson_material import all_materials, material
 
 
-@pytest.mark.parametrize("one", expected(), ids=lambda one: one.file)
-async def test_a_material_gives_the_expected_facts(one):
+@pytest.mark.parametrize("example", all_materials(), ids=lambda example: example.file)
+async def test_the_facts_of_a_material_are_the_expected_ones(example):
     """B6, B-R10: each is a quotation of the material, named by words of it."""
-    text = reflow(one.text)
+    text = reflow(example.text)
     extraction = await extract_facts(text, model="offline")
     quotes = [fact.source.quote for fact in extraction.facts if fact.source]
     names = [fact.concept for fact in extraction.facts]
-    assert one.failures(extraction.topic, quotes, list(extraction.warnings)) == []
-    assert (one.misnamed(names), extraction.language, len(set(names))) == ([], one.language, len(names))
+    assert example.failures(extraction.topic, quotes, list(extraction.warnings)) == []
+    assert (example.wrong_concepts(names), extraction.language, len(set(names))) == (
+        [],
+        example.language,
+        len(names),
+    )
     assert all(quote in text for quote in quotes)
     assert [fact.details for fact in extraction.facts] == quotes
     assert extraction.facts == (await extract_facts(text, model="offline")).facts
 
 
-def test_any_text_at_all_gives_facts_of_its_own_words_or_none():
+def test_every_fact_of_a_random_text_quotes_that_text():
     """B-R10: thirty texts of noise in ten scripts."""
     draw = random.Random(6)
     letters = "aeiou nrst.,;:!?-—()“”\n\n'\"0123456789 漢字。、ไทย ขก. हिंदी। العربية؟ 한국어 Übung é"
@@ -45,22 +49,22 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]{4,}", text.casefold()))
 
 
-@pytest.mark.parametrize("one", expected(), ids=lambda one: one.file)
+@pytest.mark.parametrize("example", all_materials(), ids=lambda example: example.file)
 @pytest.mark.parametrize(("total_s", "level"), [(60, 2.5), (180, 8.5)])
-async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_time(one, total_s, level):
+async def test_a_narration_has_every_fact_once_in_its_own_words_within_its_time(example, total_s, level):
     """B12, B13, B15, B22, B-R9."""
-    extraction = await extract_facts(reflow(one.text), model="offline")
-    order = NarrationBrief(
+    extraction = await extract_facts(reflow(example.text), model="offline")
+    brief = NarrationBrief(
         extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
     )
-    made = (await write_narration(order, model="offline")).narration
-    assert made.facts == {fact.id for fact in extraction.facts}
-    for slot, segment in zip(slots(total_s, extraction.language), made.segments, strict=True):
+    narration = (await write_narration(brief, model="offline")).narration
+    assert narration.facts == {fact.id for fact in extraction.facts}
+    for slot, segment in zip(slots(total_s, extraction.language), narration.segments, strict=True):
         assert length(segment.narration, extraction.language) <= slot.budget
         assert segment.visual_guidance
     sentences = [
         (sentence, fact)
-        for part in made.segments
+        for part in narration.segments
         for sentence in part.sentences
         for fact in extraction.facts
         if sentence.factIds == (fact.id,)
@@ -70,11 +74,11 @@ async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_tim
         <= words(f"{fact.details} did know remember main ideas keep mind more find about there")
         for sentence, fact in sentences
     )
-    texts = [sentence.text for part in made.segments for sentence in part.sentences]
+    texts = [sentence.text for part in narration.segments for sentence in part.sentences]
     assert len(texts) == len(set(texts))
 
 
-async def test_interests_age_and_terms_show_in_the_words():
+async def test_interests_age_and_key_terms_change_the_narration():
     """B14, B21, B64."""
     extraction = await extract_facts(reflow(material("photosynthesis").text), model="offline")
     young = NarrationBrief(extraction.topic, extraction.facts[:3], 60, 2.5, ("soccer", "Lego"), "english")
@@ -87,7 +91,7 @@ async def test_interests_age_and_terms_show_in_the_words():
     assert "Photosynthesis" in first.segment("concept_introduction").key_concepts
 
 
-async def test_facts_that_cannot_even_be_named_are_refused_with_a_remedy():
+async def test_too_many_facts_for_the_length_are_refused_with_a_remedy():
     many = tuple(
         new_fact(f"A concept with rather many words number {n}", f"It is thing {n} of all.")
         for n in range(40)
@@ -98,7 +102,7 @@ async def test_facts_that_cannot_even_be_named_are_refused_with_a_remedy():
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_facts_of_any_length_fit_or_are_refused(seed):
+async def test_random_facts_and_lengths_are_narrated_or_refused(seed):
     """B-R8, B-R9."""
     draw = random.Random(seed)
     texts = [reflow(material(name).text) for name in ("struggle_for_existence", "great_fire", "panda")]
@@ -106,7 +110,7 @@ async def test_any_facts_of_any_length_fit_or_are_refused(seed):
     facts = tuple(draw.sample(stock, draw.randint(1, 15)))
     total_s, level = draw.choice([15, 16, 23, 37, 61, 90, 200, 600]), draw.choice([2.5, 4.5, 8.5])
     try:
-        made = (
+        narration = (
             await write_narration(
                 NarrationBrief("A topic", facts, total_s, level, ("chess",), "english"), model="offline"
             )
@@ -114,4 +118,4 @@ async def test_any_facts_of_any_length_fit_or_are_refused(seed):
     except Invalid as refused:
         assert "cannot even be named" in refused.message  # noqa: PT017 -- some may be refused, none may fail
     else:
-        assert made.facts == {fact.id for fact in facts}
+        assert narration.facts == {fact.id for fact in facts}

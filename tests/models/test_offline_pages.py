@@ -1,4 +1,4 @@
-"""The offline model on landing pages: its forms, what it leaves alone, and what it reports."""
+"""The offline model on landing pages: the forms of requests, declined requests, and replies."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
 OFFLINE: Any = {"provider": "offline"}
 
 
-class Chat:
+class OfflinePageChat:
     """A conversation with the compiled graph about the page `shop`."""
 
     def __init__(self, storage: Storage) -> None:
@@ -50,8 +50,8 @@ class Chat:
 
 
 @pytest.fixture
-def chat(opened: Storage) -> Chat:
-    return Chat(opened)
+def chat(opened: Storage) -> OfflinePageChat:
+    return OfflinePageChat(opened)
 
 
 def style(element: str, name: str, value: str) -> Callable[[Page], bool]:
@@ -80,7 +80,7 @@ EFFECTS: dict[str, Callable[[Page], bool]] = {
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-async def test_the_example_of_each_form_has_its_effect(chat: Chat, form: Any) -> None:
+async def test_the_example_of_each_form_has_its_effect(chat: OfflinePageChat, form: Any) -> None:
     if form.name == "undo":
         await chat.say("make the headline red and move the hero below the features")
         assert not same_page(await chat.page(), STARTER)
@@ -91,10 +91,10 @@ async def test_the_example_of_each_form_has_its_effect(chat: Chat, form: Any) ->
     assert EFFECTS.get(form.name, lambda page: same_page(page, STARTER))(page), reply
 
 
-async def test_questions_are_answered_from_the_page_and_the_grammar(chat: Chat) -> None:
+async def test_questions_about_the_page_and_about_requests_are_answered(chat: OfflinePageChat) -> None:
     assert "the section “Hero”, the section “Features”" in await chat.say("what's on the page?")
-    able = await chat.say("what can you do?")
-    assert [form.example for form in FORMS if form.example not in able] == []
+    reply = await chat.say("what can you do?")
+    assert [form.example for form in FORMS if form.example not in reply] == []
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ async def test_questions_are_answered_from_the_page_and_the_grammar(chat: Chat) 
         ('add a button "Call us"', "where to; there is the navigation"),
     ],
 )
-async def test_an_unclear_request_changes_nothing_and_the_reply_gives_the_reason(
-    chat: Chat, text: str, words: str
+async def test_an_unclear_request_changes_nothing_and_the_reply_has_the_reason(
+    chat: OfflinePageChat, text: str, words: str
 ) -> None:
     reply = await chat.say(text)
     assert "changed nothing" in reply
@@ -145,14 +145,16 @@ async def test_an_unclear_request_changes_nothing_and_the_reply_gives_the_reason
         ("card-3", "card-3"),
     ],
 )
-async def test_an_element_is_named_in_many_ways(chat: Chat, words: str, element: str) -> None:
+async def test_an_element_can_be_named_by_position_text_label_or_id(
+    chat: OfflinePageChat, words: str, element: str
+) -> None:
     await chat.say(f"make {words} underlined")
     assert [one.id for one, _ in walk((await chat.page()).root) if "text-decoration" in one.style] == [
         element
     ]
 
 
-async def test_it_and_this_follow_the_conversation(chat: Chat) -> None:
+async def test_the_words_it_and_this_name_the_last_or_the_selected_element(chat: OfflinePageChat) -> None:
     """C26: the element named last, the one selected, and the one changed last."""
     assert "The page is v2 now" in await chat.say(
         'Change the headline to "Bread at four" and make it darkgreen'
@@ -167,7 +169,7 @@ async def test_it_and_this_follow_the_conversation(chat: Chat) -> None:
     assert "nothing is selected" in await chat.say("make it red")
 
 
-async def test_undo_takes_back_a_message_but_not_what_came_after_it(chat: Chat) -> None:
+async def test_undo_reverts_the_last_message_but_no_later_change_by_hand(chat: OfflinePageChat) -> None:
     await chat.say("add a pricing section and make the headline teal")
     assert "the last 2 changes" in await chat.say("undo that")
     assert same_page(await chat.page(), STARTER)
@@ -183,7 +185,7 @@ async def test_undo_takes_back_a_message_but_not_what_came_after_it(chat: Chat) 
     assert (await chat.sections())[-2] == "section-4"
 
 
-async def test_edits_build_on_the_page_as_it_is_under_a_shortened_history(chat: Chat) -> None:
+async def test_an_edit_after_a_summary_starts_from_the_current_page(chat: OfflinePageChat) -> None:
     await chat.say("make the headline 20px")
     for colour in ("red", "teal", "navy", "green", "orange", "purple") * 2:
         await chat.say(f"make the footer {colour}")
@@ -192,7 +194,7 @@ async def test_edits_build_on_the_page_as_it_is_under_a_shortened_history(chat: 
     assert (await chat.page()).get("heading-1").style == {"font-size": "25px", "font-weight": "bold"}
 
 
-async def test_the_reply_is_what_the_tools_and_the_person_answered(chat: Chat) -> None:
+async def test_the_reply_reports_tool_results_and_the_persons_decision(chat: OfflinePageChat) -> None:
     reply = await chat.say("add a contact form below the features, then delete the features", answer="no")
     assert reply == (
         "I added the section “Contact form” with placeholder texts below the section “Features”. "
@@ -209,7 +211,7 @@ async def test_the_reply_is_what_the_tools_and_the_person_answered(chat: Chat) -
 
 
 @pytest.mark.parametrize("choice", ["none", "undo"])
-def test_a_tool_that_may_not_be_called_is_not(choice: str) -> None:
+def test_a_tool_outside_tool_choice_is_not_called(choice: str) -> None:
     model = OfflineModel().bind_tools(definitions(REGISTRY.of("page")), tool_choice=choice)
     reply = model.invoke([HumanMessage("make the headline teal")])
     assert (reply.tool_calls, reply.text) == ([], "I may not call list_elements now, so I changed nothing.")

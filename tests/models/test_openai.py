@@ -51,8 +51,10 @@ def get_current_state(adId: str) -> str:  # noqa: N803 - the wire's spelling
 TOOLS = [search_voices, get_current_state]
 
 
-async def told(model: BaseChatModel, messages: Sequence[BaseMessage] = BRIEF) -> list[CallsheetError]:
-    """What `model` raises when asked in each of the four ways LangChain asks."""
+async def errors_of_all_calls(
+    model: BaseChatModel, messages: Sequence[BaseMessage] = BRIEF
+) -> list[CallsheetError]:
+    """Return the errors of invoke, stream and their async forms."""
 
     async def astream() -> None:
         async for _ in model.astream(messages):
@@ -70,17 +72,17 @@ async def told(model: BaseChatModel, messages: Sequence[BaseMessage] = BRIEF) ->
     return errors
 
 
-async def test_tool_calls_go_out_and_their_results_come_back_in_a_valid_history():
-    """A40, A24, X12: the double answers 400 to any history that OpenAI would refuse."""
+async def test_tool_calls_and_their_results_form_a_valid_history():
+    """A40, A24, X12: the scripted endpoint answers 400 to any history that OpenAI would refuse."""
     with ChatDouble(Say(calls=[SEARCH, STATE]), Say("Done.")) as double:
         model = load("openai", environ=double.environ).bind_tools(TOOLS)
-        asked = await model.ainvoke(BRIEF)
-        assert [(call["id"], call["name"], call["args"]) for call in asked.tool_calls] == [
+        request = await model.ainvoke(BRIEF)
+        assert [(call["id"], call["name"], call["args"]) for call in request.tool_calls] == [
             ("call_1", "search_voices", {"language": "thai", "count": 10}),
             ("call_2", "get_current_state", {"adId": "ad-1"}),
         ]
         results = [ToolMessage("[]", tool_call_id="call_1"), ToolMessage("{}", tool_call_id="call_2")]
-        answer = await model.ainvoke([*BRIEF, asked, *results])
+        answer = await model.ainvoke([*BRIEF, request, *results])
     assert answer.content == "Done."
     first, second = double.requests
     assert [one["function"]["name"] for one in first.body["tools"]] == ["search_voices", "get_current_state"]
@@ -100,33 +102,33 @@ async def test_the_model_is_free_to_call_a_tool_or_not(choice):
         assert double.requests[0].body.get("tool_choice", "auto") == "auto"
 
 
-async def test_a_stream_adds_up_to_the_same_message_as_an_answer_in_one_piece():
+async def test_the_sum_of_a_streams_chunks_equals_the_complete_answer():
     """A-R20: text, calls and usage are aggregated from the pieces."""
     say = Say("Searching for voices.", calls=[SEARCH, STATE])
     with ChatDouble(say, say) as double:
         model = load("openai", environ=double.environ).bind_tools(TOOLS)
         pieces = [piece async for piece in model.astream(BRIEF)]
-        whole = await model.ainvoke(BRIEF)
+        complete = await model.ainvoke(BRIEF)
     total: Any = reduce(add, pieces)
     assert len(pieces) > 10
-    assert total.content == whole.content == "Searching for voices."
-    assert total.tool_calls == whole.tool_calls
+    assert total.content == complete.content == "Searching for voices."
+    assert total.tool_calls == complete.tool_calls
     assert len(total.tool_calls) == 2
-    assert total.usage_metadata == whole.usage_metadata
+    assert total.usage_metadata == complete.usage_metadata
     assert total.usage_metadata["total_tokens"] == 18
     assert [request.body.get("stream", False) for request in double.requests] == [True, False]
     assert double.requests[0].body["stream_options"] == {"include_usage": True}
 
 
-def test_a_stream_adds_up_without_an_event_loop_too():
+def test_a_synchronous_stream_yields_the_complete_text():
     """A-R20."""
     with ChatDouble(Say("One two three.")) as double:
         pieces = list(load("openai", environ=double.environ).stream(BRIEF))
     assert "".join(piece.text for piece in pieces) == "One two three."
 
 
-async def test_a_conversation_begun_with_another_provider_goes_on_with_its_ids():
-    """A48, A45: Kimi's ids are not OpenAI's, and must come back as they were."""
+async def test_call_ids_of_another_provider_are_sent_unchanged():
+    """A48, A45: Kimi's ids have another form than OpenAI's."""
     kimi = AIMessage(
         "", tool_calls=[{"id": "functions.search_voices:0", "name": "search_voices", "args": {}}]
     )
@@ -138,17 +140,17 @@ async def test_a_conversation_begun_with_another_provider_goes_on_with_its_ids()
     assert sent[2]["tool_calls"][0]["id"] == sent[3]["tool_call_id"] == "functions.search_voices:0"
 
 
-async def test_absent_content_and_absent_calls_are_empty():
+async def test_missing_content_and_missing_calls_are_read_as_empty():
     """A46."""
     with ChatDouble(Say(calls=[SEARCH]), Say("Hi.")) as double:
         model = load("openai", environ=double.environ)
-        called, said = await model.ainvoke(BRIEF), await model.ainvoke(BRIEF)
-    assert called.content == ""
-    assert said.tool_calls == []
+        with_calls, with_text = await model.ainvoke(BRIEF), await model.ainvoke(BRIEF)
+    assert with_calls.content == ""
+    assert with_text.tool_calls == []
 
 
 async def test_base_url_key_and_model_come_from_the_environment():
-    """A49, A-R19, X12: which model is configuration, not code."""
+    """A49, A-R19, X12: the choice of a model is configuration, not code."""
     with ChatDouble(Say("Hi."), Say("Hi."), key="sk-mine") as double:
         environ = {**double.environ, "OPENAI_MODEL": "llama-9"}
         await load("openai", environ=environ).ainvoke(BRIEF)
@@ -160,14 +162,14 @@ async def test_base_url_key_and_model_come_from_the_environment():
 
 
 def test_the_environment_is_read_when_a_model_is_loaded(monkeypatch):
-    """HOUSE §3: nothing reads the environment at import."""
+    """Not at import."""
     with ChatDouble(Say("Hi.")) as double:
         for name, value in double.environ.items():
             monkeypatch.setenv(name, value)
         assert load("openai").invoke(BRIEF).content == "Hi."
 
 
-def test_openai_answers_at_its_own_address_unless_another_is_set():
+def test_the_default_base_url_is_openais():
     model = load("openai", environ={"OPENAI_API_KEY": KEY})
     assert isinstance(model, OpenAIModel)
     assert model.openai_api_base == "https://api.openai.com/v1"
@@ -182,8 +184,8 @@ class Kestrel(ChatModel):
     default_model: ClassVar[str] = "kestrel-1"
 
 
-async def test_another_vendor_needs_a_title_a_prefix_an_address_and_a_model():
-    """A49: its variables are its own, and so are its errors."""
+async def test_a_new_vendor_needs_only_a_title_a_prefix_a_url_and_a_model():
+    """A49: the variables and the errors have the vendor's name."""
     with ChatDouble(Say("Hi."), Fail(403)) as double:
         model = Kestrel.from_environ("", {"KESTREL_API_KEY": KEY, "KESTREL_BASE_URL": double.url})
         assert (await model.ainvoke(BRIEF)).content == "Hi."
@@ -198,14 +200,14 @@ async def test_another_vendor_needs_a_title_a_prefix_an_address_and_a_model():
     ("model", "effort"),
     [("gpt-6-luna", "none"), ("gpt-5.6-terra", "none"), ("gpt-6.1-terra", "none"), ("gpt-5.4-mini", None)],
 )
-async def test_models_that_cannot_reason_and_call_tools_at_once_are_told_not_to_reason(model, effort):
+async def test_reasoning_is_off_for_models_that_cannot_combine_it_with_tools(model, effort):
     """OpenAI answers 400 to tools over Chat Completions when these models reason, which is their default."""
     with ChatDouble(Say("Hi.")) as double:
         await load(f"openai/{model}", environ=double.environ).bind_tools(TOOLS).ainvoke(BRIEF)
         assert double.requests[0].body.get("reasoning_effort") == effort
 
 
-def test_without_a_key_the_message_names_the_variable():
+def test_the_error_for_a_missing_key_names_the_variable():
     with pytest.raises(Invalid, match="OPENAI_API_KEY is not set") as refused:
         load("openai", environ={})
     assert "offline" in refused.value.remedy
@@ -218,15 +220,15 @@ def test_a_setting_that_is_not_a_number_is_refused_by_name(name, value):
         load("openai", environ={"OPENAI_API_KEY": KEY, name: value})
 
 
-def test_half_a_retry_is_refused():
+def test_a_fractional_number_of_retries_is_refused():
     with pytest.raises(Invalid, match=r"OPENAI_MAX_RETRIES is '1\.5': input should be a valid integer"):
         load("openai", environ={"OPENAI_API_KEY": KEY, "OPENAI_MAX_RETRIES": "1.5"})
 
 
-async def test_a_wrong_key_is_no_bug_of_ours_and_its_message_names_the_variable():
+async def test_a_rejected_key_is_unavailable_and_the_error_names_the_variable():
     with ChatDouble(Say("unreachable")) as double:
         wrong = {**double.environ, "OPENAI_API_KEY": "sk-wrong-98765"}
-        errors = await told(load("openai", environ=wrong))
+        errors = await errors_of_all_calls(load("openai", environ=wrong))
     for error in errors:
         assert type(error) is Unavailable
         assert "OPENAI_API_KEY" in error.message
@@ -244,17 +246,17 @@ async def test_a_wrong_key_is_no_bug_of_ours_and_its_message_names_the_variable(
         ({}, 1.0),
     ],
 )
-async def test_a_rate_limit_says_how_long_to_wait(headers, wait_s):
+async def test_a_rate_limit_error_has_the_time_to_wait(headers, wait_s):
     limit = Fail(429, "Rate limit reached", "rate_limit_exceeded", headers)
     with ChatDouble(*[limit] * 4) as double:
-        for error in await told(load("openai", environ=double.environ)):
+        for error in await errors_of_all_calls(load("openai", environ=double.environ)):
             assert isinstance(error, Limited)
             assert error.retry_after_s == wait_s
             assert "Rate limit reached" in error.message
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "said"),
+    ("reply", "kind", "text"),
     [
         (Fail(500, "engine down"), Unavailable, "engine down"),
         (Fail(503), Unavailable, "503"),
@@ -271,32 +273,32 @@ async def test_a_rate_limit_says_how_long_to_wait(headers, wait_s):
         (Raw(b'data: {"id":\n\n', "text/event-stream"), Unavailable, "OpenAI"),
     ],
 )
-async def test_a_failure_of_the_vendor_is_told_in_our_own_tree(reply, kind, said):
+async def test_an_error_of_the_vendor_is_raised_as_a_callsheet_error(reply, kind, text):
     with ChatDouble(*[reply] * 4) as double:
-        for error in await told(load("openai", environ=double.environ)):
+        for error in await errors_of_all_calls(load("openai", environ=double.environ)):
             assert isinstance(error, kind)
-            assert said in error.message
+            assert text in error.message
         assert double.unused == 0
 
 
-async def test_an_answer_that_never_comes_is_a_timeout():
+async def test_a_request_without_an_answer_raises_a_timeout():
     with ChatDouble(*[Silence()] * 4) as double:
         model = load("openai", environ={**double.environ, "OPENAI_TIMEOUT_S": "0.05"})
-        for error in await told(model):
+        for error in await errors_of_all_calls(model):
             assert isinstance(error, TimedOut)
             assert "OPENAI_TIMEOUT_S" in error.remedy
 
 
-async def test_a_server_that_is_not_there_is_unavailable():
+async def test_an_unreachable_server_raises_unavailable():
     with ChatDouble() as double:
         environ = double.environ
-    for error in await told(load("openai", environ=environ)):
+    for error in await errors_of_all_calls(load("openai", environ=environ)):
         assert type(error) is Unavailable
         assert "OPENAI_BASE_URL" in error.remedy
 
 
 @pytest.mark.parametrize("break_off", ["error", "end"])
-async def test_a_stream_that_stops_halfway_is_not_taken_for_an_answer(break_off):
+async def test_a_stream_that_breaks_off_raises_unavailable(break_off):
     """A-R20: half a call must never run."""
     half = Say("Half a sentence", calls=[SEARCH], break_off=break_off)
     with ChatDouble(half, half) as double:
@@ -307,14 +309,14 @@ async def test_a_stream_that_stops_halfway_is_not_taken_for_an_answer(break_off)
             [piece async for piece in model.astream(BRIEF)]
 
 
-async def test_a_passing_failure_is_tried_again():
+async def test_a_temporary_error_is_retried():
     with ChatDouble(Fail(500, headers={"retry-after-ms": "1"}), Say("Second time lucky.")) as double:
         model = load("openai", environ={**double.environ, "OPENAI_MAX_RETRIES": "1"})
         assert (await model.ainvoke(BRIEF)).content == "Second time lucky."
     assert len(double.requests) == 2
 
 
-async def test_a_refused_request_is_not_tried_again():
+async def test_a_rejected_request_is_not_retried():
     with ChatDouble(Fail(400), Say("never")) as double, pytest.raises(Broken):
         await load("openai", environ={**double.environ, "OPENAI_MAX_RETRIES": "3"}).ainvoke(BRIEF)
     assert len(double.requests) == 1
@@ -322,6 +324,8 @@ async def test_a_refused_request_is_not_tried_again():
 
 async def test_the_key_is_in_no_repr_no_serialised_model_and_no_log(caplog):
     caplog.set_level(logging.DEBUG)
+    # A server in this process may have made it quiet.
+    caplog.set_level(logging.DEBUG, logger="openai")
     with ChatDouble(Say("Hi."), Fail(500, f"proxy saw {KEY}")) as double:
         model = load("openai", environ=double.environ)
         await model.ainvoke(BRIEF)
@@ -341,17 +345,17 @@ async def test_the_key_is_in_no_repr_no_serialised_model_and_no_log(caplog):
     assert "OPENAI_API_KEY" in dumps(model)
 
 
-async def test_a_broken_history_comes_back_as_a_bug_of_ours():
+async def test_an_invalid_history_raises_broken():
     """X12."""
     dangling = AIMessage("", tool_calls=[{"id": "call_1", "name": "search_voices", "args": {}}])
     with ChatDouble(Say("unreachable")) as double:
-        for error in await told(load("openai", environ=double.environ), [*BRIEF, dangling]):
+        for error in await errors_of_all_calls(load("openai", environ=double.environ), [*BRIEF, dangling]):
             assert isinstance(error, Broken)
             assert "call_1" in error.message
         assert double.unused == 1
 
 
-def test_loading_a_model_takes_the_key_of_no_other_place(monkeypatch: pytest.MonkeyPatch):
+def test_only_the_given_environment_is_read_when_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch):
     """The key in the process's environment must not stand in for the one that was given."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ambient")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://ambient")

@@ -26,9 +26,9 @@ from tests.lessons.lesson_material import material as lesson
 
 LAYERS = ("graphs", "nodes", "tools", "state", "providers", "storage", "server")
 METHODS = {"search", "match", "fullmatch", "split", "findall", "finditer", "sub"}
-LONGEST = 20_000
+LONGEST_CHARS = 20_000
 """Characters of a message or a field of a brief."""
-SCREENED = 300
+SCREENING_CHARS = 300
 GROWTH = 8
 """Fourfold length may take so many times as long; the square of it would take sixteen times."""
 NOTICEABLE_S = 0.003
@@ -55,31 +55,31 @@ ATOMS = (
 TAILS = ("", "x!")
 
 
-def modules() -> Iterator[ModuleType]:
+def product_modules() -> Iterator[ModuleType]:
     for layer in LAYERS:
         package = importlib.import_module(f"callsheet.{layer}")
         for each in pkgutil.walk_packages(package.__path__, f"callsheet.{layer}."):
             yield importlib.import_module(each.name)
 
 
-def compiled(value: Any) -> Iterator[re.Pattern[Any]]:
+def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
     """The patterns in a value of a module."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, Form):
         yield value.regex
     elif isinstance(value, Mapping):
-        yield from compiled(list(value.values()))
+        yield from patterns_in(list(value.values()))
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from compiled(each)
+            yield from patterns_in(each)
     elif isinstance(value, FunctionType):
-        yield from compiled([cell.cell_contents for cell in value.__closure__ or ()])
+        yield from patterns_in([cell.cell_contents for cell in value.__closure__ or ()])
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from compiled([getattr(value, each.name, None) for each in fields(value)])
+        yield from patterns_in([getattr(value, each.name, None) for each in fields(value)])
 
 
-def inline(module: ModuleType) -> Iterator[re.Pattern[Any]]:
+def patterns_in_source(module: ModuleType) -> Iterator[re.Pattern[Any]]:
     """The patterns that a module writes where it uses them."""
     for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
         match node:
@@ -89,15 +89,15 @@ def inline(module: ModuleType) -> Iterator[re.Pattern[Any]]:
                 yield re.compile(text)
 
 
-def patterns() -> dict[re.Pattern[Any], str]:
+def all_patterns() -> dict[re.Pattern[Any], str]:
     """Every pattern of the packages, and the first module that has it."""
     words = [text for text in DATA.values() if isinstance(text, str)]
-    found = dict.fromkeys((re.compile(text, re.IGNORECASE) for text in words), "offline.ads.data")
-    for module in modules():
-        known = [each for value in [*vars(module).values()] for each in compiled(value)]
-        for each in (*known, *inline(module)):
-            found.setdefault(each, module.__name__)
-    return found
+    module_by_pattern = dict.fromkeys((re.compile(text, re.IGNORECASE) for text in words), "offline.ads.data")
+    for module in product_modules():
+        module_patterns = [each for value in [*vars(module).values()] for each in patterns_in(value)]
+        for each in (*module_patterns, *patterns_in_source(module)):
+            module_by_pattern.setdefault(each, module.__name__)
+    return module_by_pattern
 
 
 def atoms(pattern: re.Pattern[Any]) -> list[str]:
@@ -110,7 +110,7 @@ def atoms(pattern: re.Pattern[Any]) -> list[str]:
 
 
 def beginnings(pattern: re.Pattern[Any]) -> list[str]:
-    """What may stand before a repeated beginning: nothing, and the pattern's own words and signs."""
+    """Texts before a repeated beginning: nothing, and the pattern's own words and signs."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     own = re.findall(r"[^\0]+", re.sub(r"\\[a-zA-Z]|\[[^\]]*\]|[()?*+|^$\\{}:<>=!]", "\0", source))
     return list(dict.fromkeys(["", *own[:4], *(f"{word}\n" for word in own[:1])]))
@@ -132,14 +132,14 @@ def cost_s(pattern: re.Pattern[Any], form: tuple[str, str, str], size: int, trie
     return min(spent)
 
 
-def growing(pattern: re.Pattern[Any], longest: int) -> tuple[tuple[str, str, str], float] | None:
+def growth_of(pattern: re.Pattern[Any], longest: int) -> tuple[tuple[str, str, str], float] | None:
     """A form of text for which the time grows faster than the text, and how fast; None if there is none."""
-    texts = [
+    candidates = [
         (begin, atom, tail) for begin in beginnings(pattern) for atom in atoms(pattern) for tail in TAILS
     ]
-    screened = sorted(texts, key=lambda each: -cost_s(pattern, each, SCREENED))
-    for form in screened[:2]:
-        for size in (SCREENED, longest // 4):
+    slowest = sorted(candidates, key=lambda each: -cost_s(pattern, each, SCREENING_CHARS))
+    for form in slowest[:2]:
+        for size in (SCREENING_CHARS, longest // 4):
             short_s, long_s = (cost_s(pattern, form, each, 3) for each in (size, 4 * size))
             if long_s > NOTICEABLE_S and long_s > GROWTH * short_s:
                 return form, round(long_s / short_s, 1)
@@ -150,25 +150,25 @@ def growing(pattern: re.Pattern[Any], longest: int) -> tuple[tuple[str, str, str
 @pytest.mark.slow
 def test_the_time_of_a_pattern_grows_no_faster_than_its_text() -> None:
     """Text of users, models, pages and files. Most forms of the offline model read `MAX_CHARS` at most."""
-    known = patterns()
-    forms = {each.regex for module in modules() for each in forms_of([*vars(module).values()])}
+    by_pattern = all_patterns()
+    forms = {each.regex for module in product_modules() for each in forms_in([*vars(module).values()])}
     forms -= {each.regex for each in BRIEFS}
-    assert len(known) > 100, "the patterns are found"
+    assert len(by_pattern) > 100, "the patterns are found"
     assert forms
     slow = []
-    for pattern, module in known.items():
-        if growth := growing(pattern, MAX_CHARS if pattern in forms else LONGEST):
+    for pattern, module in by_pattern.items():
+        if growth := growth_of(pattern, MAX_CHARS if pattern in forms else LONGEST_CHARS):
             slow.append((module, pattern.pattern[:80], *growth))
     assert not slow, "make it linear: bounded or possessive repetition, or a lookbehind before the first one"
 
 
-def forms_of(value: Any) -> Iterator[Form]:
+def forms_in(value: Any) -> Iterator[Form]:
     """The forms of requests in a value of a module."""
     if isinstance(value, Form):
         yield value
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from forms_of(each)
+            yield from forms_in(each)
 
 
 HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -211,11 +211,11 @@ async def longest_ok_s(http: httpx.AsyncClient, until: "asyncio.Task[Any]") -> f
 
 
 @pytest.mark.slow
-async def test_a_hostile_request_delays_nobody_elses(http: httpx.AsyncClient) -> None:
+async def test_a_hostile_request_does_not_delay_other_requests(http: httpx.AsyncClient) -> None:
     material = {"messages": user(lesson("photosynthesis").text), "provider": "offline"}
     session = (await http.post(TOOLS, json=material)).headers["X-Session-Id"]
-    for what, (path, body) in HOSTILE.items():
-        headers = {"X-Session-Id": session} if "choice" in what else {}
+    for name, (path, body) in HOSTILE.items():
+        headers = {"X-Session-Id": session} if "choice" in name else {}
         request = asyncio.create_task(http.post(path, json=body, headers=headers))
-        assert await longest_ok_s(http, request) < 5, what
-        assert request.result().status_code < 500, (what, request.result().text[:500])
+        assert await longest_ok_s(http, request) < 5, name
+        assert request.result().status_code < 500, (name, request.result().text[:500])

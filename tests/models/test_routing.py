@@ -7,42 +7,44 @@ from callsheet.providers import OFFLINE, PROVIDERS, load, with_key
 from callsheet.providers.routing import BY_LANGUAGE, Route, RoutingRequest, route
 from callsheet.state.errors import Invalid
 
-EVERYBODY = frozenset({"openai", "qwen", "kimi", OFFLINE})
-NOBODY = frozenset({OFFLINE})
-QWEN = ("thai", "indonesian", "vietnamese", "spanish", "portuguese", "polish", "czech", "romanian")
+ALL_PROVIDERS = frozenset({"openai", "qwen", "kimi", OFFLINE})
+ONLY_OFFLINE = frozenset({OFFLINE})
+QWEN_LANGUAGES = ("thai", "indonesian", "vietnamese", "spanish", "portuguese", "polish", "czech", "romanian")
 
 
-def provider_of(request: RoutingRequest, among: Collection[str] = EVERYBODY) -> str:
-    return route(request, among).provider
+def provider_of(request: RoutingRequest, available: Collection[str] = ALL_PROVIDERS) -> str:
+    return route(request, available).provider
 
 
-@pytest.mark.parametrize("language", [*QWEN, "Thai", "POLISH", "th", "pt-BR", "Español", "ไทย", "Tiếng Việt"])
-def test_the_union_of_the_language_lists_goes_to_qwen(language):
+@pytest.mark.parametrize(
+    "language", [*QWEN_LANGUAGES, "Thai", "POLISH", "th", "pt-BR", "Español", "ไทย", "Tiếng Việt"]
+)
+def test_languages_of_qwen_are_routed_to_qwen(language):
     """A47, A-R1, A12."""
     assert provider_of(RoutingRequest(language=language)) == "qwen"
 
 
 @pytest.mark.parametrize("language", ["chinese", "Mandarin", "cantonese", "zh", "zh-HK", "中文", "粤语"])
-def test_chinese_in_each_of_its_names_goes_to_kimi(language):
+def test_chinese_under_any_name_is_routed_to_kimi(language):
     """A47, A-R1."""
     assert provider_of(RoutingRequest(language=language)) == "kimi"
 
 
 @pytest.mark.parametrize("language", ["english", "german", "japanese", "klingon", ""])
-def test_every_other_language_goes_to_openai(language):
+def test_other_languages_are_routed_to_openai(language):
     """A-R1: the default of two of the three texts."""
     assert provider_of(RoutingRequest(language=language)) == "openai"
 
 
 @pytest.mark.parametrize("provider", ["openai", "qwen", "kimi", "offline", "QWEN", " Kimi "])
-def test_what_the_caller_names_beats_language_and_budget(provider):
+def test_a_named_provider_overrides_language_and_budget(provider):
     """A-R1: an explicit provider wins."""
     request = RoutingRequest(language="thai", provider=provider, budget="premium")
     assert provider_of(request) == provider.strip().lower()
 
 
 @pytest.mark.parametrize("extra", [{"budget": "premium"}, {"complexity": "complex"}])
-def test_the_language_rule_comes_before_premium_and_complex(extra):
+def test_the_language_overrides_premium_and_complex(extra):
     """A-R1: the order of the third text."""
     assert provider_of(RoutingRequest(language="thai", **extra)) == "qwen"
     assert provider_of(RoutingRequest(language="chinese", **extra)) == "kimi"
@@ -59,20 +61,20 @@ def test_the_language_rule_comes_before_premium_and_complex(extra):
         {"budget": "premium", "complexity": "simple"},
     ],
 )
-def test_premium_and_complex_work_goes_to_openai(extra):
+def test_premium_or_complex_work_is_routed_to_openai(extra):
     """A-R1."""
     assert provider_of(RoutingRequest(language="english", **extra)) == "openai"
 
 
 @pytest.mark.parametrize("extra", [{"budget": "low"}, {"complexity": "simple"}, {"budget": "cost-effective"}])
-def test_qwen_answers_only_when_the_caller_spoke_of_budget_or_complexity(extra):
+def test_low_budget_or_simple_work_is_routed_to_qwen(extra):
     """A-R1."""
     assert provider_of(RoutingRequest(language="english", **extra)) == "qwen"
     assert provider_of(RoutingRequest(language="english")) == "openai"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "among", "answers"),
+    ("named", "available", "expected"),
     [
         ("qwen", {"openai", "kimi"}, "openai"),
         ("qwen", {"kimi"}, "kimi"),
@@ -83,19 +85,19 @@ def test_qwen_answers_only_when_the_caller_spoke_of_budget_or_complexity(extra):
         ("kimi", set(), "offline"),
     ],
 )
-def test_the_next_that_has_a_key_stands_in_for_one_that_has_none(wanted, among, answers):
+def test_the_next_provider_with_a_key_replaces_one_without(named, available, expected):
     """A-R1: in the order OpenAI, Qwen, Kimi, else offline; also for a provider the caller named."""
-    assert provider_of(RoutingRequest(provider=wanted), {*among, OFFLINE}) == answers
+    assert provider_of(RoutingRequest(provider=named), {*available, OFFLINE}) == expected
 
 
-def test_a_stand_in_is_announced_with_what_is_missing():
+def test_the_reason_for_a_replacement_names_the_missing_key():
     assert route(RoutingRequest(language="thai"), {"openai", OFFLINE}).reason == (
         "thai is written by Qwen, but Qwen is not available (it needs DASHSCOPE_API_KEY), so OpenAI answers"
     )
 
 
 @pytest.mark.parametrize(
-    ("wanted", "among", "reason"),
+    ("named", "available", "reason"),
     [
         (
             "openai",
@@ -110,28 +112,28 @@ def test_a_stand_in_is_announced_with_what_is_missing():
         ("qwen", {"kimi", OFFLINE}, "Qwen is not available (it needs DASHSCOPE_API_KEY), so Kimi answers"),
     ],
 )
-def test_a_stand_in_for_a_named_provider_is_announced_as_such(wanted, among, reason):
-    """A-R1: the next stands in, also for a provider that the caller named; the reason says so."""
-    answer = route(RoutingRequest(provider=wanted), among)
+def test_the_reason_for_replacing_a_named_provider_says_that_the_caller_named_it(named, available, reason):
+    """A-R1: a named provider without a key is replaced, and the reason says so."""
+    answer = route(RoutingRequest(provider=named), available)
     assert answer.reason.startswith("the caller asked for ")
     assert reason in answer.reason
 
 
-def test_without_any_key_the_offline_model_answers_and_says_what_to_set():
+def test_without_any_key_the_offline_model_answers_and_the_reason_names_a_variable():
     """X11, A-R1."""
-    answer = route(RoutingRequest(language="english"), NOBODY)
+    answer = route(RoutingRequest(language="english"), ONLY_OFFLINE)
     assert answer.provider == "offline"
     assert answer.reason == "no key is set (such as OPENAI_API_KEY), so the offline model answers"
 
 
-def test_a_provider_that_failed_is_passed_over_and_its_error_is_the_reason():
+def test_a_failed_provider_is_replaced_and_its_error_is_in_the_reason():
     answer = route(
         RoutingRequest(language="thai"), {"qwen", "kimi", OFFLINE}, failed={"qwen": "Qwen failed (500)"}
     )
     assert answer == Route("kimi", "thai is written by Qwen, but Qwen failed (500), so Kimi answers")
 
 
-def test_where_every_vendor_failed_the_preferred_one_is_asked_and_never_the_offline_model():
+def test_the_preferred_vendor_is_used_when_all_have_failed():
     failed = {"openai": "OpenAI failed (500)", "qwen": "Qwen failed (500)"}
     assert route(RoutingRequest(), {"openai", "qwen", OFFLINE}, failed=failed).provider == "openai"
     assert (
@@ -140,13 +142,13 @@ def test_where_every_vendor_failed_the_preferred_one_is_asked_and_never_the_offl
     )
 
 
-def test_the_caller_s_provider_is_never_passed_over():
+def test_a_failed_provider_is_still_used_when_the_caller_names_it():
     request = RoutingRequest(provider="qwen/qwen-plus")
     answer = route(request, {"qwen", "kimi", OFFLINE}, failed={"qwen": "Qwen failed (500)"})
     assert answer.spec == "qwen/qwen-plus"
 
 
-def test_every_rule_says_why_in_words_of_its_own():
+def test_every_rule_has_its_own_reason():
     """A-R1: always return the provider and the reason."""
     rules = [
         RoutingRequest(),
@@ -158,24 +160,24 @@ def test_every_rule_says_why_in_words_of_its_own():
         RoutingRequest(complexity="complex"),
         RoutingRequest(budget="low"),
     ]
-    assert len({route(rule, EVERYBODY).reason for rule in rules}) == len(rules)
+    assert len({route(rule, ALL_PROVIDERS).reason for rule in rules}) == len(rules)
 
 
-def test_an_unknown_provider_is_refused_with_the_names_of_the_known_ones():
+def test_an_unknown_provider_is_refused_with_a_list_of_known_ones():
     with pytest.raises(Invalid) as refused:
-        route(RoutingRequest(provider="gemini"), EVERYBODY)
+        route(RoutingRequest(provider="gemini"), ALL_PROVIDERS)
     assert "'gemini'" in refused.value.message
     assert all(name in refused.value.remedy for name in PROVIDERS)
 
 
-def test_a_model_the_caller_names_is_kept_and_dropped_when_another_stands_in():
+def test_a_named_model_is_kept_unless_its_provider_is_replaced():
     request = RoutingRequest(provider="OpenAI/gpt-6.1-terra")
-    assert route(request, EVERYBODY).spec == "openai/gpt-6.1-terra"
+    assert route(request, ALL_PROVIDERS).spec == "openai/gpt-6.1-terra"
     assert route(request, {"qwen", OFFLINE}).spec == "qwen"
     assert Route("openai", "because").spec == "openai"
 
 
-def test_a_provider_is_available_once_its_key_is_set_and_offline_always():
+def test_a_provider_is_available_when_its_key_is_set_and_offline_always():
     assert with_key({}) == {"offline"}
     assert with_key({"OPENAI_API_KEY": "  "}) == {"offline"}
     assert with_key({"OPENAI_API_KEY": "sk-x", "MOONSHOT_API_KEY": "sk-x"}) == {"offline", "openai", "kimi"}
@@ -186,14 +188,14 @@ def test_the_language_rules_name_providers_of_the_table():
 
 
 @pytest.mark.parametrize("spec", ["gemini", "", "gemini/pro", "open ai"])
-def test_loading_an_unknown_provider_is_refused_with_the_known_names(spec):
+def test_loading_an_unknown_provider_is_refused_with_a_list_of_known_ones(spec):
     with pytest.raises(Invalid, match="no provider") as refused:
         load(spec, environ={})
     assert "openai" in refused.value.remedy
     assert "offline" in refused.value.remedy
 
 
-def test_offline_loads_without_any_key():
+def test_the_offline_model_loads_without_any_key():
     """X11."""
     model = load("offline", environ={})
     assert isinstance(model, BaseChatModel)

@@ -1,4 +1,4 @@
-"""The state block: an artefact as it is now, in a few lines behind the model's last message (A64, A66)."""
+"""The state block: the current artefact in a few lines after the last message (A64, A66)."""
 
 import asyncio
 import json
@@ -38,17 +38,17 @@ def version(stream: str, data: Mapping[str, Any], by: str = "llm") -> Version:
     return Version("v2", stream, data, created_ms=0, created_by=by, parent="v1", batch="run")
 
 
-def track(number: int, text: str, **more: Any) -> dict[str, Any]:
-    before = f"track-{number - 1}" if number else "start"
-    given = {"id": f"track-{number}", "voiceId": "a/b", "text": text, "playAfter": before}
-    return {**given, "overlap": 0.0, "speed": 1.0, **more}
+def track(number: int, text: str, **changes: Any) -> dict[str, Any]:
+    play_after = f"track-{number - 1}" if number else "start"
+    fields = {"id": f"track-{number}", "voiceId": "a/b", "text": text, "playAfter": play_after}
+    return {**fields, "overlap": 0.0, "speed": 1.0, **changes}
 
 
-def shown_page(given: Page, selected: str = "", locked: Collection[str] = ()) -> list[str]:
-    return fit(page(given, selected=selected, locked=locked)).splitlines()
+def page_lines(page_value: Page, selected: str = "", locked: Collection[str] = ()) -> list[str]:
+    return fit(page(page_value, selected=selected, locked=locked)).splitlines()
 
 
-def test_an_ad_is_shown_with_a_line_for_each_track_and_effect():
+def test_the_block_of_an_ad_has_a_line_for_each_track_and_effect():
     tracks = [track(0, "Hello."), track(1, "Hi there.", playAfter="start", overlap=0.5, speed=1.2)]
     effects = [
         {"description": "bell", "placement": {"type": "start"}, "duration": 1.5},
@@ -72,7 +72,7 @@ def test_an_ad_is_shown_with_a_line_for_each_track_and_effect():
     ]
 
 
-def test_of_a_very_long_script_the_beginnings_are_shown():
+def test_the_tracks_of_a_very_long_script_are_cut():
     newest = {"voices": version("voices", {"voiceTracks": [track(0, "word " * 900), track(1, "End.")]})}
     lines = fit(ads.stream_lines(newest, {}, frozenset())).splitlines()
     assert lines[1].endswith("… (get_current_state has it all)")
@@ -80,7 +80,7 @@ def test_of_a_very_long_script_the_beginnings_are_shown():
     assert MOST - 30 < estimate_text("\n".join(lines)) <= MOST
 
 
-def test_the_words_that_fit_are_those_that_the_timeline_lets_through():
+def test_the_number_of_words_that_fit_matches_the_timeline():
     """A-R6: one rule times the script and sets the budget."""
     for language in ("english", "polish", "chinese", "nonsense"):
         count, unit = words_that_fit(language, 30)
@@ -96,9 +96,9 @@ def test_the_words_that_fit_are_those_that_the_timeline_lets_through():
     )
 
 
-def test_a_page_is_shown_as_a_tree_with_what_is_selected_and_locked():
+def test_the_block_of_a_page_is_a_tree_with_selection_and_locks():
     """C26: "this" is marked."""
-    lines = shown_page(STARTER, selected="heading-1", locked={"section-1"})
+    lines = page_lines(STARTER, selected="heading-1", locked={"section-1"})
     assert lines[0] == "page"
     assert "  section-1 [Hero] (locked)" in lines
     assert '    heading-1 "Say what you offer in one line" (selected by the person)' in lines
@@ -106,24 +106,24 @@ def test_a_page_is_shown_as_a_tree_with_what_is_selected_and_locked():
     assert estimate_text("\n".join(lines)) < 400
     item = Element(id="extra", type="text", content="x")
     root = STARTER.root.model_copy(update={"children": (item,)})
-    assert shown_page(STARTER.model_copy(update={"root": root})) == [
+    assert page_lines(STARTER.model_copy(update={"root": root})) == [
         "page",
         '  extra text "x"',
     ]
 
 
-def test_of_a_large_page_the_upper_levels_are_shown():
+def test_the_block_of_a_large_page_has_the_upper_levels():
     large = STARTER
     for _ in range(180):
         large, _ = create(large, "section-2", NEW, "inside")
-    lines = shown_page(large, selected="text-60")
+    lines = page_lines(large, selected="text-60")
     assert any("more elements: list_elements with parentId shows them." in line for line in lines)
     assert any("text-60" in line and line.endswith("(selected by the person)") for line in lines)
     assert {"  section-1 [Hero]", "  footer-1 [Footer]"} <= {*lines}
     assert estimate_text("\n".join(lines)) <= MOST
 
 
-def test_a_lesson_is_shown_with_student_material_facts_and_narration():
+def test_the_block_of_a_lesson_has_student_material_facts_and_narration():
     """B51: the ids that a choice names."""
     facts = [{"id": "f-a", "concept": "Heat", "details": "It rises."}]
     others = [*facts, {"id": "f-z", "concept": "Rain", "details": "It falls."}]
@@ -162,57 +162,57 @@ def test_a_lesson_is_shown_with_student_material_facts_and_narration():
 
 
 @pytest.mark.parametrize("word", ["rises ", "水"])
-def test_a_large_lesson_keeps_every_fact_s_id_and_fits(word: str):
+def test_the_block_of_a_large_lesson_keeps_every_facts_id_within_the_limit(word: str):
     """A66, B51: details and beginnings are shortened first, whatever the script."""
     facts = [{"id": f"f-{n}", "concept": f"Heat {n}", "details": word * 80} for n in range(15)]
     segments = [{"id": f"s{n}", "duration": 10.0, "narration": word * 90} for n in range(4)]
-    told = {"total_duration": 60, "language": "english", "reading_level": "4.5", "segments": segments}
+    narration = {"total_duration": 60, "language": "english", "reading_level": "4.5", "segments": segments}
     newest = {
         "source": version("source", {"name": "water.pdf", "text": word * 90}),
         "facts": version("facts", {"topic": "water", "facts": facts}),
         "confirmed": version("confirmed", {"facts": facts[:2]}),
-        "narration": version("narration", told),
+        "narration": version("narration", narration),
     }
-    shown = lesson(newest, choosing=True, reviewing=False)
-    assert estimate_text(shown) <= MOST
-    assert [n for n in range(15) if f"{n + 1}. f-{n} Heat {n}" not in shown] == []
+    block = lesson(newest, choosing=True, reviewing=False)
+    assert estimate_text(block) <= MOST
+    assert [n for n in range(15) if f"{n + 1}. f-{n} Heat {n}" not in block] == []
     assert estimate_text(lesson(newest, choosing=False, reviewing=False)) <= AIM
 
 
-def test_of_very_many_facts_the_last_are_left_out():
+def test_the_last_of_very_many_facts_are_left_out():
     facts = [{"id": f"f-{n}", "concept": "水" * 30, "details": "x"} for n in range(40)]
-    shown = lesson(
+    block = lesson(
         {"facts": version("facts", {"topic": "water", "facts": facts})}, choosing=True, reviewing=False
     )
-    assert estimate_text(shown) <= MOST
-    assert re.search(r"\n… \d+ more facts\nOpen question", shown)
+    assert estimate_text(block) <= MOST
+    assert re.search(r"\n… \d+ more facts\nOpen question", block)
 
 
-def test_a_large_video_keeps_a_line_for_each_scene():
-    """A66: plans name scenes by their ids; what they show and preferences are shortened."""
+def test_the_block_of_a_large_video_has_a_line_for_each_scene():
+    """A66: plans name scenes by their ids; contents and preferences are shortened."""
     scene = {"name": "One", "durationInFrames": 90, "elements": [{"kind": "text", "text": "word " * 40}] * 3}
     order = Order(scenes=tuple(f"scene-{n}" for n in range(1, 56)), next=56)
     lines = [scene_line(name, order, "v1", scene) for name in order.scenes]
-    shown = video(order, lines, preferences=["likes blue " * 20] * 9)
-    assert [name for name in order.scenes if f". {name} v1 'One', 3 s: te" not in shown] == []
-    assert estimate_text(shown) <= MOST
+    block = video(order, lines, preferences=["likes blue " * 20] * 9)
+    assert [name for name in order.scenes if f". {name} v1 'One', 3 s: te" not in block] == []
+    assert estimate_text(block) <= MOST
 
 
-def test_without_a_state_nothing_is_added():
+def test_an_empty_state_adds_no_block():
     """A65."""
     sent: list[AnyMessage] = [HumanMessage("Hi")]
     assert with_state_block(sent, "") == sent
     assert split_block("Hi <state>\nopen") == ("Hi <state>\nopen", "")
 
 
-async def test_the_model_is_told_what_a_person_changed_by_hand(
+async def test_the_block_shows_a_version_that_a_person_made_by_hand(
     graph: Any, model: ChatDouble, opened: Storage
 ):
     """A64: the next turn builds on the person's version, without a look-up."""
     draft = ("c1", "create_music_draft", json.dumps({"prompt": "calm piano"}))
     model.script(Say(calls=[draft]), Say("Made music v1."), Say("Nice."))
-    given = {"messages": [HumanMessage("Calm music, please")], "ad_id": "kopi"}
-    await graph.ainvoke(given, CONFIG, context={"provider": "openai"})
+    turn_input = {"messages": [HumanMessage("Calm music, please")], "ad_id": "kopi"}
+    await graph.ainvoke(turn_input, CONFIG, context={"provider": "openai"})
     assert "music v1: loudly, 30 s, calm piano" in model.requests[1].messages[-1]["content"]
     music = {"musicPrompt": "harp", "musicProvider": "mubert", "duration": 30.0}
     await Artefact(opened, "ad", "kopi", LOCAL).create_version(NewVersion("music", music, "anna", "by-hand"))
@@ -224,14 +224,14 @@ async def test_the_model_is_told_what_a_person_changed_by_hand(
 
 
 @pytest.mark.parametrize("selected", ["", "heading-1"])
-async def test_the_model_sees_the_page_before_its_first_call(
+async def test_the_first_request_about_a_page_has_its_block(
     opened: Storage, model: ChatDouble, selected: str
 ):
     """C26: the outline saves the look-up that every edit began with."""
     builder = page_builder.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     model.script(Say("Which one?"))
-    given = {"messages": [HumanMessage("Bigger")], "page_id": "shop", "selected_element_id": selected}
-    await asyncio.wait_for(builder.ainvoke(given, CONFIG, context={"provider": "openai"}), 30)
+    turn_input = {"messages": [HumanMessage("Bigger")], "page_id": "shop", "selected_element_id": selected}
+    await asyncio.wait_for(builder.ainvoke(turn_input, CONFIG, context={"provider": "openai"}), 30)
     text = model.requests[0].messages[-1]["content"]
     assert "The page, not changed yet. Theme: " in text
     assert text.count("(selected by the person)") == bool(selected)

@@ -44,21 +44,21 @@ def model_of(double: ChatDouble, vendor: str, prefix: str, **settings: str) -> B
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second before another attempt takes a hundredth of one."""
+    """Shorten the random wait before a retry."""
     monkeypatch.setattr("callsheet.providers.chat.random.uniform", lambda *_: 0.01)
 
 
-def bound(model: BaseChatModel, choice: Any = "auto") -> Any:
+def bind_search(model: BaseChatModel, choice: Any = "auto") -> Any:
     return model.bind_tools([search_voices], tool_choice=choice, stream=True)
 
 
-def answered(called: AIMessage) -> list[BaseMessage]:
-    """The history after every call of a message was answered."""
+def history_with_results(called: AIMessage) -> list[BaseMessage]:
+    """Return the history with a result for each call of the answer."""
     return [*BRIEF, called, *(ToolMessage("[]", tool_call_id=call["id"]) for call in called.tool_calls)]
 
 
 @pytest.mark.parametrize(
-    ("vendor", "prefix", "double_as", "settings"),
+    ("vendor", "prefix", "rules", "settings"),
     [
         ("openai", "OPENAI", "openai", {"MODEL": "gpt-4.1"}),
         ("qwen", "DASHSCOPE", "qwen", {}),
@@ -73,16 +73,16 @@ def answered(called: AIMessage) -> list[BaseMessage]:
         ("ollama", "OLLAMA", "llama.cpp", {"MODEL": "qwen3:8b"}),
     ],
 )
-async def test_a_tool_loop_keeps_the_rules_of_every_vendor(vendor, prefix, double_as, settings):
-    """A39, A40, A41, A44, A49: forced or free, with two system messages, and ids come back as they were."""
+async def test_a_tool_loop_satisfies_the_rules_of_each_vendor(vendor, prefix, rules, settings):
+    """A39, A40, A41, A44, A49: forced or free, with two system messages, and with unchanged ids."""
     replies = [Say("Searching.", calls=[SEARCH, AGAIN], reasoning="Thai first."), Say("Done.")] * 2
-    with ChatDouble(*replies, vendor=double_as) as double:
+    with ChatDouble(*replies, vendor=rules) as double:
         model = model_of(double, vendor, prefix, **settings)
         for choice in ("auto", {"type": "function", "function": {"name": "search_voices"}}):
-            called = await bound(model, choice).ainvoke([*BRIEF, SystemMessage("Summary: none yet.")])
-            assert called.text == "Searching."
-            assert [(call["id"], call["name"]) for call in called.tool_calls] == [SEARCH[:2], AGAIN[:2]]
-            assert (await bound(model).ainvoke(answered(called))).text == "Done."
+            answer = await bind_search(model, choice).ainvoke([*BRIEF, SystemMessage("Summary: none yet.")])
+            assert answer.text == "Searching."
+            assert [(call["id"], call["name"]) for call in answer.tool_calls] == [SEARCH[:2], AGAIN[:2]]
+            assert (await bind_search(model).ainvoke(history_with_results(answer))).text == "Done."
         sent = double.requests[1].messages
         assert [call["id"] for call in sent[2]["tool_calls"]] == [SEARCH[0], AGAIN[0]]
         roles = [message["role"] for message in double.requests[0].messages]
@@ -93,14 +93,14 @@ async def test_a_tool_loop_keeps_the_rules_of_every_vendor(vendor, prefix, doubl
     ("settings", "streams"),
     [({}, False), ({"MODEL": "qwen3.8-max"}, True), ({"MODEL": "qwen3.8-max", "THINKING": "true"}, True)],
 )
-async def test_qwen_streams_with_tools_where_its_model_can(settings, streams):
+async def test_qwen_streams_with_tools_only_for_models_that_can(settings, streams):
     """A41: the default model does not, even when streaming is asked for."""
     with ChatDouble(Say("Hi."), vendor="qwen") as double:
-        await bound(model_of(double, "qwen", "DASHSCOPE", **settings)).ainvoke(BRIEF)
+        await bind_search(model_of(double, "qwen", "DASHSCOPE", **settings)).ainvoke(BRIEF)
     assert double.requests[0].body["stream"] is streams
 
 
-async def test_qwen_s_own_words_are_in_the_error():
+async def test_qwens_error_message_is_in_the_error():
     """A42."""
     error = r"Qwen failed \(500\): Qwen API is overloaded"
     with (
@@ -111,15 +111,15 @@ async def test_qwen_s_own_words_are_in_the_error():
 
 
 @pytest.mark.parametrize("indexes", [(0, 0), (1, 3), (None, None)])
-async def test_parallel_calls_of_a_stream_are_numbered_and_keep_their_ids(indexes):
+async def test_parallel_calls_of_a_stream_keep_their_ids(indexes):
     """A44, A45."""
     with ChatDouble(Say(calls=[SEARCH, AGAIN], indexes=indexes), vendor="kimi") as double:
-        called = await bound(model_of(double, "kimi", "MOONSHOT")).ainvoke(BRIEF)
-    assert [call["id"] for call in called.tool_calls] == [SEARCH[0], AGAIN[0]]
+        answer = await bind_search(model_of(double, "kimi", "MOONSHOT")).ainvoke(BRIEF)
+    assert [call["id"] for call in answer.tool_calls] == [SEARCH[0], AGAIN[0]]
 
 
 @pytest.mark.parametrize("vendor", ["qwen", "kimi"])
-async def test_a_form_is_filled_in_although_a_thinking_model_cannot_be_forced(vendor):
+async def test_a_thinking_model_that_cannot_be_forced_fills_in_a_form(vendor):
     """B7."""
     prefix, name = THINKING[vendor]
     with ChatDouble(Say(calls=[("call_1", "Title", '{"text": "Rain"}')]), vendor=vendor) as double:
@@ -130,34 +130,34 @@ async def test_a_form_is_filled_in_although_a_thinking_model_cannot_be_forced(ve
         assert double.requests[0].messages[-1]["content"] == "Answer by calling the tool Title."
 
 
-async def test_kimi_gets_its_own_reasoning_back_and_a_mark_for_that_of_another_vendor():
+async def test_kimi_gets_its_own_reasoning_back_and_a_placeholder_for_another_vendors():
     """A48: a provider's reasoning is its own, its calls are not."""
     say = Say(calls=[SEARCH], reasoning="The bakery is in Bangkok.")
     with ChatDouble(say, Say("Done."), Say("Done."), vendor="kimi") as double:
         model = model_of(double, "kimi", "MOONSHOT", MODEL="kimi-k2.6")
-        called = await bound(model).ainvoke(BRIEF)
-        assert called.additional_kwargs["reasoning_content"] == "The bakery is in Bangkok."
-        await bound(model).ainvoke(answered(called))
+        answer = await bind_search(model).ainvoke(BRIEF)
+        assert answer.additional_kwargs["reasoning_content"] == "The bakery is in Bangkok."
+        await bind_search(model).ainvoke(history_with_results(answer))
         assert double.requests[1].messages[2]["reasoning_content"] == "The bakery is in Bangkok."
-        foreign = called.model_copy(update={"response_metadata": {"model_provider": "dashscope"}})
-        await bound(model).ainvoke(answered(foreign))
+        foreign = answer.model_copy(update={"response_metadata": {"model_provider": "dashscope"}})
+        await bind_search(model).ainvoke(history_with_results(foreign))
         assert double.requests[2].messages[2]["reasoning_content"] == "."
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_reasoning_is_kept_beside_the_answer_and_not_sent_to_who_refuses_it(field, stream):
+async def test_reasoning_is_stored_with_the_answer_and_not_sent_to_openai(field, stream):
     say = Say("It rains.", calls=[SEARCH], reasoning="Clouds.", reasoning_field=field)
     with ChatDouble(say, Say("Done.")) as double:
         model = model_of(double, "openai", "OPENAI", MODEL="qwen3").bind_tools([search_voices], stream=stream)
-        called: Any = await model.ainvoke(BRIEF)
-        assert (called.text, called.additional_kwargs["reasoning_content"]) == ("It rains.", "Clouds.")
-        assert (await model.ainvoke(answered(called))).text == "Done."
+        answer: Any = await model.ainvoke(BRIEF)
+        assert (answer.text, answer.additional_kwargs["reasoning_content"]) == ("It rains.", "Clouds.")
+        assert (await model.ainvoke(history_with_results(answer))).text == "Done."
 
 
 @pytest.mark.parametrize("piece", [1, 3, 7, 1000])
 @pytest.mark.parametrize(
-    ("text", "shown", "thought"),
+    ("text", "shown", "reasoning"),
     [
         ("<think>Hm, <b>.</think>\n\nHello <3", "Hello <3", "Hm, <b>."),
         ("\n<think></think>Hello", "Hello", ""),
@@ -168,26 +168,28 @@ async def test_reasoning_is_kept_beside_the_answer_and_not_sent_to_who_refuses_i
         ("  indented", "  indented", ""),
     ],
 )
-async def test_a_think_block_at_the_beginning_is_reasoning_wherever_it_is_cut(piece, text, shown, thought):
+async def test_a_think_block_at_the_beginning_is_reasoning_for_every_size_of_chunk(
+    piece, text, shown, reasoning
+):
     say = Say(text, piece=piece)
     with ChatDouble(say, say) as double:
         model = model_of(double, "openai", "OPENAI")
         pieces = [one async for one in model.astream(BRIEF)]
-        whole = await model.ainvoke(BRIEF)
+        complete = await model.ainvoke(BRIEF)
     total: Any = reduce(add, pieces)
     assert "<think>" not in "".join(one.text for one in pieces) or "<think>" in shown
-    for message in (total, whole):
+    for message in (total, complete):
         assert message.content == shown
-        assert message.additional_kwargs.get("reasoning_content", "") == thought
+        assert message.additional_kwargs.get("reasoning_content", "") == reasoning
 
 
-async def test_a_block_that_the_template_opened_is_reasoning_in_a_whole_answer():
+async def test_text_before_a_closing_think_tag_is_reasoning():
     with ChatDouble(Say("Hm.</think>Hello")) as double:
         answer = await model_of(double, "openai", "OPENAI").ainvoke(BRIEF)
     assert (answer.content, answer.additional_kwargs["reasoning_content"]) == ("Hello", "Hm.")
 
 
-CUTS: list[Reply] = [
+FAILED_REPLIES: list[Reply] = [
     Say("Half a sentence", break_off="error"),
     Say("Half a sentence", break_off="end"),
     Say("Half a sentence", break_off="stall"),
@@ -200,10 +202,10 @@ CUTS: list[Reply] = [
 ]
 
 
-@pytest.mark.parametrize("reply", CUTS)
+@pytest.mark.parametrize("reply", FAILED_REPLIES)
 @pytest.mark.parametrize("stream", [True, False])
-async def test_what_is_no_answer_is_asked_for_again(reply, stream):
-    """A-R20: a stream that was cut or stalls like an answer that was."""
+async def test_an_interrupted_or_invalid_reply_is_retried(reply, stream):
+    """A-R20: streamed or not."""
     if not stream and isinstance(reply, Say):
         reply = Raw(b'{"id": ')
     with ChatDouble(reply, Say("Whole."), vendor="vllm") as double:
@@ -221,28 +223,28 @@ async def test_what_is_no_answer_is_asked_for_again(reply, stream):
         (Raw(b'{"error": {"message": "' + b"long " * 400 + b'"}}'), "long long"),
     ],
 )
-async def test_the_vendor_s_words_survive_also_where_a_stream_was_asked_for(reply, words):
+async def test_the_vendors_error_message_is_kept_for_a_stream(reply, words):
     with ChatDouble(reply, reply) as double:
         model = model_of(double, "openai", "OPENAI", MAX_RETRIES="1")
         with pytest.raises(Unavailable) as raised:
-            await bound(model).ainvoke(BRIEF)
+            await bind_search(model).ainvoke(BRIEF)
     assert words in raised.value.message
     assert len(raised.value.message) < 500
 
 
-async def test_a_longer_wait_than_the_patience_is_told_at_once():
+async def test_a_retry_after_beyond_the_patience_is_raised_at_once():
     limit = Fail(429, "slow down", headers={"retry-after": "90"})
     with ChatDouble(limit) as double:
         model = model_of(double, "openai", "OPENAI", MAX_RETRIES="2", PATIENCE_S="5")
         with pytest.raises(Limited) as raised:
-            await bound(model).ainvoke(BRIEF)
+            await bind_search(model).ainvoke(BRIEF)
     assert (raised.value.retry_after_s, len(double.requests)) == (90, 1)
 
 
 @pytest.mark.parametrize("reply", [Fail(401), Fail(402), Fail(429, "pay", "insufficient_quota")])
-async def test_nothing_is_repeated_where_only_a_person_can_help(reply):
+async def test_errors_of_key_and_payment_are_not_retried(reply):
     with ChatDouble(reply) as double, pytest.raises(Unavailable) as raised:
-        await bound(model_of(double, "openai", "OPENAI", MAX_RETRIES="2")).ainvoke(BRIEF)
+        await bind_search(model_of(double, "openai", "OPENAI", MAX_RETRIES="2")).ainvoke(BRIEF)
     assert len(double.requests) == 1
     assert raised.value.remedy
 
@@ -255,7 +257,7 @@ async def test_nothing_is_repeated_where_only_a_person_can_help(reply):
         Fail(400, "Input data may contain inappropriate content.", "data_inspection_failed"),
     ],
 )
-async def test_a_content_policy_is_a_refusal_and_no_error(reply, stream):
+async def test_a_content_policy_error_becomes_a_refusal(reply, stream):
     with ChatDouble(reply) as double:
         model = model_of(double, "openai", "OPENAI").bind_tools([search_voices], stream=stream)
         answer: Any = await model.ainvoke(BRIEF)
@@ -265,7 +267,7 @@ async def test_a_content_policy_is_a_refusal_and_no_error(reply, stream):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_words_of_a_refusal_are_kept(stream):
+async def test_the_text_of_a_refusal_is_kept(stream):
     with ChatDouble(Say(refusal="I cannot help with that.")) as double:
         model = model_of(double, "openai", "OPENAI").bind_tools([search_voices], stream=stream)
         answer: Any = await model.ainvoke(BRIEF)
@@ -274,7 +276,7 @@ async def test_the_words_of_a_refusal_are_kept(stream):
 
 @pytest.mark.parametrize("arguments", ['"{\\"language\\": \\"thai\\"}"', '{"language": "thai"}'])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_arguments_that_were_encoded_twice_are_read(arguments, stream):
+async def test_arguments_encoded_twice_are_decoded(arguments, stream):
     """A71."""
     with ChatDouble(Say(calls=[("call_1", "search_voices", arguments)])) as double:
         model = model_of(double, "openai", "OPENAI").bind_tools([search_voices], stream=stream)
@@ -284,8 +286,8 @@ async def test_arguments_that_were_encoded_twice_are_read(arguments, stream):
 
 @pytest.mark.parametrize("arguments", ['{"language": "th', '{"language": "thai",}', "[1]", '"thai"', "thai"])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_broken_arguments_are_never_completed_by_a_guess(arguments, stream):
-    """A26, A71: over a stream as in one piece; the whole calls beside them are read."""
+async def test_invalid_arguments_are_never_repaired_by_a_guess(arguments, stream):
+    """A26, A71: streamed or not; valid calls of the same answer are read."""
     with ChatDouble(Say(calls=[("call_1", "search_voices", arguments), SEARCH])) as double:
         model = model_of(double, "openai", "OPENAI").bind_tools([search_voices], stream=stream)
         answer: Any = await model.ainvoke(BRIEF)
@@ -311,7 +313,7 @@ async def test_broken_arguments_are_never_completed_by_a_guess(arguments, stream
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
-async def test_every_vendor_s_word_for_too_long_is_known(status, message, code, stream):
+async def test_every_vendors_context_overflow_is_recognised(status, message, code, stream):
     with ChatDouble(Fail(status, message, code)) as double:
         model = model_of(double, "openai", "OPENAI", MAX_RETRIES="2")
         with pytest.raises(ContextOverflow) as raised:
@@ -320,17 +322,17 @@ async def test_every_vendor_s_word_for_too_long_is_known(status, message, code, 
 
 
 @pytest.mark.parametrize("name", ["OLLAMA_CONTEXT_TOKENS", "OLLAMA_CONTEXT_LENGTH"])
-async def test_what_ollama_would_cut_silently_is_not_sent(name):
+async def test_a_request_that_ollama_would_truncate_is_not_sent(name):
     with ChatDouble(Say("Hi.")) as double:
         environ = {**double.environ_of("OLLAMA", MODEL="qwen3:8b"), name: "4096"}
         model = load("ollama", environ=environ)
         with pytest.raises(ContextOverflow, match="4096"):
-            await bound(model).ainvoke([*BRIEF, HumanMessage("word " * 5000)])
+            await bind_search(model).ainvoke([*BRIEF, HumanMessage("word " * 5000)])
         assert double.requests == []
-        assert (await bound(model).ainvoke(BRIEF)).text == "Hi."
+        assert (await bind_search(model).ainvoke(BRIEF)).text == "Hi."
 
 
-async def test_every_setting_reaches_the_request():
+async def test_every_setting_is_sent_in_the_request():
     """A49."""
     settings = {
         "MODEL": "m",
@@ -362,7 +364,7 @@ async def test_every_setting_reaches_the_request():
         ("COMPATIBLE_THINKING", "deeply"),
     ],
 )
-def test_a_wrong_setting_is_refused_by_its_name(name, value):
+def test_an_invalid_setting_is_refused_by_name(name, value):
     environ = {"COMPATIBLE_BASE_URL": "http://127.0.0.1:1/v1", "COMPATIBLE_MODEL": "m", name: value}
     with pytest.raises(Invalid, match=name):
         load("compatible", environ=environ)
@@ -376,19 +378,19 @@ def test_a_wrong_setting_is_refused_by_its_name(name, value):
         ("ollama", {"OLLAMA_MODEL": "m", "OLLAMA_TIMEOUT_S": "30"}, 30),
     ],
 )
-def test_a_local_model_may_take_longer(vendor, environ, limit_s):
+def test_a_local_model_has_a_longer_timeout(vendor, environ, limit_s):
     model: Any = load(vendor, environ=environ)
     assert (model.request_timeout, model.stream_chunk_timeout) == (limit_s, limit_s)
 
 
 @pytest.mark.parametrize("missing", ["COMPATIBLE_BASE_URL", "COMPATIBLE_MODEL"])
-def test_the_compatible_server_needs_an_address_and_a_model(missing):
+def test_the_compatible_server_needs_a_url_and_a_model(missing):
     environ = {"COMPATIBLE_BASE_URL": "http://127.0.0.1:1/v1", "COMPATIBLE_MODEL": "m"}
     with pytest.raises(Invalid, match=missing):
         load("compatible", environ=environ | {missing: ""})
 
 
-async def test_the_compatible_server_is_called_by_its_own_name_and_needs_no_key():
+async def test_errors_of_the_compatible_server_have_its_name_and_no_key_is_needed():
     with ChatDouble(Fail(500, "down"), key="none") as double:
         environ = {"COMPATIBLE_BASE_URL": double.url, "COMPATIBLE_MODEL": "m", "COMPATIBLE_NAME": "Workshop"}
         with pytest.raises(Unavailable, match=r"Workshop failed \(500\)"):
@@ -400,18 +402,18 @@ RESPONSES = {"OPENAI_RESPONSES": "true"}
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stored_there(stream):
+async def test_openai_reasoning_is_sent_back_encrypted_between_calls(stream):
     """A40, X12: over the Responses API, whose rules the double enforces."""
     say = Say("Searching.", calls=[SEARCH, AGAIN], reasoning="encrypted-1")
     with ChatDouble(say, Say("Done."), Say("Half", finish="max_output_tokens")) as double:
         environ = double.environ | RESPONSES | {"OPENAI_MODEL": "gpt-5.6-terra", "OPENAI_TEMPERATURE": "0.5"}
         model = load("openai", environ=environ).bind_tools([search_voices], stream=stream)
-        called: Any = await model.ainvoke(BRIEF)
-        assert called.content == "Searching."
-        assert [call["id"] for call in called.tool_calls] == [SEARCH[0], AGAIN[0]]
-        assert called.tool_calls[0]["args"] == {"language": "thai"}
-        assert called.usage_metadata["input_tokens"] == 11
-        assert (await model.ainvoke(answered(called))).content == "Done."
+        answer: Any = await model.ainvoke(BRIEF)
+        assert answer.content == "Searching."
+        assert [call["id"] for call in answer.tool_calls] == [SEARCH[0], AGAIN[0]]
+        assert answer.tool_calls[0]["args"] == {"language": "thai"}
+        assert answer.usage_metadata["input_tokens"] == 11
+        assert (await model.ainvoke(history_with_results(answer))).content == "Done."
         cut: Any = await model.ainvoke(BRIEF)
         assert cut.response_metadata["finish_reason"] == "length"
     first, second, _ = double.requests
@@ -423,7 +425,7 @@ async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stor
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream):
+async def test_a_refusal_of_the_responses_api_is_kept(stream):
     with ChatDouble(Say(refusal="I cannot help with that.")) as double:
         model = load("openai/gpt-5.6-terra", environ=double.environ | RESPONSES)
         answer: Any = await model.bind_tools([search_voices], stream=stream).ainvoke(BRIEF)
@@ -433,18 +435,18 @@ async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream):
 @pytest.mark.parametrize(
     ("code", "kind"), [("context_length_exceeded", ContextOverflow), ("server_error", Unavailable)]
 )
-async def test_a_stream_of_the_responses_api_that_fails_says_why(code, kind):
+async def test_a_failed_stream_of_the_responses_api_raises_its_error(code, kind):
     failed = {"id": "resp_1", "status": "failed", "error": {"code": code, "message": "The engine stopped."}}
     event = {"type": "response.failed", "sequence_number": 0, "response": failed}
     body = f"event: response.failed\ndata: {json.dumps(event)}\n\n".encode()
     with ChatDouble(Raw(body, "text/event-stream")) as double:
         model = load("openai/gpt-5.6-terra", environ=double.environ | RESPONSES)
         with pytest.raises(kind, match="OpenAI"):
-            await bound(model).ainvoke(BRIEF)
+            await bind_search(model).ainvoke(BRIEF)
 
 
 @pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5-chat-latest"])
-def test_models_that_do_not_reason_stay_with_chat_completions(model):
+def test_models_without_reasoning_use_chat_completions(model):
     loaded: Any = load(f"openai/{model}", environ={"OPENAI_API_KEY": "sk-x"})
     assert loaded.use_responses_api is False
 
@@ -462,7 +464,7 @@ def test_models_that_do_not_reason_stay_with_chat_completions(model):
         ("llama.cpp", {}, "Failed to parse"),
     ],
 )
-def test_the_double_refuses_what_each_vendor_refuses(vendor, body, rule):
+def test_the_scripted_endpoint_refuses_requests_that_each_vendor_refuses(vendor, body, rule):
     """X12."""
     function = {"name": "search_voices", "arguments": "{language:"}
     messages = [
@@ -475,6 +477,6 @@ def test_the_double_refuses_what_each_vendor_refuses(vendor, body, rule):
 
 
 @pytest.mark.parametrize("vendor", ["qwen", "vllm", "llama.cpp"])
-def test_the_double_refuses_a_second_system_message_where_templates_do(vendor):
+def test_the_scripted_endpoint_refuses_a_second_system_message_for_strict_templates(vendor):
     messages = [{"role": "user", "content": "Hi"}, {"role": "system", "content": "Summary"}]
     assert "beginning" in str(broken_rule({"model": "m", "messages": messages}, vendor))

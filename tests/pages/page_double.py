@@ -1,4 +1,4 @@
-"""A page in storage, and its tools called as the guard calls them."""
+"""A page in storage whose tools are called through the guard."""
 
 from typing import Any
 
@@ -30,10 +30,10 @@ class PageDouble:
     async def call(self, tool: str, /, **params: Any) -> Outcome:
         """Call a tool as a new step."""
         self.steps += 1
-        return await self.again(tool, f"c{self.steps}", **params)
+        return await self.call_step(tool, f"c{self.steps}", **params)
 
-    async def again(self, tool: str, step_id: str, /, **params: Any) -> Outcome:
-        """Call a tool as the step of this id, which may have happened before."""
+    async def call_step(self, tool: str, step_id: str, /, **params: Any) -> Outcome:
+        """Call a tool as the step with this id, which may have been executed before."""
         writes = sorted(REGISTRY[tool].writes) if tool in REGISTRY else []
         step = Step(
             id=step_id, tool=tool, display="", params=params, dependencies=[], reads=[], writes=writes
@@ -50,13 +50,13 @@ class PageDouble:
         )
         return await guard.call(REGISTRY.of("page"), step, scope)
 
-    async def done(self, tool: str, /, **params: Any) -> dict[str, Any]:
+    async def result_of(self, tool: str, /, **params: Any) -> dict[str, Any]:
         """Call a tool, which must succeed, and return its result."""
         outcome = await self.call(tool, **params)
         assert outcome.ok, outcome.output
         return outcome.output
 
-    async def refused(self, tool: str, /, **params: Any) -> dict[str, Any]:
+    async def error_of(self, tool: str, /, **params: Any) -> dict[str, Any]:
         """Call a tool, which must fail, and return the error."""
         outcome = await self.call(tool, **params)
         assert not outcome.ok, outcome.output

@@ -1,4 +1,4 @@
-"""Pages over REST: looked at, compared, brought back, locked, exported (C27)."""
+"""Pages over REST: read, compare, restore, lock, export (C27)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from callsheet.storage.threads.threads import Thread, bind
 from callsheet.tools.guard.application import use_application
 from tests.doubles.served import app_client, assert_documented, started_app
 from tests.pages.page_double import PageDouble
-from tests.pages.page_watch import page_faults
+from tests.pages.page_scanner import page_faults
 
 
 @pytest.fixture
@@ -40,22 +40,24 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
 async def bakery(client: httpx.AsyncClient, storage: Storage) -> PageDouble:
     """A page of two versions: another heading, then a form."""
     page = PageDouble(storage)
-    await page.done("modify_element", elementId="heading-1", modifications={"content": "Fresh bread"})
-    await page.done("create_element", parentId="page", elementType="form", properties={"label": "Contact"})
+    await page.result_of("modify_element", elementId="heading-1", modifications={"content": "Fresh bread"})
+    await page.result_of(
+        "create_element", parentId="page", elementType="form", properties={"label": "Contact"}
+    )
     return page
 
 
-async def ok(client: httpx.AsyncClient, method: str, path: str, shape: Any, status: int = 200) -> Any:
+async def request_ok(client: httpx.AsyncClient, method: str, path: str, shape: Any, status: int = 200) -> Any:
     reply = await client.request(method, f"/api/pages/bakery{path}")
     assert reply.status_code == status, reply.text
     TypeAdapter(shape).validate_python(reply.json())
     return reply.json()
 
 
-async def test_a_page_is_shown_with_its_tree_and_what_is_in_hand(
+async def test_a_page_is_shown_with_its_tree_versions_and_digests(
     client: httpx.AsyncClient, bakery: PageDouble
 ):
-    shown = await ok(client, "GET", "", PageView)
+    shown = await request_ok(client, "GET", "", PageView)
     assert (shown["pageId"], shown["versionId"], shown["activeVersionId"]) == ("bakery", "v2", None)
     assert shown["title"] == "Fresh bread"
     assert shown["page"] == (await bakery.page()).data()
@@ -65,10 +67,10 @@ async def test_a_page_is_shown_with_its_tree_and_what_is_in_hand(
     assert by_conversation.status_code == 404, "no thread of this id is recorded"
 
 
-async def test_a_conversation_that_has_changed_nothing_yet_shows_the_starter_page(
+async def test_the_starter_page_is_shown_for_a_conversation_without_changes(
     client: httpx.AsyncClient, storage: Storage
 ):
-    """X5: the page is found by its conversation, too."""
+    """X5: a page is also found by the id of its conversation."""
     await bind(storage, Thread("chat-1", "local", "page_builder", "page:new"))
     shown = (await client.get("/api/pages/chat-1")).json()
     assert (shown["pageId"], shown["conversationId"]) == ("new", "chat-1")
@@ -78,57 +80,57 @@ async def test_a_conversation_that_has_changed_nothing_yet_shows_the_starter_pag
 async def test_versions_are_listed_shown_compared_and_activated(
     client: httpx.AsyncClient, bakery: PageDouble
 ):
-    listed = await ok(client, "GET", "/versions", PageVersionList)
+    listed = await request_ok(client, "GET", "/versions", PageVersionList)
     assert [one["summary"] for one in listed["versions"]] == [
         'heading-1: content "Say what you offer in one line" → "Fresh bread"',
         "added form-1 (Contact) in page",
     ]
     assert listed["before"] is None
-    newest = await ok(client, "GET", "/versions?limit=1", PageVersionList)
+    newest = await request_ok(client, "GET", "/versions?limit=1", PageVersionList)
     assert [one["id"] for one in newest["versions"]] == ["v2"]
-    older = await ok(client, "GET", f"/versions?limit=1&before={newest['before']}", PageVersionList)
+    older = await request_ok(client, "GET", f"/versions?limit=1&before={newest['before']}", PageVersionList)
     assert ([one["id"] for one in older["versions"]], older["before"]) == (["v1"], None)
-    first = await ok(client, "GET", "/versions/v1", PageVersion)
+    first = await request_ok(client, "GET", "/versions/v1", PageVersion)
     assert first["changes"][0]["before"] == "Say what you offer in one line"
-    told = await ok(client, "GET", "/diff?from=start&to=v2", Diff)
-    assert [change["kind"] for change in told["changes"]] == ["added", "changed"]
-    assert "footer-1" in told["unchanged"]
-    assert not {"page", "section-1", "heading-1", "form-1"} & set(told["unchanged"])
-    active = await ok(client, "POST", "/versions/v1/activate", PageActivated)
+    comparison = await request_ok(client, "GET", "/diff?from=start&to=v2", Diff)
+    assert [change["kind"] for change in comparison["changes"]] == ["added", "changed"]
+    assert "footer-1" in comparison["unchanged"]
+    assert not {"page", "section-1", "heading-1", "form-1"} & set(comparison["unchanged"])
+    active = await request_ok(client, "POST", "/versions/v1/activate", PageActivated)
     assert (active["active"], active["status"]) == ("v1", "active")
-    assert (await ok(client, "GET", "", PageView))["activeVersionId"] == "v1"
+    assert (await request_ok(client, "GET", "", PageView))["activeVersionId"] == "v1"
 
 
-async def test_an_earlier_version_is_brought_back_as_a_new_one(client: httpx.AsyncClient, bakery: PageDouble):
-    made = await ok(client, "POST", "/versions/start/restore", PageVersion, 201)
-    assert (made["id"], made["createdBy"]) == ("v3", "local")
+async def test_an_earlier_version_is_restored_as_a_new_version(client: httpx.AsyncClient, bakery: PageDouble):
+    restored = await request_ok(client, "POST", "/versions/start/restore", PageVersion, 201)
+    assert (restored["id"], restored["createdBy"]) == ("v3", "local")
     assert (await bakery.page()).root == STARTER.root
-    made = await ok(client, "POST", "/versions/v2/restore", PageVersion, 201)
-    assert (made["id"], made["parent"]) == ("v4", "v2")
-    again = await client.post("/api/pages/bakery/versions/v2/restore")
-    assert (again.status_code, again.json()["type"]) == (400, "invalid")
-    assert (await bakery.done("undo"))["restored"] == "v3", "a restored version can be taken back"
+    restored = await request_ok(client, "POST", "/versions/v2/restore", PageVersion, 201)
+    assert (restored["id"], restored["parent"]) == ("v4", "v2")
+    repeated = await client.post("/api/pages/bakery/versions/v2/restore")
+    assert (repeated.status_code, repeated.json()["type"]) == (400, "invalid")
+    assert (await bakery.result_of("undo"))["restored"] == "v3", "a restore can be undone"
 
 
-async def test_what_a_person_locks_stays_until_they_unlock_it(client: httpx.AsyncClient, bakery: PageDouble):
-    locked = await ok(client, "PUT", "/locks/heading-1", LockList)
+async def test_a_locked_element_cannot_be_changed_until_it_is_unlocked(
+    client: httpx.AsyncClient, bakery: PageDouble
+):
+    locked = await request_ok(client, "PUT", "/locks/heading-1", LockList)
     assert [(one["elementId"], one["by"]) for one in locked["locks"]] == [("heading-1", "local")]
-    assert await ok(client, "PUT", "/locks/heading-1", LockList) == locked
-    refused = await bakery.refused("modify_element", elementId="heading-1", modifications={"content": "x"})
+    assert await request_ok(client, "PUT", "/locks/heading-1", LockList) == locked
+    refused = await bakery.error_of("modify_element", elementId="heading-1", modifications={"content": "x"})
     assert refused["type"] == "permission_denied"
     restored = await client.post("/api/pages/bakery/versions/start/restore")
     assert restored.status_code == 403
     assert "locked" in restored.json()["error"]
-    assert (await ok(client, "GET", "", PageView))["locks"] == locked["locks"]
-    assert await ok(client, "DELETE", "/locks/heading-1", LockList) == {"locks": []}
-    await bakery.done("modify_element", elementId="heading-1", modifications={"content": "x"})
+    assert (await request_ok(client, "GET", "", PageView))["locks"] == locked["locks"]
+    assert await request_ok(client, "DELETE", "/locks/heading-1", LockList) == {"locks": []}
+    await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": "x"})
     assert (await client.put("/api/pages/bakery/locks/gone-1")).status_code == 404
 
 
-async def test_any_version_is_exported_as_a_file_that_can_do_no_harm(
-    client: httpx.AsyncClient, bakery: PageDouble
-):
-    await bakery.done(
+async def test_every_version_is_exported_as_harmless_html(client: httpx.AsyncClient, bakery: PageDouble):
+    await bakery.result_of(
         "modify_element", elementId="text-2", modifications={"content": "</style><script>alert(1)</script>"}
     )
     reply = await client.get("/api/pages/bakery/export")
@@ -148,7 +150,7 @@ async def test_any_version_is_exported_as_a_file_that_can_do_no_harm(
     assert "Say what you offer in one line" in start.text
 
 
-NOT_THERE = [
+INVALID_REQUESTS = [
     ("GET", "/api/pages/nobodys", 404),
     ("GET", "/api/pages/bakery/versions/v9", 404),
     ("GET", "/api/pages/bakery/versions?before=v9", 404),
@@ -161,35 +163,37 @@ NOT_THERE = [
 ]
 
 
-async def test_what_is_not_there_is_said_to_be_so(client: httpx.AsyncClient, bakery: PageDouble):
-    for method, path, status in NOT_THERE:
+async def test_a_missing_page_or_version_is_refused_with_an_error(
+    client: httpx.AsyncClient, bakery: PageDouble
+):
+    for method, path, status in INVALID_REQUESTS:
         reply = await client.request(method, path)
         assert reply.status_code == status, (path, reply.text)
         assert reply.json()["error"]
-    nobodys = (await client.get("/api/pages/nobodys")).json()
-    assert nobodys["remedy"] == "create it with POST /api/pages/nobodys/chat"
+    missing = (await client.get("/api/pages/nobodys")).json()
+    assert missing["remedy"] == "create it with POST /api/pages/nobodys/chat"
 
 
-async def test_the_operator_may_name_the_hosts_that_data_comes_from(valkey_url: str, storage: Storage):
+async def test_data_is_fetched_only_from_hosts_that_the_operator_allows(valkey_url: str, storage: Storage):
     async with started_app(valkey_url, fetch_hosts=("data.example",)) as app, app_client(app) as client:
-        assert (await client.get("/api/pages/bakery")).status_code == 404, "it has started"
+        assert (await client.get("/api/pages/bakery")).status_code == 404, "the server has started"
         with use_application(app.state.context.application):
-            refused = await PageDouble(storage).refused("fetch_data", url="https://other.example/")
+            refused = await PageDouble(storage).error_of("fetch_data", url="https://other.example/")
         assert (refused["type"], refused["suggestion"]) == ("permission_denied", "use data.example")
     assert "data.example" not in str(await PageDouble(storage).call("fetch_data", url="ftp://x.example/"))
 
 
-async def test_a_page_is_brought_back_beside_edits_of_the_same_moment(
+async def test_a_restore_concurrent_with_edits_loses_no_version(
     client: httpx.AsyncClient, bakery: PageDouble
 ):
     edits = [
-        bakery.again("modify_element", f"e{i}", elementId=f"text-{i}", modifications={"content": f"T{i}"})
+        bakery.call_step("modify_element", f"e{i}", elementId=f"text-{i}", modifications={"content": f"T{i}"})
         for i in range(1, 5)
     ]
-    asked = client.post("/api/pages/bakery/versions/start/restore")
-    restored, made = await asyncio.gather(asked, asyncio.gather(*edits))
+    restore = client.post("/api/pages/bakery/versions/start/restore")
+    restored, outcomes = await asyncio.gather(restore, asyncio.gather(*edits))
     assert restored.status_code == 201
-    assert all(outcome.ok for outcome in made)
-    kept = await bakery.artefact.stream("page")
-    assert len(kept.versions) == 2 + 5
-    assert [one.data["back"] for one in kept.versions[1:]] == [one.id for one in kept.versions[:-1]]
+    assert all(outcome.ok for outcome in outcomes)
+    history = await bakery.artefact.stream("page")
+    assert len(history.versions) == 2 + 5
+    assert [one.data["back"] for one in history.versions[1:]] == [one.id for one in history.versions[:-1]]

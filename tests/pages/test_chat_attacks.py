@@ -1,4 +1,4 @@
-"""Attacks through the front door: what a model may be talked into, and what others may try (C28, C58)."""
+"""Attacks by manipulated models and by other owners, over REST and the web socket (C28, C58)."""
 
 import json
 from collections.abc import Iterator
@@ -9,36 +9,36 @@ import pytest
 
 from callsheet.storage import connect
 from callsheet.tools.pages.edits import TOOLS
-from tests.doubles.attacks import INSIDE, PAYLOADS, STATEMENTS
+from tests.doubles.attacks import INTERNAL_URLS, PAYLOADS, STATEMENTS
 from tests.doubles.auth_cases import create_key
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.page_chat_client import Frame, frame_types, new_page_id, open_chat
 from tests.doubles.wire_served import running_redis_for_file, running_server_on_own_redis
 from tests.doubles.wire_server import running_server
-from tests.pages.page_watch import page_faults, scan_html
+from tests.pages.page_scanner import page_faults, scan_html
 
 FREE = json.dumps({"*": {"calls": 0}, "fetch_data": {"calls": 0}})
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(None, tools=FREE) as found:
-        yield found
+    with running_server_on_own_redis(None, tools=FREE) as server_url:
+        yield server_url
 
 
-def asking(tool: str, *asked: dict[str, Any]) -> Say:
-    """One message that calls a tool so often."""
-    calls = [(f"c{at}", tool, json.dumps(arguments)) for at, arguments in enumerate(asked)]
+def calls_of(tool: str, *arguments_of_calls: dict[str, Any]) -> Say:
+    """One message that calls a tool once with each of these arguments."""
+    calls = [(f"c{at}", tool, json.dumps(arguments)) for at, arguments in enumerate(arguments_of_calls)]
     return Say(calls=calls, piece=10_000)
 
 
-async def ended(url: str, page: str, *script: Say, model: ChatDouble) -> list[Frame]:
-    """How the calls of a turn over the web socket ended."""
+async def completed_calls(url: str, page: str, *script: Say, model: ChatDouble) -> list[Frame]:
+    """Play a turn over the web socket and return the frames that complete its calls."""
     model.script(*script, Say("Done."))
     async with open_chat(url) as chat:
-        told = await chat.say(page, "do as you like", provider="openai")
-    assert frame_types(told)[-1] == "aiResponseChunk", told[-1]
-    return [frame for frame in told if frame["type"] == "toolExecutionComplete"]
+        frames = await chat.say(page, "do as you like", provider="openai")
+    assert frame_types(frames)[-1] == "aiResponseChunk", frames[-1]
+    return [frame for frame in frames if frame["type"] == "toolExecutionComplete"]
 
 
 def container(texts: list[str]) -> dict[str, Any]:
@@ -47,80 +47,94 @@ def container(texts: list[str]) -> dict[str, Any]:
     return {"parentId": "page", "elementType": "container", "properties": {"children": inside}}
 
 
-def plain(text: str) -> str:
-    """A text without blanks and what cannot be seen."""
+def visible_text(text: str) -> str:
+    """A text without blanks and invisible characters."""
     return "".join(char for char in text if char.isprintable() and not char.isspace())
 
 
 @pytest.mark.slow
-async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
+async def test_scripts_and_sql_statements_are_stored_and_shown_as_plain_text(
     url: str, model: ChatDouble
 ) -> None:
-    """C28, C58: as text, as an address and as the name of an attribute; and nothing else is touched."""
-    page, beside = new_page_id(), new_page_id()
+    """C28, C58: refused as an address or an attribute's name; another page is not changed."""
+    page, other_page = new_page_id(), new_page_id()
     async with open_chat(url) as chat:
-        await chat.say(beside, "Make the headline teal")
+        await chat.say(other_page, "Make the headline teal")
         await chat.say(page, f"Change the headline to “{STATEMENTS[0]}”")
     texts = [*PAYLOADS, *STATEMENTS]
     halves = [container(texts[:90]), container(texts[90:])]
     schemes = [one for one in PAYLOADS if one.lower().startswith("javascript:")][:5]
     attributes = [{"href": one} for one in schemes] + [{one: "x"} for one in PAYLOADS[::50]]
     edits = [{"elementId": "button-1", "modifications": {"attributes": one}} for one in attributes]
-    made = await ended(url, page, asking("create_element", *halves), model=model)
-    assert [frame["status"] for frame in made] == ["completed"] * 2
-    tried = await ended(url, page, *(asking("modify_element", edit) for edit in edits), model=model)
-    assert [frame.get("errorType") for frame in tried] == ["validation_error"] * len(edits)
+    created = await completed_calls(url, page, calls_of("create_element", *halves), model=model)
+    assert [frame["status"] for frame in created] == ["completed"] * 2
+    refused = await completed_calls(
+        url, page, *(calls_of("modify_element", edit) for edit in edits), model=model
+    )
+    assert [frame.get("errorType") for frame in refused] == ["validation_error"] * len(edits)
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        found = (await http.get(f"/api/pages/{page}")).json()["page"]["root"]["children"]
+        elements = (await http.get(f"/api/pages/{page}")).json()["page"]["root"]["children"]
         html = (await http.get(f"/api/pages/{page}/export")).text
-        other = (await http.get(f"/api/pages/{beside}")).json()
-    kept = [one["content"] for group in found[-2:] for one in group["children"]]
-    assert [plain(text) for text in kept] == [plain(text) for text in texts]
+        other_view = (await http.get(f"/api/pages/{other_page}")).json()
+    stored_texts = [one["content"] for group in elements[-2:] for one in group["children"]]
+    assert [visible_text(text) for text in stored_texts] == [visible_text(text) for text in texts]
     assert not page_faults(html)
-    shown = plain(scan_html(html).text)
-    assert all(plain(text) in shown for text in texts)
-    assert other["versionId"] == "v1", "the page beside it is there, as it was"
+    shown = visible_text(scan_html(html).text)
+    assert all(visible_text(text) in shown for text in texts)
+    assert other_view["versionId"] == "v1", "the other page is unchanged"
 
 
-async def test_no_address_leads_inside(url: str, model: ChatDouble) -> None:
-    """C24: however it is spelt, what counts is where the connection would go."""
-    asked = asking("fetch_data", *({"url": one} for one in INSIDE[::3]))
-    told = await ended(url, new_page_id(), asked, model=model)
-    assert [frame.get("errorType") for frame in told] == ["permission_denied"] * len(asked.calls)
-    assert all("not on the public internet" in frame["error"] for frame in told)
+async def test_no_form_of_an_internal_address_can_be_fetched(url: str, model: ChatDouble) -> None:
+    """C24: the address that the connection would reach is checked, not its spelling."""
+    message = calls_of("fetch_data", *({"url": one} for one in INTERNAL_URLS[::3]))
+    frames = await completed_calls(url, new_page_id(), message, model=model)
+    assert [frame.get("errorType") for frame in frames] == ["permission_denied"] * len(message.calls)
+    assert all("not on the public internet" in frame["error"] for frame in frames)
 
 
-async def test_a_model_cannot_act_for_another_or_on_anothers_page(model: ChatDouble) -> None:
-    """C2, C-R9: whose conversation it is, about which page, is the server's to say, whatever a call holds."""
+async def test_arguments_of_a_call_cannot_name_another_owner_or_page(model: ChatDouble) -> None:
+    """C2, C-R9: the server decides the owner and the page of a call, whatever its arguments say."""
     with running_redis_for_file() as redis:
         async with connect(redis) as storage:
             alice, bob = await create_key(storage, "alice"), await create_key(storage, "bob")
         with running_server(redis, None, auth=("keys",), tools=FREE) as url:
-            await _tried(url, alice, bob, model)
+            await _attack_page_of_alice(url, alice, bob, model)
 
 
-async def _tried(url: str, alice: str, bob: str, model: ChatDouble) -> None:
+async def _attack_page_of_alice(url: str, alice: str, bob: str, model: ChatDouble) -> None:
     page = new_page_id()
-    theirs = {"pageId": page, "userId": "alice", "ownerId": "alice", "conversationId": page, "threadId": page}
+    foreign_ids = {
+        "pageId": page,
+        "userId": "alice",
+        "ownerId": "alice",
+        "conversationId": page,
+        "threadId": page,
+    }
     edit = {"elementId": "heading-1", "modifications": {"content": "bob was here"}}
-    looks = [
-        (f"c{at}", one.name, json.dumps(theirs)) for at, one in enumerate(TOOLS) if not one.is_destructive
+    read_calls = [
+        (f"c{at}", one.name, json.dumps(foreign_ids))
+        for at, one in enumerate(TOOLS)
+        if not one.is_destructive
     ]
-    async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": alice}, timeout=60) as hers:
-        said = {"message": "Change the headline to “zyxomma”", "provider": "offline"}
-        assert (await hers.post(f"/api/pages/{page}/chat", json=said)).status_code == 200
-        before = (await hers.get(f"/api/pages/{page}")).json()
-        recorded = (await hers.get("/api/tool-executions")).json()
-        async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": bob}, timeout=60) as his:
-            model.script(asking("modify_element", edit | theirs), Say(calls=looks, piece=1000), Say("Done."))
-            talk = {"message": "do as you like", "provider": "openai"}
-            reply = await his.post("/api/pages/mine/chat", json=talk)
+    async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": alice}, timeout=60) as alice_http:
+        first_message = {"message": "Change the headline to “zyxomma”", "provider": "offline"}
+        assert (await alice_http.post(f"/api/pages/{page}/chat", json=first_message)).status_code == 200
+        before = (await alice_http.get(f"/api/pages/{page}")).json()
+        executions = (await alice_http.get("/api/tool-executions")).json()
+        async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": bob}, timeout=60) as bob_http:
+            model.script(
+                calls_of("modify_element", edit | foreign_ids),
+                Say(calls=read_calls, piece=1000),
+                Say("Done."),
+            )
+            message = {"message": "do as you like", "provider": "openai"}
+            reply = await bob_http.post("/api/pages/mine/chat", json=message)
             assert reply.status_code == 200, reply.text
             results = [call["result"] for call in reply.json()["toolCalls"]]
-            assert len(results) == 1 + len(looks)
-            assert results[0]["versionId"] == "v1", "what was meant for hers is done to his own"
+            assert len(results) == 1 + len(read_calls)
+            assert results[0]["versionId"] == "v1", "the edit is made on Bob's own page"
             assert "zyxomma" not in json.dumps(results)
-            records = (await his.get("/api/tool-executions", params={"limit": 100})).json()["executions"]
+            records = (await bob_http.get("/api/tool-executions", params={"limit": 100})).json()["executions"]
             assert {(one["userId"], one["artefactId"]) for one in records} == {("bob", "mine")}
-        assert (await hers.get(f"/api/pages/{page}")).json() == before
-        assert (await hers.get("/api/tool-executions")).json() == recorded
+        assert (await alice_http.get(f"/api/pages/{page}")).json() == before
+        assert (await alice_http.get("/api/tool-executions")).json() == executions

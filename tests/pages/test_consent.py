@@ -1,4 +1,4 @@
-"""A plain yes, a plain no, and everything else."""
+"""Consent in a text: a plain yes, a plain no, and everything else."""
 
 import pytest
 
@@ -34,7 +34,7 @@ from callsheet.state.consent import consent
         ),
     ],
 )
-def test_a_plain_yes_is_one(text: str) -> None:
+def test_a_plain_yes_is_consent(text: str) -> None:
     assert consent(text) is True
 
 
@@ -55,7 +55,7 @@ def test_a_plain_yes_is_one(text: str) -> None:
         *("ไม่ครับ", "ไม่ต้องค่ะ", "不", "不可以", "不行"),
     ],
 )
-def test_a_plain_no_is_one(text: str) -> None:
+def test_a_plain_no_is_a_refusal(text: str) -> None:
     assert consent(text) is False
 
 
@@ -76,12 +76,12 @@ def test_a_plain_no_is_one(text: str) -> None:
         *("không có", "ได้ไหม", "可以吗", "好看一点", "不太好", "是不是", "?"),
     ],
 )
-def test_what_says_more_or_something_else_is_neither(text: str) -> None:
-    """It had better be read as a message than as leave to delete."""
+def test_any_other_text_is_neither_consent_nor_refusal(text: str) -> None:
+    """In doubt it is a message, not permission to delete."""
     assert consent(text) is None
 
 
 @pytest.mark.parametrize("text", ["yes " * 5_000 + "x", "ok," * 20_000 + "!x", "好" * 20_000 + "x"])
-def test_a_long_text_is_read_at_once(text: str) -> None:
-    """X10: nobody else waits for it."""
+def test_a_very_long_text_is_read_quickly(text: str) -> None:
+    """X10: other requests do not wait for it."""
     assert consent(text) is None

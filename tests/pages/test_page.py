@@ -1,4 +1,4 @@
-"""A page as a value: what it may be, what edits make of it, and what is told of the difference."""
+"""A page as a value: its rules, edits of it, and descriptions of changes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from callsheet.state.pages.page import MAX_DEPTH, MAX_ELEMENTS, ROOT, Element, P
 from callsheet.state.pages.starter import STARTER, build_starter
 
 
-def texts(before: Page, after: Page) -> list[str]:
+def change_texts(before: Page, after: Page) -> list[str]:
     return [change["text"] for change in diff(before, after)]
 
 
@@ -31,19 +31,19 @@ def luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def ids(page: Page) -> list[str]:
+def element_ids(page: Page) -> list[str]:
     return [element.id for element, _ in walk(page.root)]
 
 
-def test_a_project_begins_with_a_page_to_edit():
+def test_the_starter_page_is_valid_and_has_named_elements():
     """C27."""
     assert build_starter() == STARTER
     assert STARTER.title() == "Say what you offer in one line"
-    assert {"nav-1", "section-1", "heading-1", "button-1", "footer-1"} <= set(ids(STARTER))
+    assert {"nav-1", "section-1", "heading-1", "button-1", "footer-1"} <= set(element_ids(STARTER))
     assert Page.model_validate(STARTER.data()) == STARTER
 
 
-def test_an_element_is_changed_and_nothing_else():
+def test_an_edit_changes_only_its_element():
     """C21."""
     after = edits.modify(
         STARTER,
@@ -55,28 +55,32 @@ def test_an_element_is_changed_and_nothing_else():
     heading = after.get("heading-1")
     assert heading.content == "Fresh bread, every morning"
     assert heading.style == {"color": "navy", "font-size": "40px"}
-    before, now = digests(STARTER), digests(after)
-    assert {name for name in before if before[name] != now[name]} == {"page", "section-1", "heading-1"}
+    old_digests, new_digests = digests(STARTER), digests(after)
+    assert {name for name in old_digests if old_digests[name] != new_digests[name]} == {
+        "page",
+        "section-1",
+        "heading-1",
+    }
     assert STARTER.get("heading-1").content == "Say what you offer in one line"
 
 
-def test_an_empty_value_takes_a_style_or_an_attribute_away():
+def test_an_empty_value_removes_a_style_or_an_attribute():
     after = edits.modify(STARTER, "text-1", style={"font-weight": None})
     assert after.get("text-1").style == {}
     after = edits.modify(STARTER, "link-1", attributes={"href": ""}, label="Menu")
     assert after.get("link-1").attributes == {}
-    assert texts(STARTER, after) == [
+    assert change_texts(STARTER, after) == [
         'link-1 (Menu): label set to "Menu"',
         'link-1 (Menu): href "#section-2" removed',
     ]
 
 
-def test_an_element_is_made_with_all_that_is_inside_it():
+def test_an_element_is_created_with_its_children():
     """C22."""
     field = {"type": "input", "attributes": {"type": "email", "required": ""}}
     new = {"type": "form", "label": "Contact", "children": [field, {"type": "h3", "content": "Write to us"}]}
-    after, made = edits.create(STARTER, "section-1", new, "after")
-    assert made == "form-1"
+    after, new_id = edits.create(STARTER, "section-1", new, "after")
+    assert new_id == "form-1"
     assert [one.id for one in after.root.children] == [
         "nav-1",
         "section-1",
@@ -86,46 +90,46 @@ def test_an_element_is_made_with_all_that_is_inside_it():
     ]
     assert after.get("input-1").attributes == {"type": "email", "required": "true"}
     assert after.get("heading-6").attributes == {"level": "3"}
-    assert texts(STARTER, after) == ["added form-1 (Contact) with 2 elements inside in page"]
+    assert change_texts(STARTER, after) == ["added form-1 (Contact) with 2 elements inside in page"]
 
 
 @pytest.mark.parametrize(("position", "place"), [("before", 0), ("after", 1), ("inside", -1)])
-def test_the_reference_says_where(position: Any, place: int):
+def test_an_element_is_created_before_after_or_inside_its_reference(position: Any, place: int):
     """C-R8."""
     reference = "section-1" if position == "inside" else "heading-1"
-    after, made = edits.create(STARTER, reference, {"type": "text", "content": "Here"}, position)
-    assert after.get("section-1").children[place].id == made
+    after, new_id = edits.create(STARTER, reference, {"type": "text", "content": "Here"}, position)
+    assert after.get("section-1").children[place].id == new_id
 
 
-def test_an_id_is_never_given_again():
-    after, made = edits.create(STARTER, ROOT, {"type": "section"})
-    without = edits.delete(after, made)
-    again, other = edits.create(without, ROOT, {"type": "section"})
-    assert (made, other) == ("section-3", "section-4")
-    assert edits.clear(again).numbers == again.numbers
+def test_the_id_of_a_deleted_element_is_not_reused():
+    after, first_id = edits.create(STARTER, ROOT, {"type": "section"})
+    without = edits.delete(after, first_id)
+    recreated, second_id = edits.create(without, ROOT, {"type": "section"})
+    assert (first_id, second_id) == ("section-3", "section-4")
+    assert edits.clear(recreated).numbers == recreated.numbers
 
 
-def test_what_is_deleted_takes_with_it_what_is_inside():
+def test_deleting_an_element_deletes_its_children():
     after = edits.delete(STARTER, "columns-1")
-    assert not {"card-1", "heading-3", "text-5"} & set(ids(after))
-    assert texts(STARTER, after) == ["removed columns-1 with 9 elements inside"]
+    assert not {"card-1", "heading-3", "text-5"} & set(element_ids(after))
+    assert change_texts(STARTER, after) == ["removed columns-1 with 9 elements inside"]
 
 
-def test_an_element_is_moved_with_its_ids():
+def test_a_moved_element_keeps_its_ids():
     after = edits.move(STARTER, "section-2", "section-1", "before")
     assert digest(after.get("section-2")) == digest(STARTER.get("section-2"))
-    assert texts(STARTER, after) in (
+    assert change_texts(STARTER, after) in (
         ["moved section-2 (Features) after nav-1 in page"],
         ["moved section-1 (Hero) after section-2 in page"],
     )
     inside = edits.move(STARTER, "button-1", "card-1")
-    assert texts(STARTER, inside) == ["moved button-1 (Get started) after text-3 in card-1"]
+    assert change_texts(STARTER, inside) == ["moved button-1 (Get started) after text-3 in card-1"]
     first = edits.move(STARTER, "footer-1", "nav-1", "before")
-    assert texts(STARTER, first) == ["moved footer-1 (Footer) to the beginning of page"]
+    assert change_texts(STARTER, first) == ["moved footer-1 (Footer) to the beginning of page"]
 
 
 @pytest.mark.parametrize(
-    ("edit", "says"),
+    ("edit", "message"),
     [
         (lambda: edits.modify(STARTER, "heading-9", content="x"), "no element 'heading-9'"),
         (lambda: edits.modify(STARTER, "columns-1", style={"position": "fixed"}), "style 'position'"),
@@ -144,17 +148,17 @@ def test_an_element_is_moved_with_its_ids():
         (lambda: edits.apply_theme(STARTER, None, {"primary": "var(--text)"}), "primary of a theme"),
     ],
 )
-def test_what_cannot_be_done_says_so_and_changes_nothing(edit: Any, says: str):
+def test_an_invalid_edit_raises_an_error_and_changes_nothing(edit: Any, message: str):
     """C25."""
     before = digest(STARTER.root)
     with pytest.raises((Invalid, Missing)) as refused:
         edit()
-    assert says in refused.value.message
+    assert message in refused.value.message
     assert refused.value.remedy
     assert digest(STARTER.root) == before
 
 
-def test_a_page_has_limits():
+def test_a_page_is_limited_in_elements_depth_and_size():
     many = {"type": "container", "children": [{"type": "divider"}] * 199}
     page, _ = edits.create(STARTER, ROOT, many)
     page, _ = edits.create(page, ROOT, many)
@@ -176,13 +180,13 @@ def test_a_page_has_limits():
         edits.create(STARTER, ROOT, {"type": "container", "children": big})
 
 
-def test_a_page_from_elsewhere_is_held_to_the_same_rules():
+def test_a_page_read_from_data_is_validated():
     root = {"id": ROOT, "type": "page"}
-    twice = {"id": "text-1", "type": "text"}
+    duplicate = {"id": "text-1", "type": "text"}
     for wrong in (
         {"root": {"id": "other", "type": "page"}},
         {"root": {"id": ROOT, "type": "iframe"}},
-        {"root": root | {"children": [twice, twice]}},
+        {"root": root | {"children": [duplicate, duplicate]}},
         {"root": root | {"attributes": {"onload": "alert(1)"}}},
         {"root": root, "theme": {"primary": "url(x)"}},
     ):
@@ -194,20 +198,22 @@ def test_a_page_from_elsewhere_is_held_to_the_same_rules():
     assert empty.title() == "Untitled page"
 
 
-def test_a_theme_is_for_the_whole_page_and_a_locked_element_keeps_its_own():
+def test_a_theme_applies_to_all_but_locked_elements():
     after = edits.apply_theme(STARTER, "Dark", {"primary": "gold"}, ["footer-1", "gone-1"])
     assert after.theme["background"] == themes.THEMES["dark"]["background"]
     assert after.theme["primary"] == "gold"
     assert after.pinned == {"footer-1": STARTER.theme}
     assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
-    again = edits.apply_theme(after, "ocean", {}, ["footer-1"])
-    assert again.pinned == {"footer-1": STARTER.theme}, "it keeps what it had when it was locked"
-    assert edits.delete(again, "footer-1").pinned == {}
-    assert 'theme: primary "#1d4ed8" → "gold"' in texts(STARTER, after)
+    themed_twice = edits.apply_theme(after, "ocean", {}, ["footer-1"])
+    assert themed_twice.pinned == {"footer-1": STARTER.theme}, (
+        "the element keeps the theme that it had when it was locked"
+    )
+    assert edits.delete(themed_twice, "footer-1").pinned == {}
+    assert 'theme: primary "#1d4ed8" → "gold"' in change_texts(STARTER, after)
 
 
 @pytest.mark.parametrize("name", sorted(themes.THEMES))
-def test_every_theme_can_be_read(name: str):
+def test_every_theme_has_enough_contrast(name: str):
     theme = themes.THEMES[name]
     assert themes.check_theme(theme) == theme
     for ink, paper in (("text", "background"), ("text", "surface"), ("muted", "background")):
@@ -215,7 +221,7 @@ def test_every_theme_can_be_read(name: str):
     assert contrast(theme["on-primary"], theme["primary"]) >= 4.5
 
 
-LOCKED_OUT: list[tuple[str, Any]] = [
+EDITS_OF_LOCKED_ELEMENTS: list[tuple[str, Any]] = [
     ("footer-1", lambda: (edits.modify(STARTER, "footer-1", style={"color": "red"}), None)),
     ("footer-1", lambda: (edits.modify(STARTER, "text-6", content="x"), None)),
     ("footer-1", lambda: (edits.create(STARTER, "footer-1", {"type": "text"})[0], None)),
@@ -230,7 +236,7 @@ LOCKED_OUT: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("locked", "edit"), LOCKED_OUT)
+@pytest.mark.parametrize(("locked", "edit"), EDITS_OF_LOCKED_ELEMENTS)
 def test_a_locked_element_is_not_changed_deleted_or_moved(locked: str, edit: Any):
     after, shifted = edit()
     edits.check_locks(STARTER, after, ["gone-1"], shifted)
@@ -238,7 +244,7 @@ def test_a_locked_element_is_not_changed_deleted_or_moved(locked: str, edit: Any
         edits.check_locks(STARTER, after, [locked], shifted)
 
 
-def test_around_a_locked_element_all_may_change():
+def test_elements_around_a_locked_one_can_be_changed():
     after, _ = edits.create(STARTER, "footer-1", {"type": "section"}, "before")
     after = edits.modify(after, ROOT, attributes={"title": "Bread"})
     after = edits.move(after, "section-2", "section-1", "before")
@@ -246,7 +252,7 @@ def test_around_a_locked_element_all_may_change():
     assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
 
 
-def edited(edit: str, page: Page, name: str, other: str, locked: str) -> Page:
+def apply_edit(edit: str, page: Page, name: str, other: str, locked: str) -> Page:
     match edit:
         case "style":
             return edits.modify(page, name, style={"color": "red"})
@@ -261,14 +267,14 @@ def edited(edit: str, page: Page, name: str, other: str, locked: str) -> Page:
 
 @given(some.data())
 @settings(max_examples=25, deadline=None)
-def test_whatever_respects_a_lock_leaves_the_element_as_it_was_to_the_byte(data: some.DataObject):
-    """Random edits; those that `check_locks` lets pass have not touched what is locked."""
-    page, locked = STARTER, data.draw(some.sampled_from(ids(STARTER)[1:]))
+def test_random_edits_that_pass_the_lock_check_leave_the_locked_element_unchanged(data: some.DataObject):
+    """Edits that `check_locks` refuses are skipped."""
+    page, locked = STARTER, data.draw(some.sampled_from(element_ids(STARTER)[1:]))
     for _ in range(4):
-        name, other = (data.draw(some.sampled_from(ids(page))) for _ in range(2))
+        name, other = (data.draw(some.sampled_from(element_ids(page))) for _ in range(2))
         edit = data.draw(some.sampled_from(["style", "delete", "move", "create", "theme"]))
         try:
-            after = edited(edit, page, name, other, locked)
+            after = apply_edit(edit, page, name, other, locked)
             edits.check_locks(page, after, [locked], name if edit == "move" else None)
         except (Invalid, Forbidden, Missing):
             continue
@@ -279,7 +285,7 @@ def test_whatever_respects_a_lock_leaves_the_element_as_it_was_to_the_byte(data:
 
 
 @pytest.mark.parametrize(
-    ("prop", "given_", "stored"),
+    ("prop", "value", "stored"),
     [
         ("color", "  RED ", "red"),
         ("color", "#1D4ED8", "#1d4ed8"),
@@ -300,8 +306,8 @@ def test_whatever_respects_a_lock_leaves_the_element_as_it_was_to_the_byte(data:
         ("width", "inherit", "inherit"),
     ],
 )
-def test_a_plain_value_is_a_style(prop: str, given_: str, stored: str):
-    assert styles.check_value(prop, given_) == stored
+def test_a_plain_style_value_is_normalised(prop: str, value: str, stored: str):
+    assert styles.check_value(prop, value) == stored
     assert styles.check_value(prop, stored) == stored
 
 
@@ -320,13 +326,13 @@ def test_a_plain_value_is_a_style(prop: str, given_: str, stored: str):
         ("font-family", "x}body{display:none"),
     ],
 )
-def test_any_other_value_is_none(prop: str, value: str):
+def test_an_unsafe_style_value_is_refused(prop: str, value: str):
     with pytest.raises(Invalid, match="not allowed"):
         styles.check_value(prop, value)
 
 
 @pytest.mark.parametrize("kind", sorted(elements.KINDS))
-def test_a_kind_of_element_takes_what_is_common_and_no_handler(kind: str):
+def test_every_type_of_element_takes_common_attributes_and_no_event_handler(kind: str):
     assert elements.check_attributes(kind, {"Title": " Hello ", "lang": "th"}) == {
         "lang": "th",
         "title": "Hello",
@@ -357,7 +363,7 @@ def test_a_kind_of_element_takes_what_is_common_and_no_handler(kind: str):
         ("blob:https://example.com/1", False),
     ],
 )
-def test_an_address_only_leads_somewhere(address: str, *, good: bool):
+def test_only_safe_addresses_are_accepted(address: str, *, good: bool):
     if good:
         assert elements.check_attributes("link", {"href": address}) == {"href": address}
         return
@@ -365,14 +371,14 @@ def test_an_address_only_leads_somewhere(address: str, *, good: bool):
         elements.check_attributes("link", {"href": address})
 
 
-def test_an_attribute_with_a_wrong_value_says_which():
+def test_the_error_for_an_invalid_attribute_names_it():
     with pytest.raises(Invalid, match="level of a heading cannot be '9'"):
         elements.check_attributes("heading", {"level": "9"})
     with pytest.raises(Invalid, match="alt of a image"):
         elements.check_attributes("image", {"alt": "x" * 2_001})
 
 
-def test_words_for_elements_are_understood():
+def test_common_names_of_elements_are_understood():
     assert [elements.parse_kind(word) for word in ("H1", " div ", "cta", "img", "hero")] == [
         "heading",
         "container",
@@ -384,26 +390,26 @@ def test_words_for_elements_are_understood():
     assert elements.implied_attributes("section") == {}
 
 
-def test_controls_that_cannot_be_seen_do_not_stay_in_a_text():
+def test_invisible_control_characters_are_removed_from_a_text():
     element = Element(
         id="text-1", type="text", content="a\x00b\x1b[31m\u202ec\r\nd\u200de\u00a0ไทย\u3000中文"
     )
     assert element.content == "ab[31mc\nd\u200de\u00a0ไทย\u3000中文"
 
 
-def test_a_text_is_what_was_said_whatever_it_looks_like():
-    """C58: markup and SQL are text."""
-    said = "Robert'); DROP TABLE students;-- <script>alert(1)</script>"
-    after = edits.modify(STARTER, "heading-1", content=said)
-    assert Page.model_validate(after.data()).get("heading-1").content == said
+def test_markup_and_sql_in_a_text_are_kept_as_text():
+    """C58."""
+    text = "Robert'); DROP TABLE students;-- <script>alert(1)</script>"
+    after = edits.modify(STARTER, "heading-1", content=text)
+    assert Page.model_validate(after.data()).get("heading-1").content == text
 
 
-def test_every_named_colour_of_css_is_a_colour():
+def test_every_named_css_colour_is_accepted():
     assert len(NAMES) == 148
     assert all(styles.check_value("color", name) == name for name in NAMES)
 
 
-def test_long_texts_are_shortened_in_what_is_told():
+def test_long_texts_are_shortened_in_the_description_of_a_change():
     after = edits.modify(STARTER, "heading-1", content="word " * 100)
     (change,) = diff(STARTER, after)
     assert len(change["text"]) < 150

@@ -1,4 +1,4 @@
-"""Attacks on a page: what cheat sheets say to try, wherever something can be said (C28, C58)."""
+"""Attacks on a page: payloads of cheat sheets in every field (C28, C58)."""
 
 import re
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from callsheet.state.pages.starter import STARTER
 from callsheet.tools.pages.html import render_document, sanitize
 from tests.doubles.attacks import PAYLOADS
 from tests.pages.page_double import same_page
-from tests.pages.page_watch import hostile_css, page_faults, scan_html
+from tests.pages.page_scanner import hostile_css, page_faults, scan_html
 
 ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
 ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
 
 
-def accepted(rule: Callable[..., object], *args: Any) -> bool:
-    """Whether a rule lets it pass; what it refuses can never be stored."""
+def is_accepted(rule: Callable[..., object], *args: Any) -> bool:
+    """Return whether a rule accepts these arguments; refused values are never stored."""
     try:
         rule(*args)
     except Invalid:
@@ -29,8 +29,8 @@ def accepted(rule: Callable[..., object], *args: Any) -> bool:
     return True
 
 
-def said(payload: str) -> list[dict[str, Any]]:
-    """Elements that say it as text or as a label, one of each kind."""
+def elements_with_text(payload: str) -> list[dict[str, Any]]:
+    """Elements with the payload as text and label, one of each type."""
     return [
         {"type": kind, "label": payload[:80], "content": payload if rules.says else ""}
         for kind, rules in KINDS.items()
@@ -38,71 +38,71 @@ def said(payload: str) -> list[dict[str, Any]]:
     ]
 
 
-def attributed(payload: str) -> list[dict[str, Any]]:
-    """Elements that have it as the value of an attribute, wherever it is let pass."""
+def elements_with_attribute(payload: str) -> list[dict[str, Any]]:
+    """Elements with the payload as the value of an attribute, wherever it is accepted."""
     return [
         {"type": kind, "attributes": {name: payload}}
         for kind, name in ATTRIBUTES
-        if accepted(elements.check_attributes, kind, {name: payload})
+        if is_accepted(elements.check_attributes, kind, {name: payload})
     ]
 
 
-def styled(payload: str) -> list[dict[str, Any]]:
-    """Elements that have it as the value of a style, wherever it is let pass."""
+def elements_with_style(payload: str) -> list[dict[str, Any]]:
+    """Elements with the payload as the value of a style, wherever it is accepted."""
     return [
         {"type": "text", "style": {prop: payload}}
         for prop in styles.PROPERTIES
-        if accepted(styles.check_value, prop, payload)
+        if is_accepted(styles.check_value, prop, payload)
     ]
 
 
-def attacked(payload: str) -> Page:
-    """A page on which it is wherever it may be."""
+def page_with_payload(payload: str) -> Page:
+    """A page with the payload in every field that accepts it."""
     page = STARTER
-    for each in (said, attributed, styled):
-        page, _ = edits.create(page, ROOT, {"type": "container", "children": each(payload)})
+    for elements_with in (elements_with_text, elements_with_attribute, elements_with_style):
+        page, _ = edits.create(page, ROOT, {"type": "container", "children": elements_with(payload)})
     titles = {"title": payload, "description": payload}
-    if accepted(elements.check_attributes, "page", titles):
+    if is_accepted(elements.check_attributes, "page", titles):
         page = edits.modify(page, ROOT, attributes=titles)
-    tokens = {token: payload for token in styles.TOKENS if accepted(themes.check_theme, {token: payload})}
+    tokens = {token: payload for token in styles.TOKENS if is_accepted(themes.check_theme, {token: payload})}
     return edits.apply_theme(page, None, tokens)
 
 
-def test_there_are_enough_payloads_and_each_once():
+def test_there_are_at_least_sixty_different_payloads():
     assert len(PAYLOADS) >= 60
     assert len(set(PAYLOADS)) == len(PAYLOADS)
 
 
 @pytest.mark.slow
-def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
-    """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
+def test_no_payload_in_any_field_runs_loads_or_styles():
+    """C28: in texts, labels, attributes, addresses, styles, themes and titles; texts are shown unchanged."""
     for payload in PAYLOADS:
-        html = render_document(attacked(payload)).html
-        assert not (wrong := page_faults(html)), (payload, wrong)
-        shown = edits.modify(STARTER, "text-2", content=payload)
-        kept = shown.get("text-2").content
-        assert "".join(kept.split()) in "".join(scan_html(render_document(shown).html).text.split()), payload
+        html = render_document(page_with_payload(payload)).html
+        assert not (problems := page_faults(html)), (payload, problems)
+        page = edits.modify(STARTER, "text-2", content=payload)
+        stored = page.get("text-2").content
+        assert "".join(stored.split()) in "".join(scan_html(render_document(page).html).text.split()), payload
 
 
-def test_it_is_the_name_of_nothing_and_no_style_or_address():
+def test_a_payload_is_refused_as_a_name_a_style_or_an_address():
     for payload in PAYLOADS:
         for edit in (
-            lambda said=payload: edits.modify(STARTER, "heading-1", attributes={said: "x"}),
-            lambda said=payload: edits.modify(STARTER, "heading-1", style={said: "red"}),
-            lambda said=payload: edits.create(STARTER, ROOT, {"type": said}),
-            lambda said=payload: edits.apply_theme(STARTER, said, {}),
-            lambda said=payload: edits.apply_theme(STARTER, None, {said: "red"}),
+            lambda name=payload: edits.modify(STARTER, "heading-1", attributes={name: "x"}),
+            lambda name=payload: edits.modify(STARTER, "heading-1", style={name: "red"}),
+            lambda name=payload: edits.create(STARTER, ROOT, {"type": name}),
+            lambda name=payload: edits.apply_theme(STARTER, name, {}),
+            lambda name=payload: edits.apply_theme(STARTER, None, {name: "red"}),
         ):
             with pytest.raises(Invalid):
                 edit()
-        assert not styled(payload) or "(" not in payload
-        assert not accepted(elements.check_attributes, "link", {"href": payload}) or not ACTIVE.match(
+        assert not elements_with_style(payload) or "(" not in payload
+        assert not is_accepted(elements.check_attributes, "link", {"href": payload}) or not ACTIVE.match(
             payload
         ), payload
 
 
-def test_the_sanitiser_alone_lets_nothing_through_either():
-    """A second wall: markup that had come in by some other way."""
+def test_the_sanitiser_alone_removes_every_payload():
+    """A second line of defence, for markup that passed the other rules."""
     for payload in PAYLOADS:
         for html in (
             payload,
@@ -110,13 +110,13 @@ def test_the_sanitiser_alone_lets_nothing_through_either():
             f'<a href="{payload}">x</a>',
             f"<p title='{payload}'>x</p>",
         ):
-            watch = scan_html(sanitize(html))
-            assert not watch.wrong, (payload, watch.wrong)
-            assert not watch.styles
+            scanner = scan_html(sanitize(html))
+            assert not scanner.problems, (payload, scanner.problems)
+            assert not scanner.styles
 
 
-def test_the_watch_sees_what_it_watches_for():
-    """A check that finds nothing anywhere would show nothing."""
+def test_the_scanner_reports_every_kind_of_problem():
+    """Otherwise the other tests would prove nothing."""
     for html in (
         "<script>x</script>",
         "<p onclick=x>",
@@ -128,7 +128,7 @@ def test_the_watch_sees_what_it_watches_for():
         "<!-- x -->",
         "<meta http-equiv=refresh content=0>",
     ):
-        assert scan_html(html).wrong, html
+        assert scan_html(html).problems, html
     for css in ("a{background:url(x)}", "@import x", "a{color:\\72 ed}", "a{position:fixed}"):
         assert hostile_css(css), css
     good = render_document(STARTER).html
@@ -136,8 +136,8 @@ def test_the_watch_sees_what_it_watches_for():
     assert page_faults(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
 
 
-def test_the_walls_hold_for_any_page_that_is_stored():
-    """Even a version that was put into storage by hand is held to the rules when it is read."""
+def test_a_hostile_stored_page_is_refused_when_it_is_read():
+    """Also a version that was written to storage by hand."""
     hostile_root: dict[str, Any] = {"id": ROOT, "type": "page"}
     for child in (
         {"id": "x onload=alert(1)", "type": "text"},
@@ -149,7 +149,7 @@ def test_the_walls_hold_for_any_page_that_is_stored():
             Page.model_validate({"root": hostile_root | {"children": [child]}})
 
 
-def test_every_kind_of_element_is_exported_as_html():
+def test_every_type_of_element_is_exported_as_html():
     inside = [
         {"type": "ol", "children": [{"type": "item", "content": "First"}]},
         {"type": "video", "attributes": {"src": "https://a.example/v.mp4", "controls": "false"}},
@@ -188,7 +188,7 @@ def test_every_kind_of_element_is_exported_as_html():
         assert piece in html, piece
 
 
-def test_pages_are_the_same_whatever_ids_were_given_meanwhile():
-    after, made = edits.create(STARTER, ROOT, {"type": "section"})
-    assert same_page(STARTER, edits.delete(after, made))
+def test_pages_are_compared_without_their_id_counters():
+    after, new_id = edits.create(STARTER, ROOT, {"type": "section"})
+    assert same_page(STARTER, edits.delete(after, new_id))
     assert not same_page(STARTER, after)

@@ -1,4 +1,4 @@
-"""Nothing is deleted from a page without a yes to the question, whatever a client sends instead."""
+"""No element of a page is deleted without a person's consent, whatever a client sends."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -10,14 +10,14 @@ import pytest
 from tests.doubles.wire_server import running_server
 
 APPROVED = {"decisions": [{"type": "approve"}]}
-GONE = "section-2"
+DELETED_ID = "section-2"
 REFUSED = "No person has approved this call"
 
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with running_server(valkey_url, None) as found:
-        yield found
+    with running_server(valkey_url, None) as server_url:
+        yield server_url
 
 
 @pytest.fixture
@@ -26,90 +26,94 @@ async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def ask(http: httpx.AsyncClient) -> dict[str, Any]:
-    """Have a page on thread `page` and a question whether its second section is deleted; return the plan."""
-    said = {"message": "delete the features section", "provider": "offline"}
-    reply = await http.post("/api/pages/page/chat", json=said)
+async def ask_for_deletion(http: httpx.AsyncClient) -> dict[str, Any]:
+    """Create a page on thread `page`, ask to delete its second section, and return the plan."""
+    body = {"message": "delete the features section", "provider": "offline"}
+    reply = await http.post("/api/pages/page/chat", json=body)
     assert reply.status_code == 200, reply.text
     values = (await http.get("/threads/page/state")).json()["values"]
-    assert values["plan"]["steps"][0]["params"] == {"elementId": GONE}
+    assert values["plan"]["steps"][0]["params"] == {"elementId": DELETED_ID}
     return dict(values["plan"])
 
 
-async def run(http: httpx.AsyncClient, **more: Any) -> Any:
+async def run_page_builder(http: httpx.AsyncClient, **more: Any) -> Any:
     body = {"assistant_id": "page_builder", "config": {"configurable": {"provider": "offline"}}, **more}
     reply = await http.post("/threads/page/runs/wait", json=body)
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
-async def write(http: httpx.AsyncClient, as_node: str, **values: Any) -> None:
+async def update_state(http: httpx.AsyncClient, as_node: str, **values: Any) -> None:
     reply = await http.post("/threads/page/state", json={"values": values, "as_node": as_node})
     assert reply.status_code == 200, reply.text
 
 
-async def page(http: httpx.AsyncClient) -> str:
+async def page_text(http: httpx.AsyncClient) -> str:
     return (await http.get("/api/pages/page")).text
 
 
-def changed(plan: dict[str, Any], **more: Any) -> dict[str, Any]:
+def with_changed_step(plan: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {**plan, "steps": [{**plan["steps"][0], **more}]}
 
 
-async def test_an_approved_deletion_is_carried_out(http: httpx.AsyncClient) -> None:
-    await ask(http)
-    assert GONE in await page(http)
-    await run(http, command={"resume": APPROVED})
-    assert f'"{GONE}"' not in await page(http)
+async def test_an_approved_deletion_is_executed(http: httpx.AsyncClient) -> None:
+    await ask_for_deletion(http)
+    assert DELETED_ID in await page_text(http)
+    await run_page_builder(http, command={"resume": APPROVED})
+    assert f'"{DELETED_ID}"' not in await page_text(http)
 
 
-async def test_the_next_node_cannot_be_chosen_past_the_question(http: httpx.AsyncClient) -> None:
-    await ask(http)
-    assert REFUSED in json.dumps(await run(http, command={"goto": "tool_executor"}))
-    assert f'"{GONE}"' in await page(http)
+async def test_a_goto_command_cannot_bypass_the_question(http: httpx.AsyncClient) -> None:
+    await ask_for_deletion(http)
+    assert REFUSED in json.dumps(await run_page_builder(http, command={"goto": "tool_executor"}))
+    assert f'"{DELETED_ID}"' in await page_text(http)
 
 
-async def test_the_state_cannot_be_written_past_the_question(http: httpx.AsyncClient) -> None:
-    await ask(http)
-    await write(http, "approval")
-    assert REFUSED in json.dumps(await run(http))
-    assert f'"{GONE}"' in await page(http)
+async def test_a_state_update_cannot_bypass_the_question(http: httpx.AsyncClient) -> None:
+    await ask_for_deletion(http)
+    await update_state(http, "approval")
+    assert REFUSED in json.dumps(await run_page_builder(http))
+    assert f'"{DELETED_ID}"' in await page_text(http)
 
 
-async def test_a_plan_that_a_client_writes_is_asked_about(http: httpx.AsyncClient) -> None:
-    plan = await ask(http)
-    await run(http, command={"resume": {"decisions": [{"type": "reject"}]}})
-    await write(http, "planner", plan=changed(plan, id="other"))
-    assert "__interrupt__" in await run(http)
-    assert f'"{GONE}"' in await page(http)
+async def test_a_plan_written_by_a_client_needs_approval_too(http: httpx.AsyncClient) -> None:
+    plan = await ask_for_deletion(http)
+    await run_page_builder(http, command={"resume": {"decisions": [{"type": "reject"}]}})
+    await update_state(http, "planner", plan=with_changed_step(plan, id="other"))
+    assert "__interrupt__" in await run_page_builder(http)
+    assert f'"{DELETED_ID}"' in await page_text(http)
 
 
 @pytest.mark.parametrize(
     "more", [{"tool": "clear_page", "params": {}}, {"params": {"elementId": "section-1"}}]
 )
-async def test_consent_is_to_the_calls_that_were_shown(http: httpx.AsyncClient, more: Any) -> None:
-    plan = await ask(http)
-    before = await page(http)
-    answered = await run(http, command={"resume": APPROVED, "update": {"plan": changed(plan, **more)}})
-    assert "the plan has changed" in json.dumps(answered)
-    assert await page(http) == before
+async def test_consent_does_not_cover_a_plan_that_changed_with_the_resume(
+    http: httpx.AsyncClient, more: Any
+) -> None:
+    plan = await ask_for_deletion(http)
+    before = await page_text(http)
+    state = await run_page_builder(
+        http, command={"resume": APPROVED, "update": {"plan": with_changed_step(plan, **more)}}
+    )
+    assert "the plan has changed" in json.dumps(state)
+    assert await page_text(http) == before
 
 
-async def test_consent_is_to_the_approved_arguments(http: httpx.AsyncClient) -> None:
-    plan = await ask(http)
-    before = await page(http)
-    await run(http, command={"resume": APPROVED}, interrupt_after=["approval"])
-    await write(http, "approval", plan=changed(plan, params={"elementId": "section-1"}))
-    assert REFUSED in json.dumps(await run(http))
-    assert await page(http) == before
+async def test_consent_does_not_cover_arguments_changed_after_the_approval(http: httpx.AsyncClient) -> None:
+    plan = await ask_for_deletion(http)
+    before = await page_text(http)
+    await run_page_builder(http, command={"resume": APPROVED}, interrupt_after=["approval"])
+    await update_state(http, "approval", plan=with_changed_step(plan, params={"elementId": "section-1"}))
+    assert REFUSED in json.dumps(await run_page_builder(http))
+    assert await page_text(http) == before
 
 
-async def test_consent_serves_once(http: httpx.AsyncClient) -> None:
-    plan = await ask(http)
-    await run(http, command={"resume": APPROVED})
-    undone = await http.post("/api/pages/page/chat", json={"message": "undo", "provider": "offline"})
-    assert undone.status_code == 200, undone.text
-    assert f'"{GONE}"' in await page(http)
-    await write(http, "approval", plan=plan)
-    assert REFUSED in json.dumps(await run(http))
-    assert f'"{GONE}"' in await page(http)
+async def test_consent_is_used_only_once(http: httpx.AsyncClient) -> None:
+    plan = await ask_for_deletion(http)
+    await run_page_builder(http, command={"resume": APPROVED})
+    reply = await http.post("/api/pages/page/chat", json={"message": "undo", "provider": "offline"})
+    assert reply.status_code == 200, reply.text
+    assert f'"{DELETED_ID}"' in await page_text(http)
+    await update_state(http, "approval", plan=plan)
+    assert REFUSED in json.dumps(await run_page_builder(http))
+    assert f'"{DELETED_ID}"' in await page_text(http)

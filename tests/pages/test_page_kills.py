@@ -1,4 +1,4 @@
-"""Kill -9 of a server in the middle of a chat about a page: another goes on, and each edit is made once."""
+"""Kill -9 of a server during a chat about a page: another server continues, and each edit is made once."""
 
 from collections import Counter
 
@@ -13,65 +13,65 @@ pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
 WISH = "Make the headline teal and add a contact form"
 
 
-async def say(base, page):
-    """Say it over the web socket, under an id, so that again is the same message."""
+async def send_edit(base, page):
+    """Send the message over the web socket with an id, so that a repetition is the same message."""
     async with open_chat(base) as chat:
         return await chat.say(page, WISH, messageId="m1")
 
 
-async def heard(base, page):
-    """What a client that comes back is told of the whole conversation; it says again what was lost."""
+async def all_frames(base, page):
+    """Return all frames of the conversation for a client that reconnects; it repeats a lost message."""
     async with httpx.AsyncClient(base_url=base, timeout=30) as http:
         runs = await http.get(f"/threads/{page}/runs")
         if runs.status_code == 404 or not runs.json():
-            return await say(base, page)
+            return await send_edit(base, page)
     async with open_chat(base) as chat:
         await chat.send({"type": "join", "conversationId": page, "lastEventId": "0"})
         return (await chat.until(ends_turn))[1:]
 
 
-async def read(http, path):
-    """What is read there; a server on a busy machine may say first that storage is away, and to try again."""
+async def get_json(http, path):
+    """Return the body of a GET; on a busy machine the server may first answer 503."""
     replies = []
 
-    async def answered():
+    async def succeeds():
         replies.append(await http.get(path))
         assert replies[-1].status_code in {200, 503}, replies[-1].text
         return replies[-1].status_code == 200
 
-    await eventually(answered, f"{path} is read")
+    await eventually(succeeds, f"{path} is read")
     return replies[-1].json()
 
 
-async def made(base, page):
-    """The versions, each by what it changed, and how often the person was heard."""
+async def versions_and_messages(base, page):
+    """Return the summaries of all versions and the number of the person's messages."""
     async with httpx.AsyncClient(base_url=base, timeout=30) as http:
-        versions = (await read(http, f"/api/pages/{page}/versions"))["versions"]
-        state = (await read(http, f"/threads/{page}/state"))["values"]
+        versions = (await get_json(http, f"/api/pages/{page}/versions"))["versions"]
+        state = (await get_json(http, f"/threads/{page}/state"))["values"]
     people = sum(message["type"] == "human" for message in state["messages"])
     return [version["summary"] for version in versions], people
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_turn_killed_anywhere_is_gone_on_with_by_another_server(killable_server, when, request):
-    """C19, C20: every effect once, every call told once, and the last word is said."""
-    count = await killable_server.messages_of(lambda base, turn: say(base, f"dry-{turn}"))
-    assert count > 10, "the walk must have somewhere to go"
-    async with killable_server.opened() as base:
-        expected = await made(base, "dry-2")
+async def test_a_turn_of_a_killed_server_is_continued_by_another_one(killable_server, when, request):
+    """C19, C20: every edit is made once, every call is reported once, and the last chunk arrives."""
+    count = await killable_server.count_messages(lambda base, turn: send_edit(base, f"dry-{turn}"))
+    assert count > 10, "there are enough messages to kill at"
+    async with killable_server.serve() as base:
+        expected = await versions_and_messages(base, "dry-2")
     assert len(expected[0]) > 1
-    for at in sample_points(count, 2, seed=9, whole=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=9, all_points=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
-        died = await killable_server.killed_at(
-            Kill(at=at, when=when), lambda base, page=page: say(base, page)
+        killed = await killable_server.run_until_killed(
+            Kill(at=at, when=when), lambda base, page=page: send_edit(base, page)
         )
         # What is sent together varies, more so on a busy machine; the last points may come too late.
-        assert died or at > count * 0.6, (at, count)
-        async with killable_server.opened() as base:
-            told = await heard(base, page)
-            assert await made(base, page) == expected, at
+        assert killed or at > count * 0.6, (at, count)
+        async with killable_server.serve() as base:
+            frames = await all_frames(base, page)
+            assert await versions_and_messages(base, page) == expected, at
         for kind in ("toolExecutionStart", "toolExecutionComplete"):
-            calls = Counter(frame["toolCallId"] for frame in told if frame["type"] == kind)
+            calls = Counter(frame["toolCallId"] for frame in frames if frame["type"] == kind)
             assert set(calls.values()) == {1}, (at, kind, calls)
-        assert {frame["status"] for frame in told if frame["type"] == kind} == {"completed"}
-        assert told[-1]["isLastChunk"]
+        assert {frame["status"] for frame in frames if frame["type"] == kind} == {"completed"}
+        assert frames[-1]["isLastChunk"]

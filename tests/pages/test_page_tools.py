@@ -18,14 +18,14 @@ def bakery(opened) -> PageDouble:
     return PageDouble(opened)
 
 
-async def test_an_edit_is_a_version_with_its_differences(bakery: PageDouble):
-    """C21, C27: one stream of versions, each with what is different, in words."""
-    made = await bakery.done(
+async def test_an_edit_makes_a_version_with_a_description_of_its_changes(bakery: PageDouble):
+    """C21, C27: one stream of versions, each with its changes in words."""
+    result = await bakery.result_of(
         "modify_element",
         elementId="heading-1",
         modifications={"content": "Fresh bread", "style": {"fontSize": 40}, "attributes": {"level": "1"}},
     )
-    assert made == {
+    assert result == {
         "versionId": "v1",
         "elementId": "heading-1",
         "pageId": "bakery",
@@ -39,69 +39,71 @@ async def test_an_edit_is_a_version_with_its_differences(bakery: PageDouble):
     assert (await bakery.page()).get("heading-1").style == {"font-size": "40px"}
 
 
-async def test_a_whole_form_is_made_in_one_call(bakery: PageDouble):
+async def test_a_form_with_its_fields_is_created_in_one_call(bakery: PageDouble):
     """C22."""
     field = {"elementType": "input", "properties": {"attributes": {"type": "email", "required": True}}}
     send = {"elementType": "button", "properties": {"content": "Send", "attributes": {"type": "submit"}}}
-    made = await bakery.done(
+    result = await bakery.result_of(
         "create_element",
         parentId="section-1",
         elementType="form",
         properties={"label": "Contact", "children": [field, send]},
         position="after",
     )
-    assert made["elementId"] == "form-1"
-    assert made["changes"] == ["added form-1 (Contact) with 2 elements inside in page"]
+    assert result["elementId"] == "form-1"
+    assert result["changes"] == ["added form-1 (Contact) with 2 elements inside in page"]
     assert (await bakery.page()).get("input-1").attributes == {"required": "true", "type": "email"}
 
 
 async def test_elements_are_moved_deleted_themed_and_cleared(bakery: PageDouble):
-    await bakery.done("move_element", elementId="button-1", parentId="card-1")
-    await bakery.done("delete_element", elementId="card-3")
-    await bakery.done("apply_theme", theme="dark", tokens={"primary": "gold"})
+    await bakery.result_of("move_element", elementId="button-1", parentId="card-1")
+    await bakery.result_of("delete_element", elementId="card-3")
+    await bakery.result_of("apply_theme", theme="dark", tokens={"primary": "gold"})
     page = await bakery.page()
     assert page.parents()["button-1"] == "card-1"
     assert page.find("card-3") is None
     assert page.theme["primary"] == "gold"
-    cleared = await bakery.done("clear_page")
+    cleared = await bakery.result_of("clear_page")
     assert cleared["versionId"] == "v4"
     assert (await bakery.page()).root.children == ()
 
 
-def test_what_takes_away_is_asked_about_first():
-    """C-R1: the tools that delete are potentially destructive, and no other is."""
+def test_only_the_deleting_tools_are_declared_destructive():
+    """C-R1."""
     destructive = {name for name, tool in REGISTRY.of("page").items() if tool.is_destructive}
     assert destructive == {"delete_element", "clear_page"}
 
 
-def test_models_are_given_every_tool_with_plain_schemas():
+def test_the_schemas_of_tools_for_models_are_plain():
     """C3."""
-    told = definitions(REGISTRY.of("page"))
-    names = {one["function"]["name"] for one in told}
+    schemas = definitions(REGISTRY.of("page"))
+    names = {one["function"]["name"] for one in schemas}
     assert {"modify_element", "create_element", "list_elements", "read_element", "undo"} <= names
-    for one in told:
+    for one in schemas:
         assert "additionalProperties" not in str(one)
         assert "'title': '" not in str(one["function"]["parameters"])
 
 
-async def test_this_is_what_the_person_has_selected(bakery: PageDouble):
+async def test_the_id_this_means_the_selected_element(bakery: PageDouble):
     """C26."""
-    refused = await bakery.refused("modify_element", elementId="this", modifications={"content": "x"})
-    assert refused["type"] == "validation_error"
-    assert "no element is selected" in refused["error"]
+    error = await bakery.error_of("modify_element", elementId="this", modifications={"content": "x"})
+    assert error["type"] == "validation_error"
+    assert "no element is selected" in error["error"]
     bakery.selected = "button-1"
-    made = await bakery.done("modify_element", elementId="It", modifications={"content": "Order now"})
-    assert made["elementId"] == "button-1"
-    assert (await bakery.done("read_element", elementId="this"))["content"] == "Order now"
-    await bakery.done("create_element", parentId="this", elementType="text", properties={}, position="after")
-    await bakery.done("move_element", elementId="this", parentId="footer-1")
-    assert (await bakery.done("list_elements"))["selectedElementId"] == "button-1"
-    await bakery.done("delete_element", elementId="selected")
+    result = await bakery.result_of("modify_element", elementId="It", modifications={"content": "Order now"})
+    assert result["elementId"] == "button-1"
+    assert (await bakery.result_of("read_element", elementId="this"))["content"] == "Order now"
+    await bakery.result_of(
+        "create_element", parentId="this", elementType="text", properties={}, position="after"
+    )
+    await bakery.result_of("move_element", elementId="this", parentId="footer-1")
+    assert (await bakery.result_of("list_elements"))["selectedElementId"] == "button-1"
+    await bakery.result_of("delete_element", elementId="selected")
     assert (await bakery.page()).find("button-1") is None
 
 
 @pytest.mark.parametrize(
-    ("tool", "params", "says"),
+    ("tool", "params", "message"),
     [
         ("modify_element", {"elementId": "gone-1", "modifications": {"content": "x"}}, "no element 'gone-1'"),
         ("delete_element", {"elementId": "gone-1"}, "no element 'gone-1'"),
@@ -125,75 +127,77 @@ async def test_this_is_what_the_person_has_selected(bakery: PageDouble):
         ("undo", {}, "nothing to undo"),
     ],
 )
-async def test_what_cannot_be_done_says_so_and_makes_no_version(bakery: PageDouble, tool, params, says):
+async def test_an_invalid_call_returns_an_error_and_makes_no_version(
+    bakery: PageDouble, tool, params, message
+):
     """C25, C33, C49."""
-    refused = await bakery.refused(tool, **params)
-    assert refused["type"] == "validation_error"
-    assert says in refused["error"]
+    error = await bakery.error_of(tool, **params)
+    assert error["type"] == "validation_error"
+    assert message in error["error"]
     assert (await bakery.artefact.stream(STREAM)).versions == ()
 
 
-async def test_the_page_can_be_looked_at_before_it_is_changed(bakery: PageDouble):
+async def test_an_unchanged_page_can_be_listed_and_read(bakery: PageDouble):
     """C-R12."""
     await bakery.artefact.lock("footer-1", "local")
-    listed = await bakery.done("list_elements")
+    listed = await bakery.result_of("list_elements")
     assert listed["versionId"] is None
     assert listed["elements"][0] == {"id": "page", "type": "page", "depth": 0}
     (footer,) = [one for one in listed["elements"] if one["id"] == "footer-1"]
     assert footer == {"id": "footer-1", "type": "footer", "label": "Footer", "locked": True, "depth": 1}
-    part = await bakery.done("list_elements", parentId="nav-1")
+    part = await bakery.result_of("list_elements", parentId="nav-1")
     assert [one["id"] for one in part["elements"]] == ["nav-1", "text-1", "link-1"]
-    read = await bakery.done("read_element", elementId="text-6")
-    assert (read["parentId"], read["locked"], read["content"]) == ("footer-1", True, "© Your brand")
-    assert read["digest"] == digest(STARTER.get("text-6"))
-    assert (await bakery.done("read_element", elementId="page"))["parentId"] is None
+    element = await bakery.result_of("read_element", elementId="text-6")
+    assert (element["parentId"], element["locked"], element["content"]) == ("footer-1", True, "© Your brand")
+    assert element["digest"] == digest(STARTER.get("text-6"))
+    assert (await bakery.result_of("read_element", elementId="page"))["parentId"] is None
 
 
-async def test_elements_are_found_by_words_and_type(bakery: PageDouble):
-    found = await bakery.done("find_elements", query="REASON second")
-    assert [one["id"] for one in found["elements"]] == ["heading-4"]
-    assert found["elements"][0]["parentId"] == "card-2"
-    links = await bakery.done("find_elements", elementType="a")
+async def test_elements_can_be_searched_by_words_and_type(bakery: PageDouble):
+    result = await bakery.result_of("find_elements", query="REASON second")
+    assert [one["id"] for one in result["elements"]] == ["heading-4"]
+    assert result["elements"][0]["parentId"] == "card-2"
+    links = await bakery.result_of("find_elements", elementType="a")
     assert [one["id"] for one in links["elements"]] == ["link-1"]
-    assert (await bakery.done("find_elements", query="href:#section-2"))["count"] == 2
-    assert (await bakery.done("find_elements", query="nothing like it"))["count"] == 0
-    await bakery.done("modify_element", elementId="text-2", modifications={"content": "word " * 40})
-    (long,) = (await bakery.done("find_elements", query="word"))["elements"]
+    assert (await bakery.result_of("find_elements", query="href:#section-2"))["count"] == 2
+    assert (await bakery.result_of("find_elements", query="nothing like it"))["count"] == 0
+    await bakery.result_of("modify_element", elementId="text-2", modifications={"content": "word " * 40})
+    (long,) = (await bakery.result_of("find_elements", query="word"))["elements"]
     assert len(long["content"]) == 120
 
 
-async def test_undo_goes_back_and_further_back(bakery: PageDouble):
+async def test_repeated_undo_restores_older_versions(bakery: PageDouble):
     for text in ("one", "two", "three"):
-        await bakery.done("modify_element", elementId="heading-1", modifications={"content": text})
+        await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": text})
 
-    async def shown():
+    async def headline():
         return (await bakery.page()).get("heading-1").content
 
-    assert (await bakery.done("undo"))["restored"] == "v2"
-    assert await shown() == "two"
-    assert (await bakery.done("undo"))["restored"] == "v1"
-    await bakery.done("modify_element", elementId="heading-1", modifications={"content": "four"})
-    assert (await bakery.done("undo"))["versionId"] == "v7"
-    assert await shown() == "one"
-    assert (await bakery.done("undo"))["restored"] == "start"
+    assert (await bakery.result_of("undo"))["restored"] == "v2"
+    assert await headline() == "two"
+    assert (await bakery.result_of("undo"))["restored"] == "v1"
+    await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": "four"})
+    assert (await bakery.result_of("undo"))["versionId"] == "v7"
+    assert await headline() == "one"
+    assert (await bakery.result_of("undo"))["restored"] == "start"
     assert (await bakery.page()).root == STARTER.root
-    assert "nothing to undo" in (await bakery.refused("undo"))["error"]
+    assert "nothing to undo" in (await bakery.error_of("undo"))["error"]
     versions = (await bakery.artefact.stream(STREAM)).versions
     assert [version.parent for version in versions] == [None, "v1", "v2", "v2", "v1", "v5", "v5", "v7"]
 
 
-async def test_undo_takes_several_steps_and_gives_no_id_again(bakery: PageDouble):
+async def test_undo_of_several_steps_does_not_free_ids(bakery: PageDouble):
     for _ in range(3):
-        await bakery.done("create_element", parentId="page", elementType="section", properties={})
-    undone = await bakery.done("undo", steps=3)
+        await bakery.result_of("create_element", parentId="page", elementType="section", properties={})
+    undone = await bakery.result_of("undo", steps=3)
     assert undone["changes"] == ["removed section-3", "removed section-4", "removed section-5"]
-    made = await bakery.done("create_element", parentId="page", elementType="section", properties={})
-    assert made["elementId"] == "section-6"
-    refused = await bakery.refused("undo", steps=3)
-    assert (refused["type"], refused["error"]) == ("validation_error", "only 1 change can be undone")
+    created = await bakery.result_of("create_element", parentId="page", elementType="section", properties={})
+    assert created["elementId"] == "section-6"
+    error = await bakery.error_of("undo", steps=3)
+    assert (error["type"], error["error"]) == ("validation_error", "only 1 change can be undone")
 
 
-LOCKED: list[tuple[str, dict[str, Any]]] = [
+CALLS_ON_FOOTER: list[tuple[str, dict[str, Any]]] = [
     ("modify_element", {"elementId": "text-6", "modifications": {"content": "x"}}),
     ("modify_element", {"elementId": "footer-1", "modifications": {"style": {"color": "red"}}}),
     ("create_element", {"parentId": "footer-1", "elementType": "text", "properties": {}}),
@@ -203,63 +207,65 @@ LOCKED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "params"), LOCKED)
-async def test_what_a_person_locked_stays_to_the_byte(bakery: PageDouble, tool, params):
+@pytest.mark.parametrize(("tool", "params"), CALLS_ON_FOOTER)
+async def test_a_call_that_changes_a_locked_element_is_refused(bakery: PageDouble, tool, params):
     await bakery.artefact.lock("footer-1", "local")
-    refused = await bakery.refused(tool, **params)
-    assert refused["type"] == "permission_denied"
-    assert "locked" in refused["error"]
+    error = await bakery.error_of(tool, **params)
+    assert error["type"] == "permission_denied"
+    assert "locked" in error["error"]
     assert (await bakery.artefact.stream(STREAM)).versions == ()
     await bakery.artefact.unlock("footer-1")
-    await bakery.done(tool, **params)
+    await bakery.result_of(tool, **params)
 
 
-async def test_around_what_is_locked_all_may_change_and_it_keeps_its_look(bakery: PageDouble):
+async def test_a_theme_changes_all_but_a_locked_element(bakery: PageDouble):
     await bakery.artefact.lock("footer-1", "local")
-    await bakery.done("modify_element", elementId="heading-1", modifications={"content": "New"})
-    await bakery.done("apply_theme", theme="dark")
+    await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": "New"})
+    await bakery.result_of("apply_theme", theme="dark")
     page = await bakery.page()
     assert digests(page)["footer-1"] == digests(STARTER)["footer-1"]
     assert page.pinned["footer-1"] == STARTER.theme
 
 
-async def test_an_undo_leaves_alone_what_was_locked_meanwhile(bakery: PageDouble):
-    await bakery.done("modify_element", elementId="text-6", modifications={"content": "© Bakery"})
+async def test_an_undo_of_an_element_locked_since_is_refused(bakery: PageDouble):
+    await bakery.result_of("modify_element", elementId="text-6", modifications={"content": "© Bakery"})
     await bakery.artefact.lock("footer-1", "local")
-    assert (await bakery.refused("undo"))["type"] == "permission_denied"
+    assert (await bakery.error_of("undo"))["type"] == "permission_denied"
 
 
 @pytest.mark.parametrize("name", [STREAM, "page"])
-async def test_a_locked_page_takes_no_change_at_all(bakery: PageDouble, name: str):
+async def test_a_locked_page_refuses_every_change(bakery: PageDouble, name: str):
     await bakery.artefact.lock(name, "local")
-    for tool, params in (*LOCKED, ("apply_theme", {"theme": "dark"})):
-        assert (await bakery.refused(tool, **params))["type"] == "permission_denied"
+    for tool, params in (*CALLS_ON_FOOTER, ("apply_theme", {"theme": "dark"})):
+        assert (await bakery.error_of(tool, **params))["type"] == "permission_denied"
 
 
-async def test_edits_of_one_moment_follow_each_other_and_none_is_lost(bakery: PageDouble):
-    made = await asyncio.gather(
+async def test_concurrent_edits_are_all_kept(bakery: PageDouble):
+    outcomes = await asyncio.gather(
         *(
-            bakery.again("modify_element", f"m{i}", elementId=f"text-{i}", modifications={"content": f"T{i}"})
+            bakery.call_step(
+                "modify_element", f"m{i}", elementId=f"text-{i}", modifications={"content": f"T{i}"}
+            )
             for i in range(1, 7)
         )
     )
-    assert all(outcome.ok for outcome in made)
+    assert all(outcome.ok for outcome in outcomes)
     page = await bakery.page()
     assert [page.get(f"text-{i}").content for i in range(1, 7)] == [f"T{i}" for i in range(1, 7)]
 
 
-async def test_a_step_that_is_carried_out_again_makes_one_version(bakery: PageDouble):
-    asked = {"parentId": "page", "elementType": "section", "properties": {}}
-    first = await bakery.again("create_element", "c1", **asked)
-    assert await bakery.again("create_element", "c1", **asked) == first
+async def test_a_step_executed_twice_makes_one_version(bakery: PageDouble):
+    arguments = {"parentId": "page", "elementType": "section", "properties": {}}
+    first = await bakery.call_step("create_element", "c1", **arguments)
+    assert await bakery.call_step("create_element", "c1", **arguments) == first
     assert len((await bakery.artefact.stream(STREAM)).versions) == 1
 
 
-async def test_what_a_model_says_of_user_and_page_is_not_heard(opened, bakery: PageDouble):
-    """C2, C58: whose page it is, is the server's to say, whatever the arguments hold."""
-    alices = PageDouble(opened, "secret", "alice")
-    await alices.done("modify_element", elementId="heading-1", modifications={"content": "zyxomma"})
-    made = await bakery.done(
+async def test_user_and_page_ids_in_arguments_are_ignored(opened, bakery: PageDouble):
+    """C2, C58: the server decides the owner and the page."""
+    alice_page = PageDouble(opened, "secret", "alice")
+    await alice_page.result_of("modify_element", elementId="heading-1", modifications={"content": "zyxomma"})
+    result = await bakery.result_of(
         "modify_element",
         elementId="heading-1",
         modifications={"content": "mine", "userId": "alice"},
@@ -267,52 +273,52 @@ async def test_what_a_model_says_of_user_and_page_is_not_heard(opened, bakery: P
         userId="alice",
         conversationId="theirs",
     )
-    assert made["pageId"] == "bakery"
+    assert result["pageId"] == "bakery"
     for tool in ("list_elements", "clear_page", "undo"):
-        told = await bakery.call(tool, pageId="secret", userId="alice")
-        assert "zyxomma" not in str(told.output)
-    assert (await alices.page()).get("heading-1").content == "zyxomma"
-    assert len((await alices.artefact.stream(STREAM)).versions) == 1
+        outcome = await bakery.call(tool, pageId="secret", userId="alice")
+        assert "zyxomma" not in str(outcome.output)
+    assert (await alice_page.page()).get("heading-1").content == "zyxomma"
+    assert len((await alice_page.artefact.stream(STREAM)).versions) == 1
 
 
-async def test_two_owners_may_call_their_pages_the_same(opened):
-    alices, bobs = PageDouble(opened, "home", "alice"), PageDouble(opened, "home", "bob")
-    await alices.done("modify_element", elementId="heading-1", modifications={"content": "zyxomma"})
-    assert (await bobs.page()).get("heading-1").content == STARTER.get("heading-1").content
+async def test_two_owners_can_have_pages_with_equal_ids(opened):
+    alice_page, bob_page = PageDouble(opened, "home", "alice"), PageDouble(opened, "home", "bob")
+    await alice_page.result_of("modify_element", elementId="heading-1", modifications={"content": "zyxomma"})
+    assert (await bob_page.page()).get("heading-1").content == STARTER.get("heading-1").content
 
 
-async def test_sql_and_markup_are_stored_as_the_text_they_are(bakery: PageDouble):
+async def test_sql_and_markup_are_stored_as_text(bakery: PageDouble):
     """C58."""
-    said = "1'; DROP TABLE pages;-- \" OR 1=1 /* <img src=x onerror=alert(1)> {{7*7}} ${jndi:ldap://x}"
-    await bakery.done("modify_element", elementId="heading-1", modifications={"content": said})
-    assert (await bakery.done("read_element", elementId="heading-1"))["content"] == said
-    assert (await bakery.done("find_elements", query="DROP TABLE"))["count"] == 1
+    text = "1'; DROP TABLE pages;-- \" OR 1=1 /* <img src=x onerror=alert(1)> {{7*7}} ${jndi:ldap://x}"
+    await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": text})
+    assert (await bakery.result_of("read_element", elementId="heading-1"))["content"] == text
+    assert (await bakery.result_of("find_elements", query="DROP TABLE"))["count"] == 1
 
 
-async def test_many_differences_are_told_as_the_first_and_a_number(bakery: PageDouble):
+async def test_a_long_list_of_changes_is_cut_with_a_count(bakery: PageDouble):
     style = dict.fromkeys(("padding", "margin", "gap", "width", "height", "row-gap", "column-gap"), "1px")
-    made = await bakery.done("modify_element", elementId="heading-1", modifications={"style": style})
-    assert len(made["changes"]) == 7
+    result = await bakery.result_of("modify_element", elementId="heading-1", modifications={"style": style})
+    assert len(result["changes"]) == 7
     (version,) = (await bakery.artefact.stream(STREAM)).versions
     assert history.summary(version.data).endswith("; and 4 more")
     for i in range(3):
         wide = {f"{kind}-{side}": f"{i + 2}px" for kind in ("padding", "margin") for side in ("top", "left")}
-        told = {"style": style | wide | dict.fromkeys(style, f"{i + 2}px")}
-        await bakery.done("modify_element", elementId=f"text-{i + 2}", modifications=told)
-    undone = await bakery.done("undo", steps=3)
+        modifications = {"style": style | wide | dict.fromkeys(style, f"{i + 2}px")}
+        await bakery.result_of("modify_element", elementId=f"text-{i + 2}", modifications=modifications)
+    undone = await bakery.result_of("undo", steps=3)
     assert undone["changes"][-1] == "and 13 more"
     await bakery.artefact.lock("section-1", "local")
-    assert (await bakery.done("read_element", elementId="heading-1"))["locked"] is True
-    assert (await bakery.done("read_element", elementId="footer-1"))["locked"] is False
-    listed = await bakery.done("list_elements", userId="x")
+    assert (await bakery.result_of("read_element", elementId="heading-1"))["locked"] is True
+    assert (await bakery.result_of("read_element", elementId="footer-1"))["locked"] is False
+    listed = await bakery.result_of("list_elements", userId="x")
     assert listed["versionId"] == "v5"
 
 
-async def test_arguments_that_are_no_object_at_all_are_refused(bakery: PageDouble):
-    for wrong in ({"modifications": "red"}, {"modifications": {"style": "red"}}):
-        refused = await bakery.refused("modify_element", elementId="heading-1", **wrong)
-        assert refused["type"] == "validation_error"
+async def test_arguments_that_are_not_objects_are_refused(bakery: PageDouble):
+    for arguments in ({"modifications": "red"}, {"modifications": {"style": "red"}}):
+        error = await bakery.error_of("modify_element", elementId="heading-1", **arguments)
+        assert error["type"] == "validation_error"
 
 
-def test_a_page_has_two_streams():
+def test_the_streams_of_a_page_are_page_and_uploads():
     assert (STREAM, UPLOADS) == ("page", "uploads")

@@ -1,4 +1,4 @@
-"""Files that come to a page: what they may be called, what they may be, and who gets them (C23, C-R3)."""
+"""Uploads to a page: allowed names, types and sizes, and downloads (C23, C-R3)."""
 
 import asyncio
 import struct
@@ -84,24 +84,24 @@ POLYGLOTS = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_file_is_what_all_of_its_bytes_say(name: str):
+def test_the_type_of_a_file_is_detected_from_its_bytes(name: str):
     assert file_types.detect(GOOD[name]) == name
     (kind,) = [kind for kind, formats in FORMATS.items() if name in formats]
-    given = create_ticket("1", kind, f"a.{name}", None, None)
-    assert media_type(given["fileName"], GOOD[name]) == MEDIA[name]
+    ticket = create_ticket("1", kind, f"a.{name}", None, None)
+    assert media_type(ticket["fileName"], GOOD[name]) == MEDIA[name]
 
 
-def test_long_boxes_and_boxes_to_the_end_are_films_too():
+def test_mp4_with_a_64_bit_or_open_ended_box_is_detected():
     assert file_types.detect(LONG) == "mp4"
     assert file_types.detect(box(b"ftyp", b"isom") + struct.pack(">I", 0) + b"mdatfilm") == "mp4"
     assert file_types.detect(GIF.replace(b"\0\0\x02\x02", b"\0\x80\xff\xff\xff\0\0\0\x02\x02")) == "gif"
 
 
-@pytest.mark.parametrize("what", POLYGLOTS)
-def test_what_might_be_something_else_is_not_taken(what: str):
-    """Polyglots, and files that are broken or of another kind."""
+@pytest.mark.parametrize("name", POLYGLOTS)
+def test_a_polyglot_or_broken_file_is_refused(name: str):
+    """Polyglots, broken files, and files of another type."""
     with pytest.raises(Invalid) as refused:
-        file_types.detect(POLYGLOTS[what])
+        file_types.detect(POLYGLOTS[name])
     assert refused.value.remedy
 
 
@@ -123,13 +123,13 @@ def test_what_might_be_something_else_is_not_taken(what: str):
         "",
     ],
 )
-def test_a_name_is_no_path(name: str):
+def test_a_file_name_that_looks_like_a_path_is_refused(name: str):
     with pytest.raises(Invalid, match="not a plain file name"):
         create_ticket("1", "image", name, None, None)
 
 
-def test_limits_are_named():
-    """C-R3: over the size or of another format, the error names the limit."""
+def test_the_error_for_a_size_or_format_names_the_limit():
+    """C-R3."""
     with pytest.raises(Invalid, match="at most 5000000 bytes"):
         create_ticket("1", "image", "a.png", 5_000_001, None)
     with pytest.raises(Invalid, match=r"'exe' is not allowed") as refused:
@@ -138,10 +138,10 @@ def test_limits_are_named():
     with pytest.raises(Invalid, match="does not end in one of png"):
         create_ticket("1", "image", "a.jpg", None, ["png"])
     assert create_ticket("1", "image", "a.JPG", 10, [".JPG", "image/png"])["allowedFormats"] == ["jpg", "png"]
-    given = create_ticket("1", "image", "a.jpeg", None, None)
-    assert media_type(given["fileName"], JPG) == "image/jpeg"
+    ticket = create_ticket("1", "image", "a.jpeg", None, None)
+    assert media_type(ticket["fileName"], JPG) == "image/jpeg"
     with pytest.raises(Invalid, match="contains png, not jpeg"):
-        media_type(given["fileName"], png())
+        media_type(ticket["fileName"], png())
 
 
 @pytest.fixture
@@ -153,38 +153,40 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
-async def sent(client: httpx.AsyncClient, url: str, data: bytes, status: int = 200) -> dict[str, object]:
+async def put_file(client: httpx.AsyncClient, url: str, data: bytes, status: int = 200) -> dict[str, object]:
     reply = await client.put(url, content=data)
     assert reply.status_code == status, reply.text
-    found: dict[str, object] = reply.json()
-    return found
+    body: dict[str, object] = reply.json()
+    return body
 
 
 @pytest.mark.slow
-async def test_a_model_asks_a_person_sends_and_the_page_shows(client: httpx.AsyncClient, storage: Storage):
-    """C-R3: a ticket, the bytes, and then the file is attached by its name; served as nothing that runs."""
+async def test_a_file_requested_by_the_model_is_uploaded_and_shown_on_the_page(
+    client: httpx.AsyncClient, storage: Storage
+):
+    """C-R3: a ticket, the bytes, and an image element; the file is served so that it cannot run."""
     bakery = PageDouble(storage)
-    asked = await bakery.done("upload_file", fileType="image", fileName="logo.png", maxSize=100_000)
-    assert (asked["status"], asked["method"], asked["maxSize"]) == ("waiting", "PUT", 100_000)
-    assert (await client.get(asked["url"])).status_code == 404
-    refused = await sent(client, asked["url"], POLYGLOTS["a page behind an image"], 400)
-    assert "of an unsupported type" in str(refused["error"])
-    too_large = await sent(client, asked["url"], png() + b"x" * 100_001, 413)
-    assert "100000 bytes" in str(too_large["error"])
-    made = await sent(client, asked["url"], png())
-    TypeAdapter(Upload).validate_python(made)
-    assert await sent(client, asked["url"], png()) == made, "the same again changes nothing"
-    other = await sent(client, asked["url"], png(size=2), 409)
-    assert other["type"] == "conflict"
-    reply = await client.get(asked["url"])
+    ticket = await bakery.result_of("upload_file", fileType="image", fileName="logo.png", maxSize=100_000)
+    assert (ticket["status"], ticket["method"], ticket["maxSize"]) == ("waiting", "PUT", 100_000)
+    assert (await client.get(ticket["url"])).status_code == 404
+    error = await put_file(client, ticket["url"], POLYGLOTS["a page behind an image"], 400)
+    assert "of an unsupported type" in str(error["error"])
+    size_error = await put_file(client, ticket["url"], png() + b"x" * 100_001, 413)
+    assert "100000 bytes" in str(size_error["error"])
+    uploaded = await put_file(client, ticket["url"], png())
+    TypeAdapter(Upload).validate_python(uploaded)
+    assert await put_file(client, ticket["url"], png()) == uploaded, "an equal upload changes nothing"
+    conflict = await put_file(client, ticket["url"], png(size=2), 409)
+    assert conflict["type"] == "conflict"
+    reply = await client.get(ticket["url"])
     assert reply.content == png()
     assert reply.headers["content-type"] == "image/png"
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-disposition"] == "attachment; filename*=UTF-8''logo.png"
     assert "sandbox" in reply.headers["content-security-policy"]
-    ready = await bakery.done("upload_file", fileType="image", fileName="logo.png")
-    assert (ready["status"], ready["src"]) == ("ready", asked["url"])
-    await bakery.done(
+    ready = await bakery.result_of("upload_file", fileType="image", fileName="logo.png")
+    assert (ready["status"], ready["src"]) == ("ready", ticket["url"])
+    await bakery.result_of(
         "create_element",
         parentId="section-1",
         elementType="image",
@@ -197,12 +199,12 @@ async def test_a_model_asks_a_person_sends_and_the_page_shows(client: httpx.Asyn
 
 
 @pytest.mark.slow
-async def test_no_polyglot_comes_through_the_door(client: httpx.AsyncClient, storage: Storage):
-    """C58: whatever it is called, by either way in; and nothing of it is kept."""
+async def test_no_polyglot_can_be_uploaded(client: httpx.AsyncClient, storage: Storage):
+    """C58: under any name, with a ticket or without; nothing is stored."""
     bakery = PageDouble(storage)
-    asked = await bakery.done("upload_file", fileType="image", fileName="logo.png")
+    ticket = await bakery.result_of("upload_file", fileType="image", fileName="logo.png")
     for data in POLYGLOTS.values():
-        await sent(client, asked["url"], data, 400)
+        await put_file(client, ticket["url"], data, 400)
         for name, kind in (("a.jpg", "image"), ("a.mp4", "video"), ("a.pdf", "document")):
             query = {"fileName": name, "fileType": kind}
             reply = await client.post("/api/pages/bakery/uploads", params=query, content=data)
@@ -211,9 +213,11 @@ async def test_no_polyglot_comes_through_the_door(client: httpx.AsyncClient, sto
     assert waiting["status"] == "waiting"
 
 
-async def test_a_file_may_come_before_anybody_asks(client: httpx.AsyncClient, storage: Storage):
+async def test_a_file_can_be_uploaded_before_the_model_requests_it(
+    client: httpx.AsyncClient, storage: Storage
+):
     bakery = PageDouble(storage)
-    await bakery.done("modify_element", elementId="heading-1", modifications={"content": "Bread"})
+    await bakery.result_of("modify_element", elementId="heading-1", modifications={"content": "Bread"})
     big = b"bread\n" * 200_000
     query = {"fileName": "price list.txt", "fileType": "document"}
     reply = await client.post("/api/pages/bakery/uploads", params=query, content=big)
@@ -222,11 +226,13 @@ async def test_a_file_may_come_before_anybody_asks(client: httpx.AsyncClient, st
     listed = (await client.get("/api/pages/bakery/uploads")).json()
     TypeAdapter(UploadList).validate_python(listed)
     assert listed["uploads"] == [reply.json()]
-    ready = await bakery.done("upload_file", fileType="document", fileName="price list.txt")
+    ready = await bakery.result_of("upload_file", fileType="document", fileName="price list.txt")
     assert ready["status"] == "ready"
-    got = await client.get(ready["src"])
-    assert got.content == big
-    smaller = await bakery.done("upload_file", fileType="document", fileName="price list.txt", maxSize=1000)
+    download = await client.get(ready["src"])
+    assert download.content == big
+    smaller = await bakery.result_of(
+        "upload_file", fileType="document", fileName="price list.txt", maxSize=1000
+    )
     assert smaller["status"] == "waiting"
     for query, content in (
         ({"fileName": "../x.txt", "fileType": "document"}, b"x"),
@@ -239,10 +245,12 @@ async def test_a_file_may_come_before_anybody_asks(client: httpx.AsyncClient, st
     assert len((await client.get("/api/pages/bakery/uploads")).json()["uploads"]) == 2
 
 
-async def test_what_is_over_the_limit_is_refused_while_it_comes(client: httpx.AsyncClient, storage: Storage):
+async def test_an_upload_over_the_limit_is_refused_before_it_is_read_completely(
+    client: httpx.AsyncClient, storage: Storage
+):
     """The body is read in pieces; neither a declared nor an undeclared length gets past."""
     bakery = PageDouble(storage)
-    asked = await bakery.done("upload_file", fileType="video", fileName="film.mp4")
+    ticket = await bakery.result_of("upload_file", fileType="video", fileName="film.mp4")
     read = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -251,23 +259,23 @@ async def test_what_is_over_the_limit_is_refused_while_it_comes(client: httpx.As
             read += 1_000_000
             yield b"x" * 1_000_000
 
-    reply = await client.put(asked["url"], content=endless())
+    reply = await client.put(ticket["url"], content=endless())
     assert reply.status_code == 413
     assert read <= 27_000_000
-    reply = await client.put(asked["url"], content=b"", headers={"Content-Length": "99999999999"})
+    reply = await client.put(ticket["url"], content=b"", headers={"Content-Length": "99999999999"})
     assert reply.status_code == 413
 
 
-async def test_a_files_name_and_ids_lead_nowhere_else(client: httpx.AsyncClient, storage: Storage):
+async def test_an_upload_id_with_a_path_is_refused(client: httpx.AsyncClient, storage: Storage):
     bakery = PageDouble(storage)
-    await bakery.done("upload_file", fileType="image", fileName="logo.png")
+    await bakery.result_of("upload_file", fileType="image", fileName="logo.png")
     for upload in ("..%2F..%2Fetc%2Fpasswd", "%2e%2e", "v1", "x" * 300, "%00"):
         for method in ("GET", "PUT"):
             reply = await client.request(method, f"/api/pages/bakery/uploads/{upload}", content=png())
             assert reply.status_code in {400, 404, 405}, (upload, reply.status_code)
 
 
-async def test_a_page_has_room_for_so_much_and_no_more(storage: Storage):
+async def test_the_files_of_a_page_are_limited_in_total(storage: Storage):
     from callsheet.storage.artefacts import files
 
     page = Artefact(storage, "page", "bakery", "local")
@@ -281,19 +289,19 @@ async def test_a_page_has_room_for_so_much_and_no_more(storage: Storage):
         await files.store(storage, page, "three", [], record, 100)
 
 
-async def test_two_senders_of_one_upload_leave_one_file(client: httpx.AsyncClient, storage: Storage):
-    asked = await PageDouble(storage).done("upload_file", fileType="image", fileName="logo.png")
-    replies = await asyncio.gather(*(client.put(asked["url"], content=png(size=i)) for i in (1, 2, 3)))
+async def test_concurrent_uploads_to_one_ticket_store_one_file(client: httpx.AsyncClient, storage: Storage):
+    ticket = await PageDouble(storage).result_of("upload_file", fileType="image", fileName="logo.png")
+    replies = await asyncio.gather(*(client.put(ticket["url"], content=png(size=i)) for i in (1, 2, 3)))
     assert sorted(reply.status_code for reply in replies) == [200, 409, 409]
-    (kept,) = [reply.json()["sha256"] for reply in replies if reply.status_code == 200]
-    (shown,) = (await client.get("/api/pages/bakery/uploads")).json()["uploads"]
-    assert shown["sha256"] == kept
+    (stored_digest,) = [reply.json()["sha256"] for reply in replies if reply.status_code == 200]
+    (upload,) = (await client.get("/api/pages/bakery/uploads")).json()["uploads"]
+    assert upload["sha256"] == stored_digest
 
 
-async def test_a_ticket_that_is_asked_for_again_is_the_same(opened: Storage):
+async def test_a_repeated_request_returns_the_same_ticket(opened: Storage):
     bakery = PageDouble(opened)
-    first = await bakery.again("upload_file", "k1", fileType="image", fileName="logo.png")
-    assert await bakery.again("upload_file", "k1", fileType="image", fileName="logo.png") == first
+    first = await bakery.call_step("upload_file", "k1", fileType="image", fileName="logo.png")
+    assert await bakery.call_step("upload_file", "k1", fileType="image", fileName="logo.png") == first
     assert len((await bakery.artefact.stream(UPLOADS)).versions) == 1
-    refused = await bakery.refused("upload_file", fileType="image", fileName="logo.svg")
-    assert (refused["type"], "png" in refused["suggestion"]) == ("validation_error", True)
+    error = await bakery.error_of("upload_file", fileType="image", fileName="logo.svg")
+    assert (error["type"], "png" in error["suggestion"]) == ("validation_error", True)

@@ -25,7 +25,7 @@ from tests.doubles.waiting import eventually
 
 
 class Gates:
-    """What a tool waits for, by its name, and the tools that fail."""
+    """Gates at which tools wait, by the tool's name, and the tools that fail."""
 
     def __init__(self) -> None:
         self.closed: dict[str, asyncio.Event] = {}
@@ -76,7 +76,7 @@ class Plans:
         """
         earlier = await self.plan()
         await self.ask(*calls, parallel=parallel, closes=closes)
-        return await self.executed(earlier)
+        return await self.next_plan(earlier)
 
     async def ask(
         self, *calls: tuple[str, str, dict[str, Any]], parallel: int = 1, closes: bool = True
@@ -98,15 +98,15 @@ class Plans:
         body = {"assistant_id": self.graph, "if_not_exists": "create", "stream_mode": ["custom"], **fields}
         await self.call("POST", f"/threads/{self.thread}/runs", json=body)
 
-    async def executed(self, earlier: str = "") -> str:
+    async def next_plan(self, earlier: str = "") -> str:
         """Return the id of the plan after an earlier one, once it is executed."""
         names: list[str] = []
 
-        async def begun() -> bool:
+        async def is_executing() -> bool:
             names[:] = [name for name in [await self.plan()] if name not in {"", earlier}]
             return bool(names) and (await self.http.get(f"/api/executions/{names[0]}")).status_code == 200
 
-        await eventually(begun, "the plan is executed")
+        await eventually(is_executing, "the plan is executed")
         return names[0]
 
     async def plan(self) -> str:
@@ -125,12 +125,12 @@ class Plans:
         """Return the execution once it is as wanted."""
         newest: dict[str, Any] = {}
 
-        async def reached() -> bool:
+        async def is_as_wanted() -> bool:
             reply = await self.http.get(f"/api/executions/{name}")
             newest.update(reply.json())
             return reply.status_code == 200 and bool(wanted(newest))
 
-        await eventually(reached, f"execution {name} is as wanted: {newest}")
+        await eventually(is_as_wanted, f"execution {name} is as wanted: {newest}")
         return newest
 
     async def until_step(self, name: str, step: str, status: str) -> dict[str, Any]:
@@ -148,13 +148,13 @@ class Plans:
         await eventually(over, f"the thread is {status}")
         return dict((await self.call("GET", f"/threads/{self.thread}/state"))["values"])
 
-    async def ended(self, name: str) -> dict[str, Any]:
+    async def wait_for_end(self, name: str) -> dict[str, Any]:
         done = await self.until(name, lambda one: one["success"] is not None)
         await self.idle()
         return done
 
 
-_WORKFLOWS: Mapping[str, tuple[type[WorkflowSpec], str]] = {
+_WORKFLOWS: Mapping[str, tuple[type[WorkflowSpec[Any]], str]] = {
     "ad_creation": (AdCreation, "ad"),
     "page_builder": (PageBuilder, "page"),
     "fact_narration": (FactNarration, "lesson"),

@@ -1,4 +1,4 @@
-"""What the record of a plan costs: one write a step, and none for a plan of one step."""
+"""The cost of a plan's record: one write a step, and none for a plan of one step."""
 
 from redis import Redis
 
@@ -19,5 +19,5 @@ async def test_a_record_is_written_once_a_step_and_not_for_a_single_one(
             "its beginning, and the end of each step"
         )
         await chat_about_ad(http, "make the music calmer")
-    found = {str(name, "utf-8") for name in inspector.keys("*:execution:*") if isinstance(name, bytes)}
-    assert found == {record, keys.execution_place("local", plan)}
+    stored = {str(name, "utf-8") for name in inspector.keys("*:execution:*") if isinstance(name, bytes)}
+    assert stored == {record, keys.execution_place("local", plan)}

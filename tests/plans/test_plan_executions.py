@@ -19,7 +19,7 @@ EFFECTS = ("c3", "create_sfx_draft", {"prompts": [{"description": "rain"}]})
 
 
 def answers(model: ChatDouble) -> dict[str, str]:
-    """What the model was answered last, by call."""
+    """The newest answers that the model got, by call."""
     newest = model.requests[-1].messages
     return {one["tool_call_id"]: one["content"] for one in newest if one["role"] == "tool"}
 
@@ -53,7 +53,7 @@ async def test_a_step_of_an_ad_is_edited_and_another_skipped_while_one_runs(ad: 
     await ad.call("POST", f"{path}/c3/skip")
     await ad.call("PATCH", f"{path}/c1", 409, json={"params": {"tracks": []}})
     gates.open()
-    done = await ad.ended(name)
+    done = await ad.wait_for_end(name)
     assert done["counts"] == {"completed": 2, "skipped": 1}
     assert [(one["kind"], one["step"]) for one in done["changes"]] == [("edited", "c2"), ("skipped", "c3")]
     assert [tool for tool, _ in gates.calls] == ["create_voice_draft", "create_music_draft"]
@@ -79,7 +79,7 @@ async def test_a_step_is_inserted_into_an_ads_plan(ad: Plans, gates: Gates):
     shown = await ad.call("POST", path, json={"step": new})
     assert (shown["plan"]["steps"][2]["id"], shown["plan"]["steps"][2]["dependencies"]) == ("i1", ["c2"])
     gates.open()
-    done = await ad.ended(name)
+    done = await ad.wait_for_end(name)
     assert done["counts"] == {"completed": 3}
     assert [given["prompt"] for tool, given in gates.calls if "music" in tool] == ["calm piano", "a choir"]
     results = {
@@ -101,7 +101,7 @@ async def test_a_paused_plan_of_an_ad_waits_in_the_thread_and_goes_on(ad: Plans,
     assert [one["value"]["executionId"] for one in task["interrupts"]] == [name]
     assert await ad.statuses(name) == {"c1": "completed", "c2": "pending", "c3": "pending"}
     await ad.call("POST", f"/api/executions/{name}/resume")
-    done = await ad.ended(name)
+    done = await ad.wait_for_end(name)
     assert (done["counts"], [one["kind"] for one in done["changes"]]) == (
         {"completed": 3},
         ["paused", "resumed"],
@@ -128,14 +128,14 @@ async def test_a_failed_step_of_an_ad_is_retried_and_a_completed_one_repeated(ad
     gates.failing.add("create_music_draft")
     name = await ad.start(VOICES, MUSIC)
     gates.open()
-    done = await ad.ended(name)
+    done = await ad.wait_for_end(name)
     assert (done["status"], done["counts"]) == ("failed", {"completed": 1, "error": 1})
     await ad.call("POST", f"/api/executions/{name}/steps/c1/retry", 409)
-    asked, gates.failing = len(ad.model.requests), set()
+    requests, gates.failing = len(ad.model.requests), set()
     await ad.call("POST", f"/api/executions/{name}/steps/c2/retry")
     await ad.until(name, lambda one: one["status"] == "completed")
     values = await ad.idle()
-    assert (values["drafts"], len(ad.model.requests)) == ({"music": "v1"}, asked)
+    assert (values["drafts"], len(ad.model.requests)) == ({"music": "v1"}, requests)
     assert [one["content"] for one in values["messages"][-2:]] == [
         "Retry: Describing the music",
         "Made music v1.",
@@ -156,7 +156,7 @@ async def test_a_new_message_ends_a_paused_plan(ad: Plans, gates: Gates):
     gates.close("create_music_draft")
     second = await ad.start(("d1", *MUSIC[1:]), ("d2", *EFFECTS[1:]))
     gates.open()
-    assert (await ad.ended(second))["counts"] == {"completed": 2}
+    assert (await ad.wait_for_end(second))["counts"] == {"completed": 2}
     assert (await ad.execution(first))["counts"] == {"completed": 1, "cancelled": 1}
 
 
@@ -170,8 +170,8 @@ async def test_a_plan_of_one_step_has_no_record(ad: Plans, gates: Gates):
     ad.model.script(Say(calls=[(MUSIC[0], MUSIC[1], json.dumps(MUSIC[2]))]), Say("Done."))
     values = await ad.call("POST", "/threads/ad-1/runs/wait", json=body)
     plan = values["results"][0]["plan"]
-    found = await ad.call("GET", f"/api/executions/{plan}", 404)
-    assert "several steps" in json.dumps(found)
+    reply = await ad.call("GET", f"/api/executions/{plan}", 404)
+    assert "several steps" in json.dumps(reply)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +232,10 @@ async def test_a_person_who_edits_an_approved_deletion_consents_to_the_edited_on
     await plans.ask(*calls, parallel=1)
     await plans.idle("interrupted")
     await plans.answer({"decisions": [{"type": "approve"}]})
-    name = await plans.executed()
+    name = await plans.next_plan()
     await plans.call("PATCH", f"/api/executions/{name}/steps/p2", json={"params": {"elementId": second}})
     gates.open()
-    done = await plans.ended(name)
+    done = await plans.wait_for_end(name)
     assert done["counts"] == {"completed": 2}, done["plan"]["steps"][1]["error"]
     assert gates.calls[-1][1]["elementId"] == second
 
@@ -247,13 +247,13 @@ async def test_a_record_that_redis_has_lost_is_stored_again(ad: Plans, gates: Ga
     await ad.until_step(name, "c1", "in-progress")
     await storage.redis.delete(keys.execution_keys("ad", "ad-1", name).record)
     gates.open()
-    assert (await ad.ended(name))["counts"] == {"completed": 2}
+    assert (await ad.wait_for_end(name))["counts"] == {"completed": 2}
 
 
-async def test_a_plan_is_found_by_its_owner_alone_and_gone_with_its_thread(ad: Plans, gates: Gates):
+async def test_a_deleted_thread_ends_the_access_to_its_plans(ad: Plans, gates: Gates):
     gates.close("create_voice_draft")
     name = await ad.start(VOICES, MUSIC)
     gates.open()
-    await ad.ended(name)
+    await ad.wait_for_end(name)
     await ad.call("DELETE", "/threads/ad-1", 204)
     await ad.call("GET", f"/api/executions/{name}", 404)

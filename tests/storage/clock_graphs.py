@@ -1,4 +1,4 @@
-"""A graph that publishes what a person approves, and counts it outside of its state."""
+"""A graph that publishes a text after a person's answer, and counts publications in the store."""
 
 import operator
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ PUBLISHED = ("published",)
 
 
 class Post(TypedDict, total=False):
-    """A text, and the answers to whether to publish it."""
+    """A text, and the answers to the question whether to publish it."""
 
     text: str
     texts: Annotated[list[str], operator.add]

@@ -1,4 +1,4 @@
-"""What tests of the embedded server need: a data directory, its processes, and others that use it."""
+"""Helpers for tests of the embedded server: a data directory, its processes, and other users."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def pid_of(server: Redis) -> int:
 
 
 def has_exited(pid: int) -> bool:
-    """Whether the process has ended; its parent may not have noticed yet."""
+    """True if the process has ended, even if its parent has not reaped it."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -65,7 +65,7 @@ def has_exited(pid: int) -> bool:
 
 
 @contextmanager
-def unprivileged() -> Iterator[None]:
+def as_unprivileged_user() -> Iterator[None]:
     """Run as a user whom permissions bind, also when the tests run as root."""
     if os.geteuid():
         yield
@@ -89,20 +89,20 @@ class EmbeddedServerUser:
             text=True,
         )
 
-    def line(self) -> int:
-        """The next line it prints: first the server's process id, then each number that was acknowledged."""
+    def read_number(self) -> int:
+        """Read the next line: first the server's process id, then each number that was acknowledged."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line.endswith("\n"), f"user {self.name!r} ended"
         return int(line)
 
-    def reach(self, number: int) -> None:
+    def wait_for(self, number: int) -> None:
         """Wait until `number` was acknowledged."""
-        while self.line() < number:
+        while self.read_number() < number:
             pass
 
     def kill(self) -> int:
-        """Kill it with SIGKILL and return the last number that was acknowledged since `line`, or -1."""
+        """Kill it with SIGKILL and return the last acknowledged number that was not read, or -1."""
         assert self._process.stdout is not None
         self._process.kill()
         self._process.wait()

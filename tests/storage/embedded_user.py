@@ -1,4 +1,4 @@
-"""A process that uses the embedded server: says the server's pid, then appends numbers until it is killed.
+"""A process that uses the embedded server: prints the server's pid, then appends numbers until it is killed.
 
 `python -m tests.storage.embedded_user DATA_DIR LIST`; the server has acknowledged every printed number.
 """
@@ -17,16 +17,16 @@ def main() -> None:
     data_dir, name = Path(sys.argv[1]), sys.argv[2]
     lease = embedded.ensure_running(data_dir)
     with Redis.from_url(lease.url) as server:
-        say(server.info("server")["process_id"])
+        print_line(server.info("server")["process_id"])
         for number in itertools.count():
             server.rpush(name, number)
-            say(number)
-            # Leaves the machine's processors to the others.
+            print_line(number)
+            # Leaves the processors to other processes.
             time.sleep(0.002)
 
 
-def say(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
+def print_line(value: object) -> None:
+    sys.stdout.write(f"{value}\n")
     sys.stdout.flush()
 
 

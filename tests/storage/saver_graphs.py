@@ -1,4 +1,4 @@
-"""Small graphs to be remembered, and the names of their threads."""
+"""Small graphs for tests of the saver, with their configs and inputs."""
 
 import operator
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 
 class TalkState(TypedDict, total=False):
-    """A conversation, something said once, and a count of turns."""
+    """A conversation, a value that is written once, and a count of turns."""
 
     messages: Annotated[list[Any], add_messages]
     profile: str
@@ -28,17 +28,17 @@ def add_writes(messages: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
 
 
 class DeltaTalkState(TypedDict, total=False):
-    """A conversation stored as writes, with the whole of it now and then."""
+    """A conversation stored as writes, with a complete snapshot at times."""
 
     messages: Annotated[list[Any], DeltaChannel(add_writes, snapshot_frequency=5)]
 
 
 def talk_graph(saver: BaseCheckpointSaver[Any], state: type = TalkState) -> CompiledStateGraph[Any, Any]:
-    """A graph that answers `re:` and what was said."""
+    """A graph that answers `re:` and the message."""
 
-    def answer(heard: Any) -> dict[str, Any]:
-        text = heard["messages"][-1].content
-        return {"messages": [AIMessage(f"re:{text}", id=f"re-{len(heard['messages'])}")]} | (
+    def answer(values: Any) -> dict[str, Any]:
+        text = values["messages"][-1].content
+        return {"messages": [AIMessage(f"re:{text}", id=f"re-{len(values['messages'])}")]} | (
             {"n": 1} if state is TalkState else {}
         )
 
@@ -66,5 +66,5 @@ async def newest_checkpoint(saver: BaseCheckpointSaver[Any], name: str) -> Any:
 
 
 def message_contents(values: Any) -> list[str]:
-    """What was said on both sides, oldest first."""
+    """The contents of all messages, oldest first."""
     return [message.content for message in values.get("messages", [])]

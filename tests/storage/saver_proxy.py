@@ -15,13 +15,13 @@ class CountingProxy:
     def __init__(self, folder: Path, target: str) -> None:
         self.socket = str(folder / "proxy")
         self.trips = 0
-        """How often a client began to send after the server had spoken, or at all."""
+        """Number of times that a client sent its first request, or one after a reply."""
         self.connections = 0
         self._target = target.removeprefix("unix://").partition("?")[0]
         self._open: set[asyncio.StreamWriter] = set()
-        self._lost = 0
-        self.losing: Callable[[bytes], bool] | None = None
-        """Asked, by what it answers, of every reply whether it is lost."""
+        self._replies_to_lose = 0
+        self.loses_reply: Callable[[bytes], bool] | None = None
+        """Called with the request of each reply; true loses the reply."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, self.socket)
@@ -42,43 +42,43 @@ class CountingProxy:
 
     def lose_reply(self) -> None:
         """Let the next request through, and close its connection instead of delivering the reply."""
-        self._lost += 1
+        self._replies_to_lose += 1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
         ends = {writer, server_writer}
         self._open |= ends
-        # What was sent since the server spoke last.
-        said: list[bytes] = []
+        # Requests since the last reply.
+        requests: list[bytes] = []
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(
-                self._up(reader, server_writer, said), self._down(server_reader, writer, said)
+                self._up(reader, server_writer, requests), self._down(server_reader, writer, requests)
             )
         self._open -= ends
         for end in ends:
             end.close()
 
     async def _up(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: list[bytes]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: list[bytes]
     ) -> None:
         while data := await reader.read(1 << 20):
-            self.trips += not said
-            said.append(data)
+            self.trips += not requests
+            requests.append(data)
             writer.write(data)
             await writer.drain()
         writer.close()
 
     async def _down(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: list[bytes]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: list[bytes]
     ) -> None:
         while data := await reader.read(1 << 20):
-            asked = b"".join(said)
-            said.clear()
-            if self.losing and self.losing(asked):
+            request = b"".join(requests)
+            requests.clear()
+            if self.loses_reply and self.loses_reply(request):
                 break
-            if self._lost:
-                self._lost -= 1
+            if self._replies_to_lose:
+                self._replies_to_lose -= 1
                 break
             writer.write(data)
             await writer.drain()

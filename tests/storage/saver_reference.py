@@ -8,20 +8,20 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
 
-class Reference(InMemorySaver):
+class ReferenceSaver(InMemorySaver):
     """Keeps checkpoints in dicts, and prunes and copies them in the plainest way."""
 
     def contents(self) -> Any:
-        """Everything it keeps, as it is now."""
+        """A copy of everything that it keeps."""
         return copy.deepcopy((self.storage, self.writes, self.blobs))
 
-    def become(self, contents: Any) -> None:
-        """Keep what `contents` gave at some time, and nothing else."""
+    def restore(self, contents: Any) -> None:
+        """Replace everything by what `contents` returned earlier."""
         self.storage, self.writes, self.blobs = copy.deepcopy(contents)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         for thread in list(self.storage):
-            self._keep(thread, lambda found: found.metadata.get("run_id") not in run_ids)
+            self._keep(thread, lambda saved: saved.metadata.get("run_id") not in run_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         if source_thread_id == target_thread_id or not any(self.storage[source_thread_id].values()):
@@ -47,30 +47,34 @@ class Reference(InMemorySaver):
                 self._keep_latest(thread)
 
     def _keep_latest(self, thread: str) -> None:
-        needed = {place for namespace in self.storage[thread] for place in self._needed(thread, namespace)}
-        self._keep(thread, lambda found: _place(found) in needed)
+        needed = {
+            place
+            for namespace in self.storage[thread]
+            for place in self._needed_checkpoints(thread, namespace)
+        }
+        self._keep(thread, lambda saved: _place(saved) in needed)
 
-    def _needed(self, thread: str, namespace: str) -> set[tuple[str, str]]:
-        """The newest checkpoint, and its ancestors back to those with a value of what has only writes."""
-        found = self.get_tuple(_config(thread, namespace))
-        unsaved = set(found.metadata.get("counters_since_delta_snapshot") or {}) if found else set()
-        needed = {_place(found)} if found else set()
-        while found and unsaved:
-            needed.add(_place(found))
-            unsaved -= set(found.checkpoint["channel_values"])
-            found = self.get_tuple(found.parent_config) if found.parent_config else None
+    def _needed_checkpoints(self, thread: str, namespace: str) -> set[tuple[str, str]]:
+        """The newest checkpoint, and its ancestors back to a value of each channel that has only writes."""
+        saved = self.get_tuple(_config(thread, namespace))
+        unsaved = set(saved.metadata.get("counters_since_delta_snapshot") or {}) if saved else set()
+        needed = {_place(saved)} if saved else set()
+        while saved and unsaved:
+            needed.add(_place(saved))
+            unsaved -= set(saved.checkpoint["channel_values"])
+            saved = self.get_tuple(saved.parent_config) if saved.parent_config else None
         return needed
 
-    def _keep(self, thread: str, wanted: Callable[[CheckpointTuple], bool]) -> None:
-        for found in list(self.list(_config(thread, None))):
-            if not wanted(found):
-                namespace, identity = _place(found)
+    def _keep(self, thread: str, is_kept: Callable[[CheckpointTuple], bool]) -> None:
+        for saved in list(self.list(_config(thread, None))):
+            if not is_kept(saved):
+                namespace, identity = _place(saved)
                 del self.storage[thread][namespace][identity]
                 self.writes.pop((thread, namespace, identity), None)
 
 
-def _place(found: CheckpointTuple) -> tuple[str, str]:
-    chosen = found.config["configurable"]
+def _place(saved: CheckpointTuple) -> tuple[str, str]:
+    chosen = saved.config["configurable"]
     return chosen["checkpoint_ns"], chosen["checkpoint_id"]
 
 

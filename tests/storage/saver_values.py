@@ -1,4 +1,4 @@
-"""Values for a state's channels, and what a conversation does to its list of messages."""
+"""Values for a state's channels, and edits of a list of messages."""
 
 import copy
 from decimal import Decimal
@@ -40,7 +40,7 @@ messages: st.SearchStrategy[BaseMessage] = st.one_of(
     st.builds(ToolMessage, words, id=ids, tool_call_id=words),
 )
 elements = messages | messages | plain | st.sampled_from([frozenset({1, 2}), Decimal("NaN")])
-"""What a list may hold; of the last the saver keeps no private copy, or they do not equal themselves."""
+"""Elements of a list; of the last two the saver keeps no frozen copy, or they do not equal themselves."""
 
 STEPS = ("append", "append", "append", "mutate", "mutate", "remove", "replace", "reorder", "again", "new")
 

@@ -1,4 +1,4 @@
-"""What other processes do with a saver until they are killed, and how such processes are started."""
+"""Work of other processes with a saver until they are killed, and the start of such processes."""
 
 import asyncio
 import hashlib
@@ -33,10 +33,10 @@ class ChildProcess:
     """A process of its own that reports what it has done, and can be killed."""
 
     def __init__(self, work: Callable[..., None], *args: Any) -> None:
-        self._reports, theirs = _processes.Pipe(duplex=False)
-        self._process: ForkServerProcess = _processes.Process(target=work, args=(*args, theirs))
+        self._reports, child_end = _processes.Pipe(duplex=False)
+        self._process: ForkServerProcess = _processes.Process(target=work, args=(*args, child_end))
         self._process.start()
-        theirs.close()
+        child_end.close()
 
     def report(self) -> Any:
         """Its next report; fails if there is none in time."""
@@ -44,13 +44,13 @@ class ChildProcess:
         return self._reports.recv()
 
     def kill(self) -> list[Any]:
-        """End it with SIGKILL; whatever it had reported and nobody read."""
+        """End it with SIGKILL; return its unread reports."""
         if self._process.pid:
             os.kill(self._process.pid, signal.SIGKILL)
         return self.join()
 
     def join(self) -> list[Any]:
-        """Wait for its end; whatever it had reported and nobody read."""
+        """Wait for its end; return its unread reports."""
         unread = list(self._rest())
         self._process.join()
         self.exit_code = self._process.exitcode
@@ -69,16 +69,16 @@ class ChildProcess:
 @contextmanager
 def child_process(work: Callable[..., None], *args: Any) -> Iterator[ChildProcess]:
     """A process that does `work` with `args` and a pipe to report to, killed at the end at the latest."""
-    started = ChildProcess(work, *args)
+    child = ChildProcess(work, *args)
     try:
-        yield started
+        yield child
     finally:
-        if not hasattr(started, "exit_code"):
-            started.kill()
+        if not hasattr(child, "exit_code"):
+            child.kill()
 
 
 def converse(url: str, name: str, reports: Connection) -> None:
-    """Go on with a conversation turn by turn, for ever, and report the number of each turn that ended."""
+    """Continue a conversation turn by turn, for ever, and report the number of each turn that ended."""
 
     async def turns() -> None:
         async with RedisSaver.from_url(url) as saver:
@@ -87,7 +87,7 @@ def converse(url: str, name: str, reports: Connection) -> None:
             if state.next:
                 await graph.ainvoke(None, thread_config(name), durability="sync")
             turn = len(message_contents((await graph.aget_state(thread_config(name))).values)) // 2
-            reports.send("begun")
+            reports.send("ready")
             while True:
                 await graph.ainvoke(user_message(str(turn)), thread_config(name), durability="sync")
                 reports.send(turn)
@@ -107,10 +107,10 @@ def contend(url: str, name: str, steps: int, mark: str, reports: Connection) -> 
             for step in range(steps):
                 parent = await newest_checkpoint(saver, name)
                 values = dict(parent.checkpoint["channel_values"]) if parent else {"messages": []}
-                said_here = HumanMessage(f"{mark}{step}", id=f"{mark}{step}")
-                # Now and then as after a compaction.
+                message = HumanMessage(f"{mark}{step}", id=f"{mark}{step}")
+                # Every tenth list is shortened, as by a compaction.
                 kept = values["messages"][-5:] if step % 10 == 9 else values["messages"]
-                values["messages"] = [*kept, said_here]
+                values["messages"] = [*kept, message]
                 values["digest"] = digest(values["messages"])
                 await _store(saver, name, parent, values)
                 if step % 17 == 16:
@@ -121,7 +121,7 @@ def contend(url: str, name: str, steps: int, mark: str, reports: Connection) -> 
 
 
 def digest(messages: list[Any]) -> str:
-    """What a list of messages must still be to be the one that was stored."""
+    """A digest of a list of messages, to compare it with the list that was stored."""
     return hashlib.sha256(repr([(each.id, each.content) for each in messages]).encode()).hexdigest()
 
 

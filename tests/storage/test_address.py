@@ -1,4 +1,4 @@
-"""Redis URLs: which are valid, and that a password is never shown."""
+"""Redis URLs: valid and invalid ones, and passwords that are never shown."""
 
 import traceback
 
@@ -27,7 +27,7 @@ from callsheet.storage.redis.address import parse, redact
         ("redis://host:7000?cluster=false", "redis://host:7000", False),
     ],
 )
-def test_a_server_is_named_by_url(url: str, plain: str, *, cluster: bool) -> None:
+def test_a_valid_url_names_a_server_or_a_cluster(url: str, plain: str, *, cluster: bool) -> None:
     address = parse(url)
     assert (address.url, address.cluster, address.max_connections) == (plain, cluster, 64)
 
@@ -91,7 +91,7 @@ def test_the_number_of_connections_can_be_chosen() -> None:
         ("redis://host?cluster=maybe", "has cluster='maybe', which must be true or false"),
     ],
 )
-def test_what_is_wrong_with_a_url_is_said(url: str, rule: str) -> None:
+def test_an_invalid_url_is_refused_with_the_rule_it_breaks(url: str, rule: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse(url)
     assert rule in refused.value.message
@@ -120,7 +120,7 @@ def test_user_and_password_are_masked(url: str, masked: str) -> None:
         ["redis://me:{}@host:port", "redis://:{}@host/x", "what://:{}@host", "{}@", "redis://{}@host/0/1"]
     ),
 )
-def test_no_refusal_shows_a_password_however_odd(password: str, form: str) -> None:
+def test_no_refusal_of_a_url_shows_its_password(password: str, form: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse(form.format(password))
     printed = "".join(traceback.format_exception(refused.value)) + refused.value.remedy

@@ -1,4 +1,4 @@
-"""A thread as a file: taken along whole, brought back whole or not at all."""
+"""Export and import of a thread as a file: complete, or refused without a change."""
 
 import asyncio
 import json
@@ -23,7 +23,6 @@ Change = Callable[[list[dict[str, Any]]], None]
 @pytest.fixture
 async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
     async with started_app(valkey_url) as one:
-        await one.state.loading
         yield one
 
 
@@ -33,104 +32,108 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
-async def file_of(client: httpx.AsyncClient, thread: str = "ad-1") -> bytes:
+async def export_thread(client: httpx.AsyncClient, thread: str = "ad-1") -> bytes:
     reply = await client.get(f"/api/threads/{thread}/export")
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "application/x-ndjson"
     return reply.content
 
 
-async def refined(client: httpx.AsyncClient) -> bytes:
-    """A thread with two turns, an active version and a mixer, as a file."""
+async def export_edited_ad(client: httpx.AsyncClient) -> bytes:
+    """Export a thread with two turns, an active version and a mixer."""
     await generate_ad(client)
     await chat_about_ad(client, "make the music calmer")
     assert (await client.post("/api/ads/ad-1/music/v1/activate")).status_code == 200
     assert (await client.patch("/api/ads/ad-1/mixer", json={"voices": {"track-0": -3}})).status_code == 200
-    return await file_of(client)
+    return await export_thread(client)
 
 
-_made: list[bytes] = []
+_shared: list[bytes] = []
 
 
-async def once(client: httpx.AsyncClient, url: str) -> bytes:
-    """The same as a file that is made once for all tests that only read it; the server is empty then."""
-    if not _made:
-        _made.append(await refined(client))
-        emptied(url)
-    return _made[0]
+async def shared_export(client: httpx.AsyncClient, url: str) -> bytes:
+    """The same export, made once for all tests that only read it; the server is emptied after it."""
+    if not _shared:
+        _shared.append(await export_edited_ad(client))
+        flush(url)
+    return _shared[0]
 
 
-async def shown(client: httpx.AsyncClient, ad: str = "ad-1") -> dict[str, Any]:
-    """Everything callers see of an ad and its conversation, without the ids and the times of changes."""
-    found: dict[str, Any] = (await client.get(f"/api/ads/{ad}")).json()
+async def read_ad(client: httpx.AsyncClient, ad: str = "ad-1") -> dict[str, Any]:
+    """Everything that the API shows of an ad and its conversation, without times."""
+    state: dict[str, Any] = (await client.get(f"/api/ads/{ad}")).json()
     for stream in ("voices", "music", "sfx"):
-        found[stream] = (await client.get(f"/api/ads/{ad}/{stream}")).json()
-    found["history"] = (await client.post(f"/threads/{ad}/history", json={"limit": 100})).json()
-    found["messages"] = (await client.get(f"/api/ads/{ad}/conversation")).json()["messages"]
-    return {name: part for name, part in found.items() if name not in {"updatedAt", "createdAt"}}
+        state[stream] = (await client.get(f"/api/ads/{ad}/{stream}")).json()
+    state["history"] = (await client.post(f"/threads/{ad}/history", json={"limit": 100})).json()
+    state["messages"] = (await client.get(f"/api/ads/{ad}/conversation")).json()["messages"]
+    return {name: part for name, part in state.items() if name not in {"updatedAt", "createdAt"}}
 
 
-def emptied(url: str) -> None:
+def flush(url: str) -> None:
     with Redis.from_url(url) as redis:
         redis.flushall()
 
 
-def keys_of(url: str) -> set[bytes]:
+def list_keys(url: str) -> set[bytes]:
     with Redis.from_url(url) as redis:
-        # Neither what is counted of a caller, nor what the task engine says of its workers.
+        # Without the counters of callers and the keys of the task engine.
         kept = (key for key in redis.scan_iter() if b"owner:" not in key)
         return {key for key in kept if not key.startswith(b"callsheet:")}
 
 
-def changed(content: bytes, change: Change) -> bytes:
+def change_lines(content: bytes, change: Change) -> bytes:
     """The file with its lines changed and every checksum made to fit."""
     lines = [json.loads(line) for line in content.splitlines()]
     change(lines)
     writer = LineWriter()
-    written = [writer.line(line["type"], line["data"]) for line in lines[:-1]]
-    return b"".join([*written, writer.end()])
+    signed_lines = [writer.line(line["type"], line["data"]) for line in lines[:-1]]
+    return b"".join([*signed_lines, writer.end()])
 
 
-async def test_a_thread_comes_back_as_it_was_and_goes_on(client: httpx.AsyncClient, valkey_url: str) -> None:
-    content = await refined(client)
-    before = await shown(client)
-    emptied(valkey_url)
+async def test_an_imported_thread_equals_the_exported_one_and_takes_another_turn(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
+    content = await export_edited_ad(client)
+    before = await read_ad(client)
+    flush(valkey_url)
     reply = await client.post("/api/threads/import", content=content)
     assert (reply.status_code, reply.json()) == (
         201,
         {"threadId": "ad-1", "graph": "ad_creation", "artefact": "ad:ad-1"},
     )
-    assert await shown(client) == before
+    assert await read_ad(client) == before
     assert (await client.get("/api/ads")).json()["ads"][0]["adId"] == "ad-1"
     turn = await chat_about_ad(client, "make the music louder and add a whoosh at the start")
     assert turn["drafts"]["sfx"] == "v2"
-    assert await shown(client) != before
+    assert await read_ad(client) != before
 
 
-async def test_a_thread_that_did_not_change_is_the_same_file_again(client: httpx.AsyncClient) -> None:
-    assert await refined(client) == await file_of(client)
+async def test_two_exports_of_an_unchanged_thread_are_equal(client: httpx.AsyncClient) -> None:
+    assert await export_edited_ad(client) == await export_thread(client)
 
 
 @pytest.mark.slow
-async def test_it_stands_beside_the_original_under_another_id(client: httpx.AsyncClient) -> None:
-    content = await refined(client)
-    before = await shown(client)
+async def test_a_thread_imported_under_another_id_is_independent_of_the_original(
+    client: httpx.AsyncClient,
+) -> None:
+    content = await export_edited_ad(client)
+    before = await read_ad(client)
     reply = await client.post("/api/threads/import?as=copy", content=content)
     assert reply.json()["artefact"] == "ad:copy"
-    copy = await shown(client, "copy")
-    # The prompt names the ad anew; what was said before keeps the old name.
+    copy = await read_ad(client, "copy")
+    # The prompt has the new id of the ad; earlier messages keep the old one.
     assert "copy" in copy["messages"][0]["content"]
     assert copy["messages"][1:] == before["messages"][1:]
     assert copy["music"] == before["music"]
     turn = await chat_about_ad(client, "make the music faster", "copy")
     assert turn["drafts"] == {"music": "v3"}
-    assert await shown(client) == before
+    assert await read_ad(client) == before
 
 
-async def test_a_receipt_goes_along_so_that_nothing_happens_twice(
+async def test_receipts_are_imported_so_that_no_effect_is_repeated(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
-    content = await refined(client)
+    content = await export_edited_ad(client)
     with Redis.from_url(valkey_url) as redis:
         before = redis.hgetall("ad:{ad-1}:receipts")
         await client.post("/api/threads/import?as=other", content=content)
@@ -139,9 +142,9 @@ async def test_a_receipt_goes_along_so_that_nothing_happens_twice(
     assert {name.replace(b"ad-1|", b"other|", 1) for name in before} == set(after)
 
 
-async def test_what_is_there_is_never_written_over(client: httpx.AsyncClient) -> None:
-    content = await refined(client)
-    before = await shown(client)
+async def test_an_import_never_overwrites_a_thread_or_an_artefact(client: httpx.AsyncClient) -> None:
+    content = await export_edited_ad(client)
+    before = await read_ad(client)
     reply = await client.post("/api/threads/import", content=content)
     assert (reply.status_code, reply.json()["type"]) == (409, "conflict")
     assert "'ad-1'" in reply.json()["error"]
@@ -152,33 +155,33 @@ async def test_what_is_there_is_never_written_over(client: httpx.AsyncClient) ->
     assert (await client.get("/threads/ad-1")).status_code == 404
 
 
-async def test_the_importer_owns_what_was_anothers(client: httpx.AsyncClient, app: FastAPI) -> None:
-    content = await refined(client)
-    here = app.state.context
-    shelf = ThreadArchive(here.storage, here.saver, here.workflows, "1", here.features)
-    record = await archive.import_thread(shelf, content, "anna", new_id="hers")
+async def test_an_imported_thread_belongs_to_its_importer(client: httpx.AsyncClient, app: FastAPI) -> None:
+    content = await export_edited_ad(client)
+    context = app.state.context
+    thread_archive = ThreadArchive(context.storage, context.saver, context.workflows, "1", context.features)
+    record = await archive.import_thread(thread_archive, content, "anna", new_id="hers")
     assert record.owner == "anna"
     assert (await client.get("/threads/hers")).status_code == 404
     assert b'"local"' not in b"".join(
-        [line async for line in await archive.export_thread(shelf, "hers", "anna")]
+        [line async for line in await archive.export_thread(thread_archive, "hers", "anna")]
     )
 
 
-def _line(kind: str) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+def _data_of(kind: str) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
     return lambda lines: next(line["data"] for line in lines if line["type"] == kind)
 
 
-BAD: dict[str, tuple[Change, str]] = {
-    "another owner": (lambda lines: _line("artefact")(lines)["facts"].update(owner="anna"), "owner"),
+INCONSISTENT_FILES: dict[str, tuple[Change, str]] = {
+    "another owner": (lambda lines: _data_of("artefact")(lines)["facts"].update(owner="anna"), "owner"),
     "an unfinished import": (
-        lambda lines: _line("artefact")(lines)["facts"].update(importing="x"),
+        lambda lines: _data_of("artefact")(lines)["facts"].update(importing="x"),
         "importing",
     ),
-    "another graph": (lambda lines: _line("thread")(lines).update(graph="other"), "not served here"),
-    "no id": (lambda lines: _line("thread")(lines).update(id=""), "id"),
-    "an id that is no text": (lambda lines: _line("thread")(lines).update(id=7), "id"),
-    "a control character": (lambda lines: _line("thread")(lines).update(id="a\x00"), "id"),
-    "another artefact": (lambda lines: _line("artefact")(lines).update(id="ad-2"), "ad-2"),
+    "another graph": (lambda lines: _data_of("thread")(lines).update(graph="other"), "not served here"),
+    "no id": (lambda lines: _data_of("thread")(lines).update(id=""), "id"),
+    "an id that is no text": (lambda lines: _data_of("thread")(lines).update(id=7), "id"),
+    "a control character": (lambda lines: _data_of("thread")(lines).update(id="a\x00"), "id"),
+    "another artefact": (lambda lines: _data_of("artefact")(lines).update(id="ad-2"), "ad-2"),
     "an unknown kind": (lambda lines: lines[3].update(type="surprise"), "surprise"),
     "a private method": (lambda lines: lines[3].update(type="_check_versions"), "unknown type"),
     "a value too few": (
@@ -186,51 +189,51 @@ BAD: dict[str, tuple[Change, str]] = {
         "inconsistent",
     ),
     "no thread": (lambda lines: lines.remove(next(x for x in lines if x["type"] == "thread")), "no thread"),
-    "a version nobody counted": (lambda lines: _line("version")(lines).update(id="v99"), "v99"),
-    "an active one that is missing": (lambda lines: _line("stream")(lines).update(active="v8"), "v8"),
+    "a version nobody counted": (lambda lines: _data_of("version")(lines).update(id="v99"), "v99"),
+    "an active one that is missing": (lambda lines: _data_of("stream")(lines).update(active="v8"), "v8"),
     "data that is no music": (
         lambda lines: next(x for x in lines if x["data"].get("stream") == "music" and "data" in x["data"])[
             "data"
         ].update(data={"musicPrompt": 7}),
         "musicPrompt",
     ),
-    "a lifetime without end": (lambda lines: _line("thread")(lines).update(ttl={"ttl": -1}), "ttl"),
-    "a mixer that is none": (lambda lines: _line("artefact")(lines).update(mixer={"voices": 3}), "voices"),
+    "a lifetime without end": (lambda lines: _data_of("thread")(lines).update(ttl={"ttl": -1}), "ttl"),
+    "a mixer that is none": (lambda lines: _data_of("artefact")(lines).update(mixer={"voices": 3}), "voices"),
     "a length that is no number": (
-        lambda lines: _line("artefact")(lines)["facts"].update(spotSeconds="long"),
+        lambda lines: _data_of("artefact")(lines)["facts"].update(spotSeconds="long"),
         "spotSeconds",
     ),
     "an encoding of other kinds": (
-        lambda lines: _line("checkpoint")(lines).update(metadata={"as": "pickle", "base64": ""}),
+        lambda lines: _data_of("checkpoint")(lines).update(metadata={"as": "pickle", "base64": ""}),
         "pickle",
     ),
     "base64 that is none": (
-        lambda lines: _line("checkpoint")(lines).update(metadata={"as": "msgpack", "base64": "!"}),
+        lambda lines: _data_of("checkpoint")(lines).update(metadata={"as": "msgpack", "base64": "!"}),
         "cannot be read",
     ),
     "a checkpoint without its shape": (
-        lambda lines: _line("checkpoint")(lines).update(checkpoint={"json": {"id": "1"}}),
+        lambda lines: _data_of("checkpoint")(lines).update(checkpoint={"json": {"id": "1"}}),
         "inconsistent",
     ),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-async def test_a_file_with_something_wrong_in_it_changes_nothing(
+@pytest.mark.parametrize("name", INCONSISTENT_FILES)
+async def test_an_inconsistent_file_is_refused_and_changes_nothing(
     client: httpx.AsyncClient, valkey_url: str, name: str
 ) -> None:
-    change, word = BAD[name]
-    content = changed(await once(client, valkey_url), change)
+    change, word = INCONSISTENT_FILES[name]
+    content = change_lines(await shared_export(client, valkey_url), change)
     reply = await client.post("/api/threads/import", content=content)
     assert reply.status_code in {400, 422}, reply.text
     assert word in reply.json()["error"]
-    assert keys_of(valkey_url) == set()
+    assert list_keys(valkey_url) == set()
 
 
 async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
-    content = await once(client, valkey_url)
+    content = await shared_export(client, valkey_url)
     middle = content.index(b"musicPrompt")
     lines = content.splitlines(keepends=True)
     for damaged in (
@@ -250,7 +253,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
         reply = await client.post("/api/threads/import", content=damaged)
         assert (reply.status_code, reply.json()["type"]) == (400, "invalid"), (damaged[:80], reply.text)
         assert reply.json()["remedy"]
-    assert keys_of(valkey_url) == set()
+    assert list_keys(valkey_url) == set()
     assert (await client.post("/api/threads/import", content=content)).status_code == 201
 
 
@@ -258,21 +261,23 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
 async def test_a_file_of_another_version_is_refused_with_a_remedy(
     client: httpx.AsyncClient, valkey_url: str, version: int
 ) -> None:
-    content = changed(await once(client, valkey_url), lambda lines: lines[0]["data"].update(version=version))
+    content = change_lines(
+        await shared_export(client, valkey_url), lambda lines: lines[0]["data"].update(version=version)
+    )
     reply = await client.post("/api/threads/import", content=content)
     assert reply.status_code == 400
     assert f"version {version} of the format; only version 2" in reply.json()["error"]
     assert "export the thread again" in reply.json()["remedy"]
-    assert keys_of(valkey_url) == set()
+    assert list_keys(valkey_url) == set()
 
 
 class Harmful:
-    """What a file must not be able to make."""
+    """A class that no file may instantiate."""
 
-    made = 0
+    instances = 0
 
     def __init__(self, n: int = 0) -> None:
-        type(self).made += 1
+        type(self).instances += 1
 
     def model_dump(self) -> dict[str, int]:
         return {"n": 1}
@@ -282,48 +287,52 @@ class Harmful:
         return cls()
 
 
-async def test_a_type_that_could_run_code_is_not_made(client: httpx.AsyncClient, valkey_url: str) -> None:
+async def test_a_file_cannot_instantiate_an_untrusted_class(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
     value = ValueCodec(trusted=True).encode(Harmful())
-    before = Harmful.made
+    before = Harmful.instances
     with pytest.raises(Invalid, match=r"test_archive\.Harmful"):
         ValueCodec().decode(value)
-    assert Harmful.made == before
+    assert Harmful.instances == before
     assert isinstance(ValueCodec(trusted=True).decode(value), Harmful)
 
     def change(lines: list[dict[str, Any]]) -> None:
-        _line("value")(lines).update(value=value)
-        _line("value")(lines).pop("elements", None)
+        _data_of("value")(lines).update(value=value)
+        _data_of("value")(lines).pop("elements", None)
 
-    content = changed(await once(client, valkey_url), change)
+    content = change_lines(await shared_export(client, valkey_url), change)
     reply = await client.post("/api/threads/import", content=content)
     assert (reply.status_code, "Harmful" in reply.json()["error"]) == (400, True)
-    assert Harmful.made == before + 1
+    assert Harmful.instances == before + 1
 
 
-async def test_what_a_cut_off_import_left_is_begun_anew(
+async def test_an_interrupted_import_is_marked_as_an_error_and_can_be_repeated(
     client: httpx.AsyncClient, app: FastAPI, valkey_url: str
 ) -> None:
-    content = await once(client, valkey_url)
-    here = app.state.context
+    content = await shared_export(client, valkey_url)
+    context = app.state.context
 
-    class Failing(RedisSaver):
-        """A saver whose storage goes away in the middle."""
+    class FailingSaver(RedisSaver):
+        """A saver whose storage fails during the import."""
 
         async def aput(self, *args: Any, **options: Any) -> Any:
             raise StorageDown("away")
 
         async def adelete_thread(self, thread_id: str) -> None:
-            if await here.storage.redis.exists(f"ad:{{{thread_id}}}:meta"):
+            if await context.storage.redis.exists(f"ad:{{{thread_id}}}:meta"):
                 raise StorageDown("away")
 
-    shelf = ThreadArchive(here.storage, Failing(here.storage.redis), here.workflows, "1", here.features)
+    thread_archive = ThreadArchive(
+        context.storage, FailingSaver(context.storage.redis), context.workflows, "1", context.features
+    )
     with pytest.raises(StorageDown):
-        await archive.import_thread(shelf, content, "local", new_id="cut")
-    left = (await client.get("/threads/cut")).json()
-    assert (left["status"], left["error"]["error"]) == ("error", "ImportUnfinished")
-    # Until its lease has run out, it may be an import that is only slow.
+        await archive.import_thread(thread_archive, content, "local", new_id="cut")
+    thread = (await client.get("/threads/cut")).json()
+    assert (thread["status"], thread["error"]["error"]) == ("error", "ImportUnfinished")
+    # Until its lease has expired, the import may still be at work.
     assert (await client.post("/api/threads/import?as=cut", content=content)).status_code == 409
-    await here.storage.redis.delete("thread:{cut}:lease")
+    await context.storage.redis.delete("thread:{cut}:lease")
     reply = await client.post("/api/threads/import?as=cut", content=content)
     assert reply.status_code == 201, reply.text
     assert (await client.get("/threads/cut")).json()["status"] == "idle"
@@ -331,31 +340,31 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
 
 
 @pytest.mark.slow
-async def test_of_many_imports_at_once_all_but_one_are_refused_and_nothing_is_mixed(
+async def test_of_concurrent_imports_under_one_id_exactly_one_succeeds(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
-    content = await once(client, valkey_url)
+    content = await shared_export(client, valkey_url)
     assert (await client.post("/api/threads/import", content=content)).status_code == 201
     replies = await asyncio.gather(
         *(client.post("/api/threads/import?as=twin", content=content) for _ in range(4))
     )
     assert sorted(reply.status_code for reply in replies) == [201, 409, 409, 409]
-    first, twin = await shown(client), await shown(client, "twin")
+    first, twin = await read_ad(client), await read_ad(client, "twin")
     assert twin["music"] == first["music"]
     assert len(twin["history"]) == len(first["history"])
 
 
-async def test_a_thread_that_is_not_there_has_no_file(client: httpx.AsyncClient) -> None:
+async def test_the_export_of_a_missing_thread_is_404(client: httpx.AsyncClient) -> None:
     assert (await client.get("/api/threads/none/export")).status_code == 404
 
 
-async def test_a_file_may_be_larger_than_other_bodies_and_has_a_limit_of_its_own(valkey_url: str) -> None:
+async def test_an_import_has_a_size_limit_of_its_own_above_that_of_other_bodies(valkey_url: str) -> None:
     async with (
         started_app(valkey_url, max_body_bytes=2_000, max_import_bytes=3_000_000) as one,
         app_client(one) as client,
     ):
         await generate_ad(client)
-        content = await file_of(client)
+        content = await export_thread(client)
         assert len(content) > 2_000
         assert (await client.post("/api/threads/import?as=b", content=content)).status_code == 201
         refused = await client.post("/api/threads/import", content=b" " * 3_000_001)

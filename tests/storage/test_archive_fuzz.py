@@ -12,7 +12,7 @@ from callsheet.server.app import create_app
 from callsheet.server.settings.settings import Settings
 from tests.doubles.served import OURS, app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
-from tests.storage.test_archive import changed, file_of
+from tests.storage.test_archive import change_lines, export_thread
 
 MUTATIONS: Final = 300
 VALUES: Final[tuple[Any, ...]] = (
@@ -43,12 +43,12 @@ def mutate(lines: list[dict[str, Any]], chances: random.Random) -> None:
         elif kind < 0.24:
             other = chances.randrange(1, len(lines) - 1)
             lines[at], lines[other] = lines[other], lines[at]
-        elif found := list(places(lines[at]["data"])):
-            holder, key = chances.choice(found)
+        elif candidates := list(places(lines[at]["data"])):
+            holder, key = chances.choice(candidates)
             if kind < 0.4:
                 del holder[key]
             elif kind < 0.5:
-                holder[key] = copy.deepcopy(chances.choice(chances.choice(found)[:1]))
+                holder[key] = copy.deepcopy(chances.choice(chances.choice(candidates)[:1]))
             else:
                 holder[key] = copy.deepcopy(chances.choice(VALUES))
 
@@ -60,32 +60,37 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
-async def files(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
-    """Threads of several kinds as files, each with the paths that show one named `copy`."""
-    shared = [f"/threads/copy{part}" for part in ("", "/history?limit=100", "/runs", "/storage")]
-    shared += ["/api/threads/copy/export", "/api/ads", "/api/pages", "/api/agent-create/sessions"]
+async def export_threads(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
+    """Export threads of several kinds, each with the paths that read one named `copy`."""
+    thread_paths = [f"/threads/copy{part}" for part in ("", "/history?limit=100", "/runs", "/storage")]
+    thread_paths += ["/api/threads/copy/export", "/api/ads", "/api/pages", "/api/agent-create/sessions"]
     await generate_ad(client)
-    ad = [f"/api/ads/copy{part}" for part in ("", "/voices", "/music/v1", "/timeline", "/conversation")]
+    ad_paths = [f"/api/ads/copy{part}" for part in ("", "/voices", "/music/v1", "/timeline", "/conversation")]
     hello = {"message": "add a hero section", "provider": "offline"}
     assert (await client.post("/api/pages/page-1/chat", json=hello)).status_code == 200
-    page = [f"/api/pages/copy{part}" for part in ("", "/versions", "/export")]
-    made = [(await file_of(client), [*shared, *ad]), (await file_of(client, "page-1"), [*shared, *page])]
+    page_paths = [f"/api/pages/copy{part}" for part in ("", "/versions", "/export")]
+    exports = [
+        (await export_thread(client), [*thread_paths, *ad_paths]),
+        (await export_thread(client, "page-1"), [*thread_paths, *page_paths]),
+    ]
     for graph in ("agent", "parent", "counter"):
         thread = (await client.post("/threads", json={})).json()["thread_id"]
-        given = {"x": 1, "messages": [{"role": "user", "content": "hi"}]}
-        body = {"assistant_id": graph, "input": given}
+        values = {"x": 1, "messages": [{"role": "user", "content": "hi"}]}
+        body = {"assistant_id": graph, "input": values}
         assert (await client.post(f"/threads/{thread}/runs/wait", json=body)).status_code == 200
-        made.append((await file_of(client, thread), shared))
-    return made
+        exports.append((await export_thread(client, thread), thread_paths))
+    return exports
 
 
 @pytest.mark.slow
-async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClient) -> None:
-    """No internal error, nothing half written, and no list is broken for everybody."""
-    chances, made, accepted = random.Random(1), await files(client), 0
+async def test_a_mutated_file_is_refused_or_imported_so_that_it_can_be_read(
+    client: httpx.AsyncClient,
+) -> None:
+    """No internal error, no partial import, and no broken list."""
+    chances, exports, accepted = random.Random(1), await export_threads(client), 0
     for number in range(MUTATIONS):
-        (content, paths), name = chances.choice(made), f"copy-{number}"
-        file = changed(content, lambda lines: mutate(lines, chances))
+        (content, paths), name = chances.choice(exports), f"copy-{number}"
+        file = change_lines(content, lambda lines: mutate(lines, chances))
         reply = await client.post("/api/threads/import", params={"as": name}, content=file)
         assert reply.status_code in {201, 400, 422}, (number, reply.text)
         if reply.status_code != 201:
@@ -97,7 +102,7 @@ async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClien
             # A version or a page may be missing in the file.
             fits = {200} if path.startswith("/threads") else {200, 404}
             assert (await client.get(path)).status_code in fits, (number, path)
-        # Pending writes that fit no state are taken along; /state says so.
+        # Pending writes that fit no state are imported; /state reports them as a conflict.
         assert (await client.get(f"/threads/{name}/state")).status_code in {200, 409}, number
         assert (await client.post("/threads/search", json={"ids": [name]})).status_code == 200, number
     assert accepted > MUTATIONS / 20
@@ -106,12 +111,12 @@ async def test_a_mutated_file_is_refused_or_can_be_read(client: httpx.AsyncClien
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400], ids=["above", "below", "long"])
 async def test_an_integer_over_64_bits_is_refused_by_its_line(client: httpx.AsyncClient, number: int) -> None:
     await generate_ad(client)
-    content = await file_of(client)
+    content = await export_thread(client)
 
     def change(lines: list[dict[str, Any]]) -> None:
         lines[1]["data"]["metadata"]["large"] = number
 
-    reply = await client.post("/api/threads/import", content=changed(content, change))
+    reply = await client.post("/api/threads/import", content=change_lines(content, change))
     assert reply.status_code == 400
     assert "line 2" in reply.json()["error"]
     assert "64 bits" in reply.json()["error"]

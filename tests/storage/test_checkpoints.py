@@ -1,4 +1,4 @@
-"""X3: what graphs rely on when the saver keeps their threads."""
+"""X3: graphs whose threads the saver keeps."""
 
 import asyncio
 import datetime as dt
@@ -32,54 +32,54 @@ async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
 
 
 @pytest.fixture
-async def elsewhere(valkey_url: str) -> AsyncIterator[RedisSaver]:
+async def other_saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
     """The saver of another process: it shares no memory with the first."""
     async with RedisSaver.from_url(valkey_url) as opened:
         yield opened
 
 
-async def histories(graph, name):
-    """What each checkpoint of the thread says, by its id."""
+async def contents_by_checkpoint(graph, name):
+    """The message contents of each checkpoint of the thread, by its id."""
     return {
         state.config["configurable"]["checkpoint_id"]: message_contents(state.values)
         async for state in graph.aget_state_history(thread_config(name))
     }
 
 
-async def test_a_conversation_goes_on_in_another_process(saver, elsewhere):
-    for turn, at in enumerate([saver, elsewhere, elsewhere, saver]):
-        await talk_graph(at).ainvoke(user_message(str(turn)), thread_config("t"))
+async def test_a_conversation_continues_in_another_process(saver, other_saver):
+    for turn, current in enumerate([saver, other_saver, other_saver, saver]):
+        await talk_graph(current).ainvoke(user_message(str(turn)), thread_config("t"))
 
-    for at in (saver, elsewhere):
-        state = await talk_graph(at).aget_state(thread_config("t"))
+    for current in (saver, other_saver):
+        state = await talk_graph(current).aget_state(thread_config("t"))
         assert message_contents(state.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
         assert state.values["n"] == 4
 
 
-async def test_going_on_from_an_old_checkpoint_changes_nothing_of_the_branch_it_leaves(saver):
+async def test_a_run_from_an_old_checkpoint_leaves_the_other_branch_unchanged(saver):
     graph = talk_graph(saver)
     for turn in range(3):
         await graph.ainvoke(user_message(str(turn)), thread_config("t"))
-    before = await histories(graph, "t")
+    before = await contents_by_checkpoint(graph, "t")
     old = [state async for state in graph.aget_state_history(thread_config("t"))][-4]
 
     await graph.ainvoke(user_message("branch"), old.config)
 
-    after = await histories(graph, "t")
+    after = await contents_by_checkpoint(graph, "t")
     assert {identity: after[identity] for identity in before} == before
     assert len(after) > len(before)
 
 
-async def test_two_processes_that_go_on_from_one_checkpoint_never_choose_one_version(saver, elsewhere):
+async def test_two_processes_never_choose_the_same_channel_version(saver, other_saver):
     first, second = (
-        at.get_next_version(saver.get_next_version(None, None), None) for at in (saver, elsewhere)
+        current.get_next_version(saver.get_next_version(None, None), None) for current in (saver, other_saver)
     )
 
     assert first != second
     assert max(first, second) < 2**53
 
 
-def test_versions_rise_from_whatever_another_saver_left(saver):
+def test_channel_versions_rise_from_those_of_another_saver(saver):
     chain = [None, 3, "00000000000000000000000000000007.0123"]
     for current in chain:
         first = saver.get_next_version(current, None)
@@ -87,22 +87,22 @@ def test_versions_rise_from_whatever_another_saver_left(saver):
         assert 0 < first < second
 
 
-async def test_an_interrupted_graph_is_resumed_in_another_process(saver, elsewhere):
+async def test_an_interrupted_graph_is_resumed_in_another_process(saver, other_saver):
     class Answer(TypedDict):
         text: str
 
-    def graph(at):
-        built = StateGraph(Answer)
-        built.add_node("ask", lambda _: {"text": "got " + interrupt("which?")})
-        built.add_edge(START, "ask")
-        return built.compile(checkpointer=at)
+    def graph(checkpointer):
+        builder = StateGraph(Answer)
+        builder.add_node("ask", lambda _: {"text": "got " + interrupt("which?")})
+        builder.add_edge(START, "ask")
+        return builder.compile(checkpointer=checkpointer)
 
     await graph(saver).ainvoke({"text": ""}, thread_config("t"))
-    assert [each.value for each in (await graph(elsewhere).aget_state(thread_config("t"))).interrupts] == [
+    assert [each.value for each in (await graph(other_saver).aget_state(thread_config("t"))).interrupts] == [
         "which?"
     ]
 
-    result = await graph(elsewhere).ainvoke(Command(resume="yes"), thread_config("t"))
+    result = await graph(other_saver).ainvoke(Command(resume="yes"), thread_config("t"))
 
     assert result["text"] == "got yes"
 
@@ -122,15 +122,15 @@ async def test_of_a_hundred_parallel_tasks_only_the_failed_one_runs_again(saver)
         if task["i"] == 50 and fails:
             await others_done.wait()
             for _ in range(100):
-                # The others end first: their writes are what is to be kept.
+                # The others end first, so that their writes are kept.
                 await asyncio.sleep(0)
             raise RuntimeError("boom")
         return {"out": [task["i"]]}
 
-    built = StateGraph(Gathered)
-    built.add_node("work", work)
-    built.add_conditional_edges(START, lambda _: [Send("work", {"i": i}) for i in range(100)], ["work"])
-    graph = built.compile(checkpointer=saver)
+    builder = StateGraph(Gathered)
+    builder.add_node("work", work)
+    builder.add_conditional_edges(START, lambda _: [Send("work", {"i": i}) for i in range(100)], ["work"])
+    graph = builder.compile(checkpointer=saver)
     with pytest.raises(RuntimeError):
         await graph.ainvoke({"out": []}, thread_config("t"))
     fails = False
@@ -142,37 +142,37 @@ async def test_of_a_hundred_parallel_tasks_only_the_failed_one_runs_again(saver)
     assert sorted(result["out"]) == list(range(100))
 
 
-async def test_pending_writes_come_in_the_order_of_their_tasks_paths(saver):
+async def test_pending_writes_are_in_the_order_of_their_tasks_paths(saver):
     config = await saver.aput(thread_config("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
     await saver.aput_writes(config, [("c", "second"), ("d", "third")], "aaaa", "~__pregel_pull, 2")
     await saver.aput_writes(config, [("c", "first")], "zzzz", "~__pregel_pull, 1")
 
-    found = await saver.aget_tuple(config)
+    saved = await saver.aget_tuple(config)
 
-    assert [write[2] for write in found.pending_writes] == ["first", "second", "third"]
+    assert [write[2] for write in saved.pending_writes] == ["first", "second", "third"]
 
 
-async def test_writes_stored_twice_stay_as_they_were_but_an_error_or_answer_is_replaced(saver):
+async def test_a_repeated_write_keeps_its_first_value_except_errors_and_resume_values(saver):
     config = await saver.aput(thread_config("t", checkpoint_ns=""), empty_checkpoint(), {}, {})
     for number in (1, 2):
         await saver.aput_writes(
             config, [("c", number), ("__resume__", number), ("__error__", number)], "task", "path"
         )
 
-    found = await saver.aget_tuple(config)
+    saved = await saver.aget_tuple(config)
 
-    assert {channel: value for _, channel, value in found.pending_writes} == {
+    assert {channel: value for _, channel, value in saved.pending_writes} == {
         "c": 1,
         "__resume__": 2,
         "__error__": 2,
     }
 
 
-async def test_a_channel_of_writes_is_the_same_after_any_number_of_turns(saver, elsewhere):
+async def test_a_delta_channel_is_complete_after_many_turns(saver, other_saver):
     for turn in range(13):
         await talk_graph(saver, DeltaTalkState).ainvoke(user_message(str(turn)), thread_config("t"))
 
-    state = await talk_graph(elsewhere, DeltaTalkState).aget_state(thread_config("t"))
+    state = await talk_graph(other_saver, DeltaTalkState).aget_state(thread_config("t"))
 
     assert message_contents(state.values) == [
         text for turn in range(13) for text in (f"{turn}", f"re:{turn}")
@@ -192,7 +192,7 @@ async def test_removed_and_edited_messages_change_the_newest_checkpoint_alone(sa
     assert message_contents(before.values) == ["0", "re:0", "1", "re:1", "2", "re:2", "3", "re:3"]
 
 
-async def test_a_message_a_node_changed_in_place_is_stored_as_it_is_now(saver, elsewhere):
+async def test_a_message_that_a_node_changed_in_place_is_stored_as_changed(saver, other_saver):
     class Both(TypedDict):
         messages: list[Any]
 
@@ -201,20 +201,20 @@ async def test_a_message_a_node_changed_in_place_is_stored_as_it_is_now(saver, e
         state["messages"][0].additional_kwargs["score"] = True
         return {"messages": [*state["messages"], AIMessage("seen")]}
 
-    built = StateGraph(Both)
-    built.add_node("stamp", stamp)
-    built.add_edge(START, "stamp")
-    built.add_edge("stamp", END)
+    builder = StateGraph(Both)
+    builder.add_node("stamp", stamp)
+    builder.add_edge(START, "stamp")
+    builder.add_edge("stamp", END)
     first = HumanMessage("hello", additional_kwargs={"score": 1})
-    await built.compile(checkpointer=saver).ainvoke({"messages": [first]}, thread_config("t"))
+    await builder.compile(checkpointer=saver).ainvoke({"messages": [first]}, thread_config("t"))
 
-    state = await built.compile(checkpointer=elsewhere).aget_state(thread_config("t"))
+    state = await builder.compile(checkpointer=other_saver).aget_state(thread_config("t"))
 
     assert message_contents(state.values) == ["hello!", "seen"]
     assert state.values["messages"][0].additional_kwargs["score"] is True
 
 
-async def test_what_a_caller_changes_in_a_state_it_was_given_changes_no_other(saver):
+async def test_changing_a_returned_state_does_not_change_the_stored_one(saver):
     graph = talk_graph(saver)
     await graph.ainvoke(user_message("a"), thread_config("t"))
     state = await graph.aget_state(thread_config("t"))
@@ -249,29 +249,29 @@ async def test_what_a_caller_changes_in_a_state_it_was_given_changes_no_other(sa
     ],
     ids=repr,
 )
-async def test_a_value_comes_back_as_it_was_and_of_its_type(saver, elsewhere, value):
+async def test_a_value_is_read_back_unchanged_and_with_its_type(saver, other_saver, value):
     """A38, X18. Tuples alone come back as lists: LangGraph's serialiser knows only those."""
 
-    class Any1(TypedDict):
+    class AnyState(TypedDict):
         v: Any
 
-    built = StateGraph(Any1)
-    built.add_node("keep", lambda _: {})
-    built.add_edge(START, "keep")
-    await built.compile(checkpointer=saver).ainvoke({"v": value}, thread_config("t"))
+    builder = StateGraph(AnyState)
+    builder.add_node("keep", lambda _: {})
+    builder.add_edge(START, "keep")
+    await builder.compile(checkpointer=saver).ainvoke({"v": value}, thread_config("t"))
 
-    for at in (saver, elsewhere):
-        found = (await at.aget_tuple(thread_config("t"))).checkpoint["channel_values"]["v"]
-        assert repr(found) == repr(value)
+    for current in (saver, other_saver):
+        stored_value = (await current.aget_tuple(thread_config("t"))).checkpoint["channel_values"]["v"]
+        assert repr(stored_value) == repr(value)
 
 
-async def test_the_blocking_methods_see_what_the_others_stored(saver):
+async def test_the_blocking_methods_continue_a_thread_of_the_asynchronous_ones(saver):
     await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
-    def go_on() -> list[str]:
+    def run_blocking() -> list[str]:
         graph = talk_graph(saver)
         graph.invoke(user_message("b"), thread_config("t"))
         assert len(list(graph.get_state_history(thread_config("t"), limit=3))) == 3
         return message_contents(graph.get_state(thread_config("t")).values)
 
-    assert await asyncio.to_thread(go_on) == ["a", "re:a", "b", "re:b"]
+    assert await asyncio.to_thread(run_blocking) == ["a", "re:a", "b", "re:b"]

@@ -54,12 +54,12 @@ def id_at(shift_s: float) -> str:
 
 
 async def put(saver: RedisSaver, shift_s: float, namespace: str = "", **metadata: Any) -> str:
-    """A checkpoint on thread `t`, the child of the newest; its id."""
+    """Store a checkpoint on thread `t`, the child of the newest; its id."""
     config = thread_config("t", checkpoint_ns=namespace)
     last = await saver.aget_tuple(config)
     checkpoint = empty_checkpoint() | {"id": id_at(shift_s)}
-    given: Any = metadata
-    stored = await saver.aput(last.config if last else config, checkpoint, given, {})
+    any_metadata: Any = metadata
+    stored = await saver.aput(last.config if last else config, checkpoint, any_metadata, {})
     return str(stored["configurable"]["checkpoint_id"])
 
 
@@ -78,14 +78,14 @@ async def test_the_newest_checkpoint_is_the_one_stored_last(savers, shift_s):
     stored = await alternate(savers, shift_s)
 
     for saver in savers:
-        found = await newest_checkpoint(saver, "t")
-        assert found.checkpoint["id"] == stored[0]
-        assert found.parent_config["configurable"]["checkpoint_id"] == stored[1]
+        newest = await newest_checkpoint(saver, "t")
+        assert newest.checkpoint["id"] == stored[0]
+        assert newest.parent_config["configurable"]["checkpoint_id"] == stored[1]
         assert await ids(saver) == await ids(saver, namespace=None) == stored
 
 
 @pytest.mark.parametrize("shift_s", SHIFTS_S)
-async def test_a_list_before_a_checkpoint_has_those_stored_before_it(savers, shift_s):
+async def test_a_list_before_a_checkpoint_has_only_those_stored_earlier(savers, shift_s):
     stored = await alternate(savers, shift_s)
 
     for at, one in enumerate(stored):
@@ -111,7 +111,7 @@ async def test_pruning_keeps_the_checkpoint_stored_last(savers, shift_s):
 
 
 @pytest.mark.parametrize("shift_s", SHIFTS_S)
-async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s):
+async def test_a_copied_thread_keeps_the_order_of_checkpoints_and_continues_it(savers, shift_s):
     stored = await alternate(savers, shift_s)
 
     await savers[0].acopy_thread("t", "copy")
@@ -123,7 +123,7 @@ async def test_a_copy_has_its_source_s_order_and_goes_on_with_it(savers, shift_s
 
 
 @pytest.mark.parametrize("shift_s", SHIFTS_S)
-async def test_an_imported_thread_has_its_source_s_order(savers, storage: Storage, shift_s):
+async def test_an_imported_thread_keeps_the_order_of_checkpoints(savers, storage: Storage, shift_s):
     await threads.create(storage, NewThread("t", "local", "talk", {}))
     stored = await alternate(savers, shift_s)
     source = ThreadArchive(storage, savers[0], Workflows({"talk": talk_graph(savers[0])}), "1", {})
@@ -136,7 +136,7 @@ async def test_an_imported_thread_has_its_source_s_order(savers, storage: Storag
 
 
 @pytest.mark.parametrize("shift_s", SHIFTS_S)
-async def test_namespaces_of_a_thread_are_in_one_order(savers, shift_s):
+async def test_checkpoints_of_all_namespaces_of_a_thread_are_in_one_order(savers, shift_s):
     places = [("", 0), ("sub", 1), ("", 1), ("sub", 0), ("sub|inner", 1), ("", 0)]
     stored = [await put(savers[off], off * shift_s, namespace) for namespace, off in places]
 
@@ -149,18 +149,18 @@ async def test_namespaces_of_a_thread_are_in_one_order(savers, shift_s):
 
 async def test_a_checkpoint_stored_a_second_time_keeps_its_place(savers):
     stored = await alternate(savers, 60, turns=3)
-    again = await savers[0].aget_tuple(thread_config("t", checkpoint_id=stored[1], checkpoint_ns=""))
-    assert again is not None
+    saved = await savers[0].aget_tuple(thread_config("t", checkpoint_id=stored[1], checkpoint_ns=""))
+    assert saved is not None
 
-    await savers[1].aput(again.parent_config or {}, again.checkpoint, {"step": 9}, {})
+    await savers[1].aput(saved.parent_config or {}, saved.checkpoint, {"step": 9}, {})
 
     assert await ids(savers[0]) == stored
-    found = [each.metadata.get("step") async for each in savers[0].alist(thread_config("t"))]
-    assert found == [2, 9, 0]
+    steps = [each.metadata.get("step") async for each in savers[0].alist(thread_config("t"))]
+    assert steps == [2, 9, 0]
 
 
-async def test_a_list_before_a_deleted_checkpoint_goes_by_ids(savers):
-    """Only an id is left of it; a page of history that begins there is not empty."""
+async def test_a_list_before_a_deleted_checkpoint_is_limited_by_its_id(savers):
+    """A page of history that begins at a deleted checkpoint is not empty."""
     stored = [await put(savers[0], 0, run_id=f"run-{turn}") for turn in range(4)][::-1]
     await savers[0].adelete_for_runs(["run-2"])
 
@@ -170,8 +170,8 @@ async def test_a_list_before_a_deleted_checkpoint_goes_by_ids(savers):
         assert await ids(savers[1], namespace=namespace, before=before, limit=1) == stored[2:3]
 
 
-def load_earlier(server: Redis) -> None:
-    """Put back what an earlier version had stored."""
+def load_thread_of_earlier_version(server: Redis) -> None:
+    """Load the keys that an earlier version stored."""
     read = base64.b64decode
     for key, stored in json.loads(EARLIER.read_text()).items():
         if isinstance(stored, dict):
@@ -183,38 +183,38 @@ def load_earlier(server: Redis) -> None:
 
 
 @pytest.mark.parametrize("shift_s", [0, -3600 * 24 * 365])
-async def test_a_thread_of_an_earlier_version_keeps_its_order_and_goes_on(savers, valkey_url, shift_s):
+async def test_a_thread_of_an_earlier_version_keeps_its_order_and_continues(savers, valkey_url, shift_s):
     with Redis.from_url(valkey_url) as server:
-        load_earlier(server)
+        load_thread_of_earlier_version(server)
     old = await ids(savers[0])
     assert old == sorted(old, reverse=True)
     assert len(old) == 6
     steps = [each.metadata["step"] async for each in savers[0].alist(thread_config("t"))]
     assert steps == [4, 3, 2, 1, 0, -1]
-    said_before = ["0", "re:0", "1", "re:1"]
+    old_contents = ["0", "re:0", "1", "re:1"]
     assert (
         message_contents((await newest_checkpoint(savers[1], "t")).checkpoint["channel_values"])
-        == said_before
+        == old_contents
     )
 
     await talk_graph(savers[0]).ainvoke(user_message("2"), thread_config("t"))
     last = await put(savers[1], shift_s)
 
-    found = await ids(savers[1])
-    assert (found[0], found[4:]) == (last, old)
-    for at, one in enumerate(found):
-        assert await ids(savers[0], before=thread_config("t", checkpoint_id=one)) == found[at + 1 :]
+    all_ids = await ids(savers[1])
+    assert (all_ids[0], all_ids[4:]) == (last, old)
+    for at, one in enumerate(all_ids):
+        assert await ids(savers[0], before=thread_config("t", checkpoint_id=one)) == all_ids[at + 1 :]
     state = await talk_graph(savers[0]).aget_state(
-        thread_config("t", checkpoint_id=found[1], checkpoint_ns="")
+        thread_config("t", checkpoint_id=all_ids[1], checkpoint_ns="")
     )
-    assert message_contents(state.values) == [*said_before, "2", "re:2"]
+    assert message_contents(state.values) == [*old_contents, "2", "re:2"]
     await savers[0].acopy_thread("t", "copy")
-    assert await ids(savers[1], "copy") == found
+    assert await ids(savers[1], "copy") == all_ids
     await savers[0].aprune(["t"])
     assert await ids(savers[1]) == [last]
 
 
-async def test_an_earlier_version_fails_on_a_thread_instead_of_finding_it_empty(savers, valkey_url):
+async def test_an_earlier_version_fails_on_a_thread_instead_of_reading_it_as_empty(savers, valkey_url):
     """It reads the record of the greatest member, up to a colon."""
     await put(savers[0], 0)
     with Redis.from_url(valkey_url) as server:
@@ -224,7 +224,7 @@ async def test_an_earlier_version_fails_on_a_thread_instead_of_finding_it_empty(
         assert b":" not in record
 
 
-def nested(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
+def nested_graph(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
     """A graph that calls a graph twice, which counts its calls across turns."""
     inner: Any = StateGraph(TalkState)
     inner.add_node("count", lambda state: {"n": 1, "profile": f"call {state.get('n', 0) + 1}"})
@@ -246,11 +246,11 @@ def nested(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-async def test_a_replay_gives_subgraphs_the_state_from_before_it(savers, durability):
+async def test_a_replay_gives_a_subgraph_its_state_at_the_replayed_checkpoint(savers, durability):
     """The same as with LangGraph's own saver, from every checkpoint of a thread."""
     replayed: list[list[Any]] = []
     for saver in (InMemorySaver(), savers[0]):
-        graph = nested(saver)
+        graph = nested_graph(saver)
         for _ in range(3):
             await graph.ainvoke({"messages": []}, thread_config("t"), durability=durability)
         history = [state.config async for state in graph.aget_state_history(thread_config("t"))]
@@ -262,7 +262,7 @@ async def test_a_replay_gives_subgraphs_the_state_from_before_it(savers, durabil
     assert len({*replayed[0]}) > 1
 
 
-def asking(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
+def asking_graph(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
     """A graph that calls a graph, which counts and then asks a question."""
     inner: Any = StateGraph(TalkState)
     inner.add_node("count", lambda _: {"n": 1})
@@ -279,10 +279,10 @@ def asking(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any, Any]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-async def test_a_replay_before_a_question_asks_it_as_with_langgraph_s_saver(savers, durability):
+async def test_a_replay_before_an_interrupt_resumes_as_with_langgraphs_own_saver(savers, durability):
     answers = []
     for saver in (InMemorySaver(), savers[0]):
-        graph = asking(saver)
+        graph = asking_graph(saver)
         await graph.ainvoke({"n": 10}, thread_config("t"), durability=durability)
         start = (await graph.aget_state(thread_config("t"))).config
         await graph.ainvoke(None, start, durability=durability)
@@ -292,7 +292,7 @@ async def test_a_replay_before_a_question_asks_it_as_with_langgraph_s_saver(save
     assert answers[0] == answers[1]
 
 
-async def test_a_subgraph_s_checkpoint_is_never_before_the_one_at_which_it_began(savers):
+async def test_a_subgraphs_checkpoint_is_never_listed_before_that_of_its_start(savers):
     """With durability "exit" LangGraph stores the subgraph's first."""
     began = id_at(0)
     earlier = await put(savers[0], 0, "sub", parents={"": id_at(-5)})

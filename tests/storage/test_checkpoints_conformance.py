@@ -18,10 +18,10 @@ TESTS = {
     "copy_thread": 8,
     "prune": 8,
 }
-"""How many tests the suite has for each capability, so that none is left out unnoticed."""
+"""The number of tests of the suite for each capability, so that a skipped one is noticed."""
 
 
-async def _report(url: str, capability: str) -> CapabilityReport:
+async def run_suite(url: str, capability: str) -> CapabilityReport:
     async def savers() -> AsyncIterator[RedisSaver]:
         async with RedisSaver.from_url(url) as saver:
             yield saver
@@ -30,8 +30,8 @@ async def _report(url: str, capability: str) -> CapabilityReport:
 
 
 @pytest.mark.parametrize("capability", TESTS)
-async def test_the_saver_does_what_langgraph_asks_of_one(valkey_url, capability):
-    result = (await _report(valkey_url, capability)).results[capability]
+async def test_the_saver_passes_langgraphs_conformance_suite(valkey_url, capability):
+    result = (await run_suite(valkey_url, capability)).results[capability]
 
     assert result.failures == []
     assert result.tests_passed == TESTS[capability]

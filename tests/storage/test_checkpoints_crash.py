@@ -1,4 +1,4 @@
-"""X3: what was acknowledged survives the SIGKILL of its writer and of its server, and nothing is torn."""
+"""X3: acknowledged writes survive SIGKILL of their writer and of the server, and no checkpoint is torn."""
 
 import asyncio
 import random
@@ -25,42 +25,42 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 def server() -> Iterator[RedisServer]:
     with (
         tempfile.TemporaryDirectory(prefix="saver-") as folder,
-        running_redis(watchdog.binary(), Path(folder), *DURABLE) as started,
+        running_redis(watchdog.binary(), Path(folder), *DURABLE) as running,
     ):
-        yield started
+        yield running
 
 
 def conversation(turns):
-    """What is said in so many turns."""
+    """The message contents of a conversation of so many turns."""
     return [text for turn in range(turns) for text in (f"{turn}", f"re:{turn}")]
 
 
-async def check(url, name, acknowledged):
+async def check_thread(url, name, acknowledged):
     """All acknowledged turns are there, and every checkpoint is what it was when it was stored."""
     async with RedisSaver.from_url(url) as saver:
         states = [state async for state in talk_graph(saver).aget_state_history(thread_config(name))]
-    # More may be there: turns that ended before their process could say so.
+    # There may be more: turns that ended before their process could report them.
     assert len(message_contents(states[0].values)) >= 2 * acknowledged
-    told = conversation(len(message_contents(states[0].values)) // 2 + 1)
+    expected = conversation(len(message_contents(states[0].values)) // 2 + 1)
     for state in states:
-        said_then = message_contents(state.values)
-        assert said_then == told[: len(said_then)]
-        assert state.values.get("n", 0) == len(said_then) // 2
+        contents = message_contents(state.values)
+        assert contents == expected[: len(contents)]
+        assert state.values.get("n", 0) == len(contents) // 2
 
 
 async def kill_writers(url, rounds):
-    """Kill a conversing process at a random moment, again and again; each next one goes on from there."""
+    """Kill a conversing process at a random moment, several times; each next one continues."""
     chance = random.Random(rounds)
     acknowledged = 0
     for _ in range(rounds):
         with child_process(converse, url, "t") as other:
-            assert other.report() == "begun"
+            assert other.report() == "ready"
             for _ in range(chance.randrange(4)):
                 acknowledged = max(acknowledged, other.report() + 1)
             # The moment of the kill, not a wait for anything.
             await asyncio.sleep(chance.uniform(0, 0.05))
             acknowledged = max([acknowledged, *(turn + 1 for turn in other.kill())])
-        await check(url, "t", acknowledged)
+        await check_thread(url, "t", acknowledged)
     assert acknowledged
 
 
@@ -73,24 +73,24 @@ async def test_a_conversation_survives_the_sigkill_of_its_process_at_any_moment(
 @pytest.mark.fault
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_a_conversation_survives_two_hundred_such_kills(valkey_url):
+async def test_a_conversation_survives_two_hundred_sigkills_of_its_process(valkey_url):
     await kill_writers(valkey_url, ALL_ROUNDS)
 
 
 async def kill_server(server, rounds):
-    """Kill the server under four conversations at random moments, and start it again; nobody is told."""
+    """Kill the server under four conversations at random moments, and start it again."""
     chance = random.Random(rounds)
     acknowledged = dict.fromkeys("abcd", 0)
     ended, progress = asyncio.Event(), asyncio.Event()
 
-    async def user(saver, name):
+    async def converse_until_killed(saver, name):
         while not ended.is_set():
             turn = acknowledged[name]
             await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name), durability="sync")
             acknowledged[name] = turn + 1
             progress.set()
 
-    async def killer():
+    async def kill_repeatedly():
         for _ in range(rounds):
             for _ in range(3):
                 progress.clear()
@@ -103,27 +103,27 @@ async def kill_server(server, rounds):
 
     async with RedisSaver.from_url(server.url) as saver, asyncio.TaskGroup() as group:
         for name in acknowledged:
-            group.create_task(user(saver, name))
-        group.create_task(killer())
+            group.create_task(converse_until_killed(saver, name))
+        group.create_task(kill_repeatedly())
     for name, turns in acknowledged.items():
-        await check(server.url, name, turns)
+        await check_thread(server.url, name, turns)
 
 
 @pytest.mark.slow
 @pytest.mark.fault
-async def test_conversations_go_on_without_an_error_when_their_server_is_killed_and_started_again(server):
+async def test_conversations_continue_without_an_error_when_their_server_is_killed_and_restarted(server):
     await kill_server(server, ROUNDS)
 
 
 @pytest.mark.fault
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_conversations_survive_two_hundred_deaths_of_their_server(server):
+async def test_conversations_survive_two_hundred_sigkills_of_their_server(server):
     await kill_server(server, ALL_ROUNDS)
 
 
 @pytest.mark.fault
-async def test_a_blocking_graph_goes_on_when_its_server_is_killed_and_started_again(server):
+async def test_a_blocking_graph_continues_when_its_server_is_killed_and_restarted(server):
     async with RedisSaver.from_url(server.url) as saver:
         graph = talk_graph(saver)
         for turn in range(4):
@@ -131,11 +131,11 @@ async def test_a_blocking_graph_goes_on_when_its_server_is_killed_and_started_ag
             starting = asyncio.create_task(asyncio.to_thread(server.start))
             await asyncio.to_thread(graph.invoke, user_message(str(turn)), thread_config("t"))
             await starting
-    await check(server.url, "t", 4)
+    await check_thread(server.url, "t", 4)
 
 
 @pytest.mark.fault
-async def test_processes_that_write_on_one_thread_at_once_never_spoil_it(valkey_url):
+async def test_processes_that_write_on_one_thread_at_once_leave_every_checkpoint_intact(valkey_url):
     """X8 keeps runs apart; should that fail, the thread forks, and every checkpoint stays what it was."""
     with (
         child_process(contend, valkey_url, "t", 40, "a") as one,
@@ -147,6 +147,6 @@ async def test_processes_that_write_on_one_thread_at_once_never_spoil_it(valkey_
 
     assert (one.exit_code, other.exit_code) == (0, 0)
     async with RedisSaver.from_url(valkey_url) as saver:
-        found = [each.checkpoint["channel_values"] async for each in saver.alist(thread_config("t"))]
-    assert found
-    assert all(digest(values["messages"]) == values["digest"] for values in found)
+        stored = [each.checkpoint["channel_values"] async for each in saver.alist(thread_config("t"))]
+    assert stored
+    assert all(digest(values["messages"]) == values["digest"] for values in stored)

@@ -1,4 +1,4 @@
-"""X3: whatever is done to threads, every read answers as LangGraph's in-memory saver does."""
+"""X3: after any operations on threads, every read answers as LangGraph's in-memory saver does."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from redis import Redis
 
 from callsheet.storage.checkpoints import RedisSaver
-from tests.storage.saver_reference import Reference
+from tests.storage.saver_reference import ReferenceSaver
 from tests.storage.saver_values import edits, exact, new_id, plain, words
 
 THREADS = st.sampled_from(["one", "one", "t{2}%:*"])
@@ -32,14 +32,19 @@ class TwoProcesses:
     """Two savers with memories of their own share a server; one is used asynchronously, one blocking."""
 
     def __init__(
-        self, server: Redis, draw: Any, run: Callable[[Any], Any], asking: RedisSaver, blocking: RedisSaver
+        self,
+        server: Redis,
+        draw: Any,
+        run: Callable[[Any], Any],
+        async_saver: RedisSaver,
+        blocking_saver: RedisSaver,
     ) -> None:
         self.server = server
         self.draw = draw
         self.run = run
-        self.asking = asking
-        self.blocking = blocking
-        self.reference = Reference()
+        self.async_saver = async_saver
+        self.blocking_saver = blocking_saver
+        self.reference = ReferenceSaver()
         self.lists: dict[tuple[str, str], list[Any]] = {}
         self.checkpoints: list[Any] = []
         self.back_up()
@@ -50,8 +55,8 @@ class TwoProcesses:
         for thread, namespace in self.lists:
             config = _config(thread, namespace)
             expected = exact(self.reference.get_tuple(config))
-            assert exact(self.run(self.asking.aget_tuple(config))) == expected
-            assert exact(self.blocking.get_tuple(config)) == expected
+            assert exact(self.run(self.async_saver.aget_tuple(config))) == expected
+            assert exact(self.blocking_saver.get_tuple(config)) == expected
 
     def store(self) -> None:
         """A step of a graph: some channels change, the list of messages as a graph changes it."""
@@ -66,7 +71,7 @@ class TwoProcesses:
         if draw(st.integers(0, 3)) == 0:
             values["delta"] = draw(st.lists(words, max_size=2))
         changed = {
-            channel: self.asking.get_next_version(versions.get(channel), None)
+            channel: self.async_saver.get_next_version(versions.get(channel), None)
             for channel in {*values, "delta"}
         }
         checkpoint = empty_checkpoint() | {
@@ -108,7 +113,7 @@ class TwoProcesses:
         )
 
     def back_up(self) -> None:
-        """Remember how everything is now."""
+        """Back up the server and the reference."""
         keys = self.server.keys("*checkpoint*")
         self.backup: tuple[dict[Any, Any], Any] = (
             {key: self.server.dump(key) for key in keys},
@@ -121,43 +126,47 @@ class TwoProcesses:
         self.server.flushdb()
         for key, dump in dumps.items():
             self.server.restore(key, 0, dump)
-        self.reference.become(contents)
+        self.reference.restore(contents)
 
     def read(self) -> None:
-        """A checkpoint, a page, what a channel is made of, and which threads there are."""
+        """Compare a checkpoint, a page of history, the history of channels, and the list of threads."""
         thread, namespace = self.draw(THREADS), self.draw(NAMESPACES | st.none())
         before = self.draw(st.none() | st.sampled_from(self.checkpoints)) if self.checkpoints else None
         if before:
-            assert exact(self._ask("get_tuple", before)) == exact(self.reference.get_tuple(before))
+            assert exact(self._call("get_tuple", before)) == exact(self.reference.get_tuple(before))
         options = {"filter": self.draw(st.sampled_from([None, {"run_id": "run-a"}])), "before": before}
         limit = self.draw(st.none() | st.integers(0, 4))
         config = _config(thread, namespace)
         expected = sorted(self.reference.list(config, **options), key=_id, reverse=True)
         assert exact(self._list(config, limit=limit, **options)) == exact(expected[:limit])
-        asked = {"config": _config(thread, namespace or ""), "channels": ["delta", "messages"]}
-        expected_history = self.reference.get_delta_channel_history(**asked)
-        assert exact(self._ask("get_delta_channel_history", **asked)) == exact(expected_history)
+        query = {"config": _config(thread, namespace or ""), "channels": ["delta", "messages"]}
+        expected_history = self.reference.get_delta_channel_history(**query)
+        assert exact(self._call("get_delta_channel_history", **query)) == exact(expected_history)
         assert _threads(self._list(None)) == _threads(list(self.reference.list(None)))
 
     def _parent_id(self, thread: str, namespace: str) -> str:
         """Mostly that of the newest checkpoint, sometimes of an older one: a fork."""
-        found = [_id(each) for each in self.reference.list(_config(thread, namespace))]
-        return self.draw(st.sampled_from(found)) if found and self.draw(st.integers(0, 3)) == 0 else ""
+        ids = [_id(each) for each in self.reference.list(_config(thread, namespace))]
+        return self.draw(st.sampled_from(ids)) if ids and self.draw(st.integers(0, 3)) == 0 else ""
 
     def _both(self, operation: str, *args: Any, **options: Any) -> None:
         getattr(self.reference, operation)(*args, **options)
-        self._ask(operation, *args, **options)
+        self._call(operation, *args, **options)
 
-    def _ask(self, operation: str, *args: Any, **options: Any) -> Any:
+    def _call(self, operation: str, *args: Any, **options: Any) -> Any:
         if self.draw(st.booleans()):
-            return self.run(getattr(self.asking, f"a{operation}")(*args, **options))
-        return getattr(self.blocking, operation)(*args, **options)
+            return self.run(getattr(self.async_saver, f"a{operation}")(*args, **options))
+        return getattr(self.blocking_saver, operation)(*args, **options)
 
     def _list(self, config: Any, **options: Any) -> list[CheckpointTuple]:
-        async def listed() -> list[CheckpointTuple]:
-            return [each async for each in self.asking.alist(config, **options)]
+        async def list_all() -> list[CheckpointTuple]:
+            return [each async for each in self.async_saver.alist(config, **options)]
 
-        return self.run(listed()) if self.draw(st.booleans()) else list(self.blocking.list(config, **options))
+        return (
+            self.run(list_all())
+            if self.draw(st.booleans())
+            else list(self.blocking_saver.list(config, **options))
+        )
 
 
 def _config(thread: str, namespace: str | None, checkpoint: str = "") -> Any:
@@ -166,12 +175,12 @@ def _config(thread: str, namespace: str | None, checkpoint: str = "") -> Any:
     return {"configurable": chosen | ({"checkpoint_id": checkpoint} if checkpoint else {})}
 
 
-def _id(found: CheckpointTuple) -> str:
-    return found.checkpoint["id"]
+def _id(saved: CheckpointTuple) -> str:
+    return saved.checkpoint["id"]
 
 
-def _threads(found: list[CheckpointTuple]) -> set[str]:
-    return {each.config["configurable"]["thread_id"] for each in found}
+def _threads(all_saved: list[CheckpointTuple]) -> set[str]:
+    return {each.config["configurable"]["thread_id"] for each in all_saved}
 
 
 @contextmanager
@@ -195,19 +204,19 @@ def _compare(url: str, examples: int, phases: Sequence[Phase]) -> None:
             suppress_health_check=list(HealthCheck),
         )
         @given(st.data())
-        def every_read_is_the_same(data: st.DataObject) -> None:
+        def compare_reads(data: st.DataObject) -> None:
             server.flushdb()
             processes = TwoProcesses(server, data.draw, *savers)
             for _ in range(STEPS):
                 processes.step()
 
-        every_read_is_the_same()
+        compare_reads()
 
 
 @pytest.mark.slow
 def test_every_read_answers_as_the_in_memory_saver_does(valkey_url):
     """X3: two savers on one server, in any order of puts, forks, edits, removals, prunes and copies."""
-    # A failure is told as it was found: making it smaller takes minutes, and the long form does it.
+    # Without shrinking, which takes minutes; the long form shrinks failures.
     _compare(valkey_url, examples=5, phases=[Phase.generate])
 
 

@@ -22,12 +22,12 @@ positions = st.lists(st.integers(0, 30))
 
 
 @given(positions)
-def test_a_written_table_gives_the_positions_it_was_made_of(chosen):
+def test_an_encoded_table_is_decoded_to_its_positions(chosen):
     assert message_log.decode_table(message_log.encode_table(message_log.pieces(chosen))) == chosen
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=8))
-def test_a_covering_table_has_each_position_once_and_no_seams(pieces):
+def test_an_extended_table_has_each_position_once_in_merged_pieces(pieces):
     covered: tuple[message_log.Piece, ...] = ()
     for piece in pieces:
         covered = message_log.extend_table(covered, piece)
@@ -37,11 +37,11 @@ def test_a_covering_table_has_each_position_once_and_no_seams(pieces):
     assert all(one[0] + one[1] < other[0] for one, other in pairwise(covered))
 
 
-def test_new_elements_count_from_where_they_land():
-    drafted = [0, 1, message_log.NEW, 5, message_log.NEW + 1]
+def test_new_elements_get_their_positions_when_they_are_appended():
+    unresolved = [0, 1, message_log.NEW, 5, message_log.NEW + 1]
 
-    assert message_log.encode_table(message_log.pieces(drafted)) == b"0:2,@0:1,5:1,@1:1"
-    assert message_log.resolve_new(drafted, 40) == [0, 1, 40, 5, 41]
+    assert message_log.encode_table(message_log.pieces(unresolved)) == b"0:2,@0:1,5:1,@1:1"
+    assert message_log.resolve_new(unresolved, 40) == [0, 1, 40, 5, 41]
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_new_elements_count_from_where_they_land():
     ],
     ids=repr,
 )
-def test_what_is_equal_but_not_the_same_is_told_apart(before, after):
-    known = freeze(before)
+def test_a_frozen_copy_matches_no_other_value_even_if_it_is_equal(before, after):
+    frozen = freeze(before)
 
-    assert known is not None
-    assert known.matches(before)
-    assert not known.matches(after)
+    assert frozen is not None
+    assert frozen.matches(before)
+    assert not frozen.matches(after)
 
 
-def test_a_comparison_without_truth_value_is_a_difference():
+def test_a_comparison_without_a_truth_value_counts_as_a_difference():
     class Array:
         def __eq__(self, other: object) -> Any:
             return self
@@ -83,9 +83,9 @@ def test_a_comparison_without_truth_value_is_a_difference():
         ({"v": 1}, {"v": Array()}),
         (message, message.model_copy(update={"content": Array()})),
     ):
-        known = freeze(before)
-        assert known is not None
-        assert not known.matches(after)
+        frozen = freeze(before)
+        assert frozen is not None
+        assert not frozen.matches(after)
 
 
 def test_only_values_of_supported_types_are_frozen():
@@ -93,7 +93,7 @@ def test_only_values_of_supported_types_are_frozen():
         __slots__ = ()
 
     class Note(HumanMessage):
-        _seen: int = 0
+        _visits: int = 0
 
     assert freeze(Note(content="a")) is None
     assert freeze({"a": {1}}) is None
@@ -103,20 +103,20 @@ def test_only_values_of_supported_types_are_frozen():
 
 def test_copies_of_a_frozen_copy_share_nothing_mutable():
     message = AIMessage("a", tool_calls=[{"name": "mix", "args": {"fade_ms": [1]}, "id": "c"}], extra=[1])
-    known = freeze(message)
-    assert known is not None
-    first, second = known.copy(), known.copy()
+    frozen = freeze(message)
+    assert frozen is not None
+    first, second = frozen.copy(), frozen.copy()
 
     first.tool_calls[0]["args"]["fade_ms"].append(2)
     first.extra.append(2)
     first.content = "b"
 
     assert second == message
-    assert known.matches(second)
+    assert frozen.matches(second)
     assert second.model_fields_set == message.model_fields_set
 
 
-def test_the_cache_drops_the_threads_used_longest_ago():
+def test_the_cache_drops_the_least_recently_used_thread():
     cache = LogCache(limit_bytes=100)
     for name in "abc":
         log = ThreadLog(b"g")
@@ -137,7 +137,7 @@ async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
 
 
 @pytest.fixture
-def stored(valkey_url):
+def log_length(valkey_url):
     """Return the length of the thread's log."""
     with Redis.from_url(valkey_url) as server:
         yield lambda: server.llen("checkpoint:{t}:log")
@@ -160,10 +160,10 @@ async def put_on(saver, parent, values):
     await saver.aput(parent.config if parent else thread_config("t"), checkpoint, {}, changed)
 
 
-async def test_a_step_stores_only_what_is_new_of_a_list(saver, stored):
+async def test_a_step_stores_only_the_new_elements_of_a_list(saver, log_length):
     talk = [HumanMessage(str(number), id=str(number)) for number in range(10)]
     await put(saver, talk)
-    assert stored() == 10
+    assert log_length() == 10
     for changed, more in (
         ([*talk, HumanMessage("10")], 1),
         (talk[:3] + talk[4:], 0),
@@ -172,86 +172,86 @@ async def test_a_step_stores_only_what_is_new_of_a_list(saver, stored):
         (talk[5:], 0),
         (talk, 0),
     ):
-        before = stored()
+        before = log_length()
         await put(saver, changed)
-        assert stored() - before == more
+        assert log_length() - before == more
         assert (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"] == changed
 
 
-async def test_a_state_that_was_only_looked_at_meanwhile_is_not_stored_again(saver, stored):
-    """A console that polls a thread must not make its next step store everything anew."""
+async def test_a_list_that_was_read_between_two_steps_is_not_stored_again(saver, log_length):
+    """A console that polls a thread must not make its next step store everything again."""
     talk = [HumanMessage(str(number), id=str(number)) for number in range(10)]
     await put(saver, talk)
     await newest_checkpoint(saver, "t")
 
     await put(saver, [*talk, AIMessage("more")])
 
-    assert stored() == 11
+    assert log_length() == 11
 
 
-async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, stored, valkey_url):
+async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, log_length, valkey_url):
     words = [{"n": number} for number in range(400)]
     await put(saver, words)
 
     await put(saver, [each for each in words if each["n"] % 3])
 
-    assert stored() == 400 + 266
+    assert log_length() == 400 + 266
     assert len((await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
 
 
-async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, stored):
+async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, log_length):
     words = [{"v": {number}} for number in range(5)]
     await put(saver, words)
     await put(saver, [*words, {"v": {5}}])
 
-    assert stored() == 6
-    found = (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]
-    assert found == [{"v": {number}} for number in range(6)]
+    assert log_length() == 6
+    elements = (await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]
+    assert elements == [{"v": {number}} for number in range(6)]
 
 
-async def test_what_a_server_lost_is_not_taken_for_what_came_in_its_place(saver, valkey_url):
+async def test_elements_that_a_server_lost_are_not_confused_with_later_ones(saver, valkey_url):
     """After a failover or a restored backup the log may be shorter, and grow again with other elements."""
-    said = [HumanMessage(text, id=text) for text in ("a", "b")]
-    await put(saver, said)
+    messages = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, messages)
     with Redis.from_url(valkey_url) as server:
         backup: Any = {key: server.dump(key) for key in server.keys("*")}
-        await put(saver, [*said, HumanMessage("lost", id="lost")])
+        await put(saver, [*messages, HumanMessage("lost", id="lost")])
         await newest_checkpoint(saver, "t")
         server.flushdb()
         for key, dump in backup.items():
             server.restore(key, 0, dump)
     async with RedisSaver.from_url(valkey_url) as other:
-        instead = [*said, HumanMessage("instead", id="instead")]
-        await put(other, instead)
+        replacement = [*messages, HumanMessage("instead", id="instead")]
+        await put(other, replacement)
 
-        found = await newest_checkpoint(saver, "t")
-        assert found.checkpoint["channel_values"]["messages"] == instead
-        more = [*found.checkpoint["channel_values"]["messages"], HumanMessage("more", id="more")]
+        saved = await newest_checkpoint(saver, "t")
+        assert saved.checkpoint["channel_values"]["messages"] == replacement
+        more = [*saved.checkpoint["channel_values"]["messages"], HumanMessage("more", id="more")]
         await put(saver, more)
 
         assert (await newest_checkpoint(other, "t")).checkpoint["channel_values"]["messages"] == more
 
 
-async def test_a_put_that_counts_on_lost_elements_is_stored_whole(saver, valkey_url):
-    said = [HumanMessage(text, id=text) for text in ("a", "b")]
-    await put(saver, said)
+async def test_a_put_that_refers_to_lost_elements_is_stored_completely(saver, valkey_url):
+    messages = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, messages)
     parent = await newest_checkpoint(saver, "t")
     with Redis.from_url(valkey_url) as server:
         server.delete("checkpoint:{t}:log")
 
-    await put_on(saver, parent, [*said, HumanMessage("c", id="c")])
+    await put_on(saver, parent, [*messages, HumanMessage("c", id="c")])
 
     assert len((await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
 
 
-@pytest.mark.parametrize("left", [0, 1, 2])
-async def test_a_thread_without_all_of_its_log_is_broken_and_says_so(saver, valkey_url, left):
+@pytest.mark.parametrize("remaining", [0, 1, 2])
+async def test_reading_a_thread_with_an_incomplete_log_is_an_error(saver, valkey_url, remaining):
     first, *others = (HumanMessage(text, id=text) for text in "abc")
     await put(saver, [first, others[0]])
     await put_on(saver, await newest_checkpoint(saver, "t"), [first, others[1]])
     async with RedisSaver.from_url(valkey_url) as other:
         with Redis.from_url(valkey_url) as server:
-            server.rpop("checkpoint:{t}:log", 3 - left)
+            server.rpop("checkpoint:{t}:log", 3 - remaining)
 
         with pytest.raises(Missing, match="there is none"):
             await newest_checkpoint(other, "t")
@@ -266,8 +266,8 @@ async def test_another_process_fetches_only_the_elements_it_lacks(saver, valkey_
         with Redis.from_url(valkey_url) as server:
             before = server.info("stats")["total_net_output_bytes"]
 
-            found = await newest_checkpoint(other, "t")
+            saved = await newest_checkpoint(other, "t")
 
             sent = server.info("stats")["total_net_output_bytes"] - before
-    assert len(found.checkpoint["channel_values"]["messages"]) == 51
+    assert len(saved.checkpoint["channel_values"]["messages"]) == 51
     assert sent < 10_000

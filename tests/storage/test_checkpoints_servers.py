@@ -19,18 +19,18 @@ from tests.storage.saver_graphs import newest_checkpoint, talk_graph, thread_con
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def cluster_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A cluster for all tests, because it takes two seconds to start."""
     with one_node_cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
         yield server
 
 
 @pytest.fixture
-def node(started: RedisServer) -> str:
+def node(cluster_server: RedisServer) -> str:
     """The URL of an empty cluster."""
-    with Redis.from_url(started.url) as server:
+    with Redis.from_url(cluster_server.url) as server:
         server.flushall()
-    return started.url.replace("redis://", "redis+cluster://")
+    return cluster_server.url.replace("redis://", "redis+cluster://")
 
 
 async def use_threads(url):
@@ -47,8 +47,8 @@ async def use_threads(url):
         await saver.aprune(["copy"])
         await saver.adelete_thread("t0")
 
-        found = await newest_checkpoint(saver, "copy")
-        assert len(found.checkpoint["channel_values"]["messages"]) == 6
+        copied = await newest_checkpoint(saver, "copy")
+        assert len(copied.checkpoint["channel_values"]["messages"]) == 6
         names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
         assert names == {"t1", "t2", "t3", "t4", "copy"}
 
@@ -57,8 +57,8 @@ async def use_threads(url):
 async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path):
     """X4: a Valkey, and a Redis without modules."""
     program = need("redis-server") if server == "redis-server" else watchdog.binary()
-    with running_redis(program, tmp_path) as at:
-        await use_threads(at.url)
+    with running_redis(program, tmp_path) as running:
+        await use_threads(running.url)
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ async def test_blocking_methods_work_on_a_cluster(node):
 
 
 @pytest.mark.slow
-async def test_blocking_methods_work_on_a_cluster_with_a_client_of_the_callers(node):
+async def test_blocking_methods_work_on_a_cluster_with_the_callers_own_client(node):
     with RedisCluster.from_url(node.replace("redis+cluster://", "redis://")) as blocking:
         async with RedisSaver.from_url(node, sync_client=blocking) as saver:
             await use_blocking(saver)
@@ -89,7 +89,7 @@ async def test_blocking_methods_work_on_a_cluster_with_a_client_of_the_callers(n
         assert blocking.ping()
 
 
-async def test_what_a_cluster_cannot_do_is_said(node):
+async def test_options_and_uses_that_a_cluster_lacks_are_refused(node):
     with pytest.raises(Invalid, match="wait_aof"):
         async with RedisSaver.from_url(node, wait_aof=True):
             pass
@@ -100,37 +100,40 @@ async def test_what_a_cluster_cannot_do_is_said(node):
 
 
 @contextmanager
-def sentinel(folder, watched) -> Iterator[int]:
+def running_sentinel(folder, server_port) -> Iterator[int]:
     """The port of a Sentinel that watches a server as `main`."""
     port = free_port()
     settings = folder / "sentinel.conf"
-    settings.write_text(f"port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {watched} 1\n")
+    settings.write_text(f"port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {server_port} 1\n")
     process = subprocess.Popen(
         [watchdog.binary(), settings, "--sentinel"], cwd=folder, stdout=subprocess.DEVNULL
     )
     try:
         with Redis(port=port, socket_timeout=1) as client:
-            until(lambda: _watches(client), "a Sentinel that knows its server")
+            until(lambda: _knows_its_server(client), "a Sentinel that knows its server")
         yield port
     finally:
         process.kill()
         process.wait()
 
 
-def _watches(client):
+def _knows_its_server(client):
     try:
         return client.sentinel_get_master_addr_by_name("main")
     except ConnectionError:
         return False
 
 
-async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection(tmp_path):
-    with running_redis(watchdog.binary(), tmp_path) as at, sentinel(tmp_path, at.port) as port:
-        guide = Sentinel([("127.0.0.1", port)])
-        async with guide.master_for("main") as client:
+async def test_a_server_behind_sentinel_is_used_again_after_a_broken_connection(tmp_path):
+    with (
+        running_redis(watchdog.binary(), tmp_path) as running,
+        running_sentinel(tmp_path, running.port) as port,
+    ):
+        sentinels = Sentinel([("127.0.0.1", port)])
+        async with sentinels.master_for("main") as client:
             saver = RedisSaver(client)
             await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
-            with Redis(port=at.port) as direct:
+            with Redis(port=running.port) as direct:
                 direct.client_kill_filter(_type="normal")
             await talk_graph(saver).ainvoke(user_message("b"), thread_config("t"))
 
@@ -138,5 +141,5 @@ async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection
             with pytest.raises(Invalid, match="need their own client"):
                 saver.get_tuple(thread_config("t"))
             await saver.aclose()
-        for each in guide.sentinels:
+        for each in sentinels.sentinels:
             await each.aclose()

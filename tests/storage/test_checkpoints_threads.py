@@ -26,12 +26,12 @@ async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
 
 async def values(saver, name):
     """The newest state of the thread, or None."""
-    found = await saver.aget_tuple(thread_config(name))
-    return found and found.checkpoint["channel_values"]
+    saved = await saver.aget_tuple(thread_config(name))
+    return saved and saved.checkpoint["channel_values"]
 
 
 async def put(saver, name, namespace="", **metadata):
-    """An empty checkpoint."""
+    """Store an empty checkpoint."""
     checkpoint = empty_checkpoint() | {"id": new_id()}
     return await saver.aput(thread_config(name, checkpoint_ns=namespace), checkpoint, metadata, {})
 
@@ -48,7 +48,7 @@ async def put(saver, name, namespace="", **metadata):
         ("nul\0l", ["nul", "nul\0"]),
     ],
 )
-async def test_deleting_a_thread_takes_away_all_of_it_and_nothing_else(saver, one, others):
+async def test_deleting_a_thread_removes_all_of_it_and_no_thread_with_a_similar_id(saver, one, others):
     for name in (one, *others):
         await talk_graph(saver).ainvoke(user_message("a"), thread_config(name))
     old = (await saver.aget_tuple(thread_config(one))).config
@@ -60,7 +60,7 @@ async def test_deleting_a_thread_takes_away_all_of_it_and_nothing_else(saver, on
     assert [message_contents(await values(saver, name)) for name in others] == [["a", "re:a"]] * len(others)
 
 
-async def test_nothing_is_left_on_the_server_of_deleted_threads(saver, valkey_url):
+async def test_deleted_threads_leave_no_key_on_the_server(saver, valkey_url):
     """Forks, edits and runs included."""
     graph = talk_graph(saver)
     for turn in range(3):
@@ -80,7 +80,7 @@ async def test_nothing_is_left_on_the_server_of_deleted_threads(saver, valkey_ur
         assert server.keys() == []
 
 
-async def test_a_thread_begun_anew_shows_nothing_of_the_deleted_one_to_whoever_remembers_it(
+async def test_a_recreated_thread_shows_nothing_of_the_deleted_one_to_a_process_that_cached_it(
     saver, valkey_url
 ):
     async with RedisSaver.from_url(valkey_url) as other:
@@ -96,24 +96,24 @@ async def test_a_thread_begun_anew_shows_nothing_of_the_deleted_one_to_whoever_r
         assert message_contents(await values(other, "t")) == ["new", "re:new", "b", "re:b"]
 
 
-async def test_a_run_that_outlives_the_deletion_of_its_thread_is_found_again(saver, valkey_url):
+async def test_a_checkpoint_stored_after_the_deletion_of_its_thread_is_listed(saver, valkey_url):
     await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     async with RedisSaver.from_url(valkey_url) as other:
         await other.adelete_thread("t")
 
     await put(saver, "t")
 
-    assert [found.config["configurable"]["thread_id"] async for found in saver.alist(None)] == ["t"]
+    assert [each.config["configurable"]["thread_id"] async for each in saver.alist(None)] == ["t"]
 
 
 async def test_a_list_without_namespace_has_the_checkpoints_of_subgraphs_newest_first(saver):
     stored = [await put(saver, "t", namespace) for namespace in ("", "sub:1", "", "sub:2", "sub:1")]
 
-    found = [each.config async for each in saver.alist(thread_config("t"))]
+    configs = [each.config async for each in saver.alist(thread_config("t"))]
     first_two = [each.config async for each in saver.alist(thread_config("t"), limit=2)]
     below = [each.config async for each in saver.alist(thread_config("t"), before=stored[2])]
 
-    assert found == stored[::-1]
+    assert configs == stored[::-1]
     assert first_two == stored[:2:-1]
     assert below == stored[1::-1]
 
@@ -123,9 +123,9 @@ async def test_a_list_without_thread_has_all_threads_but_those_deleted(saver):
         await put(saver, name)
     await saver.adelete_thread("b")
 
-    found = [each.config["configurable"]["thread_id"] async for each in saver.alist(None)]
+    names = [each.config["configurable"]["thread_id"] async for each in saver.alist(None)]
 
-    assert sorted(found) == ["a", "c"]
+    assert sorted(names) == ["a", "c"]
     assert len([each async for each in saver.alist(None, limit=1)]) == 1
 
 
@@ -140,22 +140,22 @@ async def test_savers_of_different_prefixes_do_not_see_each_others_threads(saver
             await other.adelete_thread("t")
 
 
-async def test_a_long_history_comes_page_by_page_and_whole(saver):
+async def test_a_history_longer_than_one_page_is_complete(saver):
     """More checkpoints than are fetched at once."""
     stored = [(await put(saver, "t", step=step))["configurable"]["checkpoint_id"] for step in range(450)]
 
-    found = [each.checkpoint["id"] async for each in saver.alist(thread_config("t", checkpoint_ns=""))]
+    ids = [each.checkpoint["id"] async for each in saver.alist(thread_config("t", checkpoint_ns=""))]
     every = [each.checkpoint["id"] async for each in saver.alist(thread_config("t"))]
     filtered = [
         each.checkpoint["id"]
         async for each in saver.alist(thread_config("t", checkpoint_ns=""), filter={"step": 3}, limit=1)
     ]
 
-    assert found == every == stored[::-1]
+    assert ids == every == stored[::-1]
     assert filtered == [stored[3]]
 
 
-async def test_history_before_a_checkpoint_begins_with_the_one_below_it(saver):
+async def test_history_before_a_checkpoint_begins_with_its_predecessor(saver):
     graph = talk_graph(saver)
     for turn in range(3):
         await graph.ainvoke(user_message(str(turn)), thread_config("t"))
@@ -184,7 +184,7 @@ async def test_pruning_keeps_a_channel_that_was_written_once_long_ago(saver):
     assert len((await graph.aget_state(thread_config("t"))).values["messages"]) == 10
 
 
-async def test_pruning_keeps_the_writes_a_channel_is_made_of(saver):
+async def test_pruning_keeps_the_writes_of_a_delta_channel(saver):
     for turn in range(7):
         await talk_graph(saver, DeltaTalkState).ainvoke(user_message(str(turn)), thread_config("t"))
 
@@ -195,7 +195,7 @@ async def test_pruning_keeps_the_writes_a_channel_is_made_of(saver):
     assert len([each async for each in saver.alist(thread_config("t"))]) < 21
 
 
-async def test_pruning_gives_back_the_memory_of_what_is_gone(saver, valkey_url):
+async def test_pruning_frees_the_memory_of_removed_checkpoints(saver, valkey_url):
     graph = talk_graph(saver)
     for turn in range(20):
         await graph.ainvoke(user_message(str(turn), profile="x" * 2000), thread_config("t"))
@@ -208,19 +208,19 @@ async def test_pruning_gives_back_the_memory_of_what_is_gone(saver, valkey_url):
     assert sum(after.values()) < sum(before.values()) / 4
 
 
-async def test_a_copy_and_its_original_go_different_ways(saver, valkey_url):
+async def test_a_copied_thread_and_its_original_are_independent(saver, valkey_url):
     async with RedisSaver.from_url(valkey_url) as other:
-        for at in (saver, other):
-            await talk_graph(at).ainvoke(user_message("old"), thread_config("copy"))
+        for current in (saver, other):
+            await talk_graph(current).ainvoke(user_message("old"), thread_config("copy"))
         await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
         await saver.acopy_thread("t", "copy")
         await talk_graph(saver).ainvoke(user_message("b"), thread_config("t"))
         await talk_graph(other).ainvoke(user_message("c"), thread_config("copy"))
 
-        for at in (saver, other):
-            assert message_contents(await values(at, "t")) == ["a", "re:a", "b", "re:b"]
-            assert message_contents(await values(at, "copy")) == ["a", "re:a", "c", "re:c"]
+        for current in (saver, other):
+            assert message_contents(await values(current, "t")) == ["a", "re:a", "b", "re:b"]
+            assert message_contents(await values(current, "copy")) == ["a", "re:a", "c", "re:c"]
 
 
 async def test_copying_a_thread_that_does_not_exist_or_onto_itself_changes_nothing(saver):
@@ -234,7 +234,7 @@ async def test_copying_a_thread_that_does_not_exist_or_onto_itself_changes_nothi
     assert {each.config["configurable"]["thread_id"] async for each in saver.alist(None)} == {"t"}
 
 
-async def test_a_run_is_taken_away_from_every_thread_it_wrote_on_and_from_copies(saver):
+async def test_deleting_a_run_removes_its_checkpoints_from_all_threads_and_copies(saver):
     for name in ("t", "u"):
         await put(saver, name, run_id="kept")
         await put(saver, name, run_id="gone")
@@ -243,15 +243,15 @@ async def test_a_run_is_taken_away_from_every_thread_it_wrote_on_and_from_copies
 
     await saver.adelete_for_runs(["gone", "never-was"])
 
-    found = {
+    remaining = {
         (each.config["configurable"]["thread_id"], each.metadata["run_id"])
         async for each in saver.alist(None)
     }
-    assert found == {(name, "kept") for name in ("t", "u", "copy")}
+    assert remaining == {(name, "kept") for name in ("t", "u", "copy")}
 
 
-async def test_a_run_that_its_server_forgot_for_a_while_is_found_again(saver, valkey_url):
-    """After a failover or a restored backup the run goes on, and is entered once more."""
+async def test_a_run_that_its_server_lost_is_registered_again_by_its_next_checkpoint(saver, valkey_url):
+    """As after a failover or a restored backup."""
     await put(saver, "t", run_id="kept")
     with Redis.from_url(valkey_url) as server:
         backup = {key: server.dump(key) for key in server.keys("*")}
@@ -263,7 +263,7 @@ async def test_a_run_that_its_server_forgot_for_a_while_is_found_again(saver, va
 
     await saver.adelete_for_runs(["gone"])
 
-    assert [found.metadata["run_id"] async for found in saver.alist(thread_config("t"))] == ["kept"]
+    assert [each.metadata["run_id"] async for each in saver.alist(thread_config("t"))] == ["kept"]
 
 
 async def test_a_thread_that_lost_its_only_run_can_be_written_again(saver):
@@ -278,7 +278,7 @@ async def test_a_thread_that_lost_its_only_run_can_be_written_again(saver):
     assert await saver.aget_tuple(thread_config("t")) is None
 
 
-async def test_what_names_no_thread_or_no_way_of_pruning_is_refused(saver):
+async def test_a_config_without_a_thread_and_an_unknown_pruning_strategy_are_refused(saver):
     with pytest.raises(Invalid, match="names no thread"):
         await saver.aget_tuple({"configurable": {}})
     with pytest.raises(Invalid, match="'sometimes'"):

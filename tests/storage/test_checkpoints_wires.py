@@ -40,8 +40,8 @@ from tests.storage.saver_values import new_id
 @pytest.fixture
 async def proxy(valkey_url: str) -> AsyncIterator[CountingProxy]:
     with tempfile.TemporaryDirectory(prefix="saver-") as folder:
-        async with CountingProxy(Path(folder), valkey_url) as between:
-            yield between
+        async with CountingProxy(Path(folder), valkey_url) as running:
+            yield running
 
 
 @pytest.fixture
@@ -64,18 +64,18 @@ def checkpoint(**values: Any) -> Any:
 async def test_every_operation_is_one_round_trip(proxy, saver):
     await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     config = (await newest_checkpoint(saver, "t")).config
-    more = checkpoint(n=1, messages=["x"])
+    next_checkpoint = checkpoint(n=1, messages=["x"])
 
-    async def listed(**options):
+    async def list_checkpoints(**options):
         return [each async for each in saver.alist(thread_config("t", checkpoint_ns=""), **options)]
 
     operations = {
-        "put": lambda: saver.aput(config, more, {"step": 1}, more["channel_versions"]),
+        "put": lambda: saver.aput(config, next_checkpoint, {"step": 1}, next_checkpoint["channel_versions"]),
         "put_writes": lambda: saver.aput_writes(config, [("n", 1), ("profile", "x")], "task"),
         "newest": lambda: saver.aget_tuple(thread_config("t")),
-        "given": lambda: saver.aget_tuple(config),
-        "page": lambda: listed(limit=3),
-        "filtered": lambda: listed(limit=1, filter={"step": 1}),
+        "by id": lambda: saver.aget_tuple(config),
+        "page": lambda: list_checkpoints(limit=3),
+        "filtered": lambda: list_checkpoints(limit=1, filter={"step": 1}),
         "writes of a channel": lambda: saver.aget_delta_channel_history(config=config, channels=["n"]),
         "prune": lambda: saver.aprune(["t"]),
         "copy": lambda: saver.acopy_thread("t", "u"),
@@ -93,9 +93,9 @@ async def test_every_operation_is_one_round_trip(proxy, saver):
     assert {name: trips[name, 1] for name in operations} == dict.fromkeys(operations, 1)
 
 
-async def test_a_turn_of_three_checkpoints_takes_at_most_eight_trips(proxy):
+async def test_a_turn_of_three_checkpoints_takes_at_most_eight_round_trips(proxy):
     """Also on a slow machine, where calls that usually share a round trip may not."""
-    # A connection that does not greet has no trips but those that are counted.
+    # A connection without a handshake has no other round trips.
     async with AsyncRedis(unix_socket_path=proxy.socket, driver_info=None, protocol=2) as client:
         saver = RedisSaver(client)
         graph = talk_graph(saver)
@@ -109,21 +109,21 @@ async def test_a_turn_of_three_checkpoints_takes_at_most_eight_trips(proxy):
 
 @pytest.mark.slow
 async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
-    """No caller is told that there are too many connections."""
+    """No call fails for too many connections."""
 
-    async def user(name):
+    async def converse(name):
         for turn in range(2):
             await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name))
 
-    await asyncio.gather(*(user(f"user-{number}") for number in range(50)))
+    await asyncio.gather(*(converse(f"user-{number}") for number in range(50)))
 
     assert proxy.connections <= MAX_CONNECTIONS
     for number in range(50):
-        found = await newest_checkpoint(saver, f"user-{number}")
-        assert found.checkpoint["channel_values"]["n"] == 2
+        saved = await newest_checkpoint(saver, f"user-{number}")
+        assert saved.checkpoint["channel_values"]["n"] == 2
 
 
-async def test_a_broken_connection_is_noticed_by_nobody(proxy, saver):
+async def test_a_broken_connection_fails_no_call(proxy, saver):
     graph = talk_graph(saver)
     for turn in range(4):
         await graph.ainvoke(user_message(str(turn)), thread_config("t"))
@@ -152,12 +152,12 @@ async def test_a_write_whose_reply_was_lost_is_stored_once(proxy, saver, valkey_
         # The counter, too.
         assert server.zcard("checkpoint:{t}:ids") == 2
     for name in ("t", "copy"):
-        found = await newest_checkpoint(saver, name)
-        assert message_contents(found.checkpoint["channel_values"]) == ["a", "re:a", "b"]
-        assert len(found.pending_writes) == 1
+        saved = await newest_checkpoint(saver, name)
+        assert message_contents(saved.checkpoint["channel_values"]) == ["a", "re:a", "b"]
+        assert len(saved.pending_writes) == 1
 
 
-async def test_a_server_that_forgot_its_scripts_is_told_them_again(saver, valkey_url):
+async def test_scripts_are_loaded_again_after_the_server_forgot_them(saver, valkey_url):
     graph = talk_graph(saver)
     with Redis.from_url(valkey_url) as server:
         for turn in range(3):
@@ -199,16 +199,16 @@ async def test_one_bad_call_of_a_batch_fails_alone(saver, valkey_url):
     assert "WRONGTYPE" in str(both[1])
 
 
-async def test_a_caller_that_gives_up_takes_nobody_along(saver):
+async def test_a_cancelled_call_does_not_cancel_others_of_its_batch(saver):
     await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
     waiting = [asyncio.ensure_future(saver.aget_tuple(thread_config("t"))) for _ in range(6)]
     await asyncio.sleep(0)
-    for gone in waiting[::2]:
-        gone.cancel()
+    for cancelled in waiting[::2]:
+        cancelled.cancel()
 
-    found = await asyncio.gather(*waiting, return_exceptions=True)
+    results = await asyncio.gather(*waiting, return_exceptions=True)
 
-    assert [isinstance(each, asyncio.CancelledError) for each in found] == [True, False] * 3
+    assert [isinstance(each, asyncio.CancelledError) for each in results] == [True, False] * 3
     assert await newest_checkpoint(saver, "t") is not None
 
 
@@ -217,7 +217,7 @@ def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
     saver = RedisSaver(client)
     failed: list[Exception] = []
 
-    def in_a_loop(name):
+    def run_turns(name):
         async def turns():
             for turn in range(3):
                 await talk_graph(saver).ainvoke(user_message(str(turn)), thread_config(name))
@@ -231,7 +231,7 @@ def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
             raise
 
     names = [f"t{number}" for number in range(4)]
-    workers = [threading.Thread(target=in_a_loop, args=(name,)) for name in names]
+    workers = [threading.Thread(target=run_turns, args=(name,)) for name in names]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -242,7 +242,7 @@ def test_one_saver_serves_several_event_loops_and_threads_at_once(valkey_url):
     asyncio.run(saver.aclose())
 
 
-async def test_a_saver_leaves_open_the_client_it_was_given(valkey_url):
+async def test_closing_a_saver_leaves_the_callers_client_open(valkey_url):
     async with AsyncRedis.from_url(valkey_url) as client:
         saver = RedisSaver(client)
         await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
@@ -254,18 +254,18 @@ async def test_a_saver_leaves_open_the_client_it_was_given(valkey_url):
         await saver.aclose()
 
 
-async def test_a_clone_with_another_serialiser_reads_with_its_own(valkey_url):
+async def test_a_clone_with_another_serialiser_reads_without_the_originals_cache(valkey_url):
     """LangGraph clones a saver to restrict deserialisation; clones do not share a cache."""
     async with RedisSaver.from_url(
         valkey_url, serde=JsonPlusSerializer(allowed_msgpack_modules=None)
     ) as saver:
         await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
-        wider = saver.with_allowlist([("tests.storage.saver_graphs", "Talk")])
+        wider = saver.with_allowlist([("tests.storage.saver_graphs", "TalkState")])
         assert wider is not saver
 
         twin = copy.copy(saver)
-        for at in (wider, twin):
-            assert message_contents((await newest_checkpoint(at, "t")).checkpoint["channel_values"]) == [
+        for current in (wider, twin):
+            assert message_contents((await newest_checkpoint(current, "t")).checkpoint["channel_values"]) == [
                 "a",
                 "re:a",
             ]
@@ -290,7 +290,7 @@ async def test_a_write_can_wait_until_it_is_on_disk(valkey_url):
 
 
 @contextmanager
-def without_a_disk(url):
+def without_append_only_file(url):
     with Redis.from_url(url) as server:
         server.config_set("appendonly", "no")
         try:
@@ -299,13 +299,16 @@ def without_a_disk(url):
             server.config_set("appendonly", "yes")
 
 
-async def test_waiting_for_a_disk_that_is_not_written_fails(valkey_url):
+async def test_waiting_for_the_disk_without_an_append_only_file_fails(valkey_url):
     async with RedisSaver.from_url(valkey_url, wait_aof=True) as saver:
-        with without_a_disk(valkey_url), pytest.raises((CallsheetError, ResponseError), match="appendonly"):
+        with (
+            without_append_only_file(valkey_url),
+            pytest.raises((CallsheetError, ResponseError), match="appendonly"),
+        ):
             await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 
 
-async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
+async def test_unsuitable_clients_are_refused_at_once(valkey_url):
     async with AsyncRedis.from_url(valkey_url, decode_responses=True) as decoding:
         with pytest.raises(Invalid, match="decodes responses"):
             RedisSaver(decoding)
@@ -313,17 +316,17 @@ async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
         RedisSaver(blocking)
 
 
-async def test_a_server_that_is_not_there_is_named(tmp_path):
-    where = tmp_path / "nobody"
-    async with AsyncRedis(unix_socket_path=str(where), retry=Retry(NoBackoff(), 1)) as client:
+async def test_a_missing_server_is_named_in_the_error(tmp_path):
+    socket = tmp_path / "nobody"
+    async with AsyncRedis(unix_socket_path=str(socket), retry=Retry(NoBackoff(), 1)) as client:
         saver = RedisSaver(client)
 
-        with pytest.raises(StorageDown, match=str(where)):
+        with pytest.raises(StorageDown, match=str(socket)):
             await newest_checkpoint(saver, "t")
         await saver.aclose()
 
 
-async def test_a_blocking_caller_is_told_of_a_server_that_says_nothing():
+async def test_a_silent_server_is_named_in_the_error_of_a_blocking_method():
     async with (
         scripted_redis({}, otherwise=b"") as url,
         AsyncRedis.from_url(url, socket_timeout=0.2) as client,
@@ -335,7 +338,7 @@ async def test_a_blocking_caller_is_told_of_a_server_that_says_nothing():
         await saver.aclose()
 
 
-async def test_a_blocking_caller_is_told_of_a_cluster_that_is_not_there():
+async def test_a_missing_cluster_is_named_in_the_error_of_a_blocking_method():
     saver = RedisSaver(RedisCluster(host="127.0.0.1", port=free_port()))
 
     with pytest.raises(StorageDown, match="the cluster"):

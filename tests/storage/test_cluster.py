@@ -19,8 +19,7 @@ from tests.doubles.killing import WarmParent
 from tests.doubles.needs import need
 from tests.doubles.redis_server import Cluster, RedisServer, free_port, six_nodes
 from tests.doubles.waiting import eventually, until
-from tests.engine.fault_house import ServerProcesses, StreamFollower
-from tests.engine.fault_house import server_processes as house_of
+from tests.engine.fault_processes import ServerProcesses, StreamFollower, server_processes
 
 LEASE_S = 1.0
 QUEUE = "{callsheet}:stream"
@@ -36,9 +35,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def house(warm: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
+async def processes(warm_parent: WarmParent, cluster: Cluster) -> AsyncIterator[ServerProcesses]:
     """A server and a worker."""
-    async with house_of(warm, cluster.url, LEASE_S, carry=True, servers=1, workers=1) as processes:
+    async with server_processes(
+        warm_parent, cluster.url, LEASE_S, executes_runs=True, servers=1, workers=1
+    ) as processes:
         yield processes
 
 
@@ -48,60 +49,60 @@ async def read_all(readers: list[StreamFollower]) -> None:
 
 
 async def has_stamped(readers: list[StreamFollower]) -> bool:
-    return all(any("stamp" in str(event.data) for event in one.told) for one in readers)
+    return all(any("stamp" in str(event.data) for event in one.events) for one in readers)
 
 
 async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agree(
-    warm: WarmParent, house: ServerProcesses, cluster: Cluster, tmp_path: Path
+    warm_parent: WarmParent, processes: ServerProcesses, cluster: Cluster, tmp_path: Path
 ) -> None:
-    url = house.any()
+    url = processes.any_url()
     async with get_client(url=url) as client:
         thread = (await client.threads.create())["thread_id"]
-        said: Any = {
+        brief: Any = {
             "messages": [{"role": "user", "content": "A 30 second spot for Nordlys, a bakery in Oslo."}]
         }
-        ended: Any = await client.runs.wait(thread, "ad_creation", input=said)
-        assert "__error__" not in ended, ended
+        values: Any = await client.runs.wait(thread, "ad_creation", input=brief)
+        assert "__error__" not in values, values
         entry: Any = {"file": str(tmp_path / "lines"), "name": "a", "steps": 3, "pace_s": 0.0, "done": []}
-        ended = await client.runs.wait(None, "writer", input=entry)
-        assert ended["done"] == [0, 1, 2]
+        values = await client.runs.wait(None, "writer", input=entry)
+        assert values["done"] == [0, 1, 2]
     assert len((tmp_path / "lines").read_text().splitlines()) == 3
-    health = await house.http.get(f"{url}/health")
+    health = await processes.http.get(f"{url}/health")
     assert (health.status_code, health.json()["status"]) == (200, "ok"), health.text
     words = ("doctor", "--json", "--port", str(free_port()))
-    done = ForkedCommand.of(warm, tmp_path, *words, REDIS_URL=cluster.url).finished()
-    found = {one["part"]: one for one in json.loads(done.out)}
-    assert (done.code, found["Task queue"]["status"]) == (0, "ok"), found
+    done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).result()
+    parts = {one["part"]: one for one in json.loads(done.out)}
+    assert (done.code, parts["Task queue"]["status"]) == (0, "ok"), parts
 
 
-async def test_the_run_of_a_killed_server_is_resumed_by_the_worker(house: ServerProcesses) -> None:
-    await resume(house)
+async def test_the_run_of_a_killed_server_is_resumed_by_the_worker(processes: ServerProcesses) -> None:
+    await resume(processes)
 
 
-async def resume(house: ServerProcesses) -> None:
+async def resume(processes: ServerProcesses) -> None:
     """Kill the server while it executes a run; the run goes on in the worker."""
-    reader = StreamFollower(house, pages=2)
-    await reader.begin(pace_s=0.1)
+    reader = StreamFollower(processes, pages=2)
+    await reader.start_run(pace_s=0.1)
     reading = asyncio.create_task(read_all([reader]))
     await eventually(partial(has_stamped, [reader]), "the first stamp", patience_s=30)
-    await house.kill_server(0, again=True)
+    await processes.kill_server(0, restart=True)
     await reading
     await reader.check()
     assert reader.attempts() > 1
 
 
-async def test_runs_go_on_while_primaries_are_killed(house: ServerProcesses, cluster: Cluster) -> None:
+async def test_runs_go_on_while_primaries_are_killed(processes: ServerProcesses, cluster: Cluster) -> None:
     """Each run ends once, its effects happen once, and what was acknowledged before is still there.
 
     First goes the primary with the queue, then the one that the processes' queues listen to.
     """
-    before = StreamFollower(house, pages=1)
-    await before.begin(pace_s=0.0)
+    before = StreamFollower(processes, pages=1)
+    await before.start_run(pace_s=0.0)
     await read_all([before])
     for find in (lambda: cluster.primary_of(QUEUE), lambda: subscribed_to(cluster, Redis.pubsub_numpat)):
         victim = await asyncio.to_thread(find)
-        readers = [StreamFollower(house, pages=3) for _ in range(6)]
-        await asyncio.gather(*(one.begin(pace_s=0.2) for one in readers))
+        readers = [StreamFollower(processes, pages=3) for _ in range(6)]
+        await asyncio.gather(*(one.start_run(pace_s=0.2) for one in readers))
         reading = asyncio.create_task(read_all(readers))
         await eventually(partial(has_stamped, readers), "the first stamps", patience_s=30)
         await asyncio.to_thread(cluster.kill, victim)
@@ -109,9 +110,9 @@ async def test_runs_go_on_while_primaries_are_killed(house: ServerProcesses, clu
         await asyncio.to_thread(cluster.restart, victim)
         for one in (before, *readers):
             await one.check()
-    await eventually(partial(is_healthy, house), "a healthy server", patience_s=20)
+    await eventually(partial(is_healthy, processes), "a healthy server", patience_s=20)
     # Only the worker can resume this run, so the queue works again.
-    await resume(house)
+    await resume(processes)
 
 
 def subscribed_to(cluster: Cluster, kind: Callable[[Redis], Any]) -> RedisServer:
@@ -125,8 +126,8 @@ def _has(node: RedisServer, kind: Callable[[Redis], Any]) -> bool:
         return bool(kind(link))
 
 
-async def is_healthy(house: ServerProcesses) -> bool:
-    return (await house.http.get(f"{house.any()}/health")).status_code == 200
+async def is_healthy(processes: ServerProcesses) -> bool:
+    return (await processes.http.get(f"{processes.any_url()}/health")).status_code == 200
 
 
 async def test_announcements_move_to_another_node_when_theirs_is_killed(cluster: Cluster) -> None:

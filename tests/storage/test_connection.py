@@ -44,8 +44,8 @@ def data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    with running_redis(watchdog.binary(), tmp_path) as started:
-        yield started
+    with running_redis(watchdog.binary(), tmp_path) as running:
+        yield running
 
 
 async def test_without_a_url_the_embedded_server_is_used(data_dir: Path) -> None:
@@ -56,7 +56,7 @@ async def test_without_a_url_the_embedded_server_is_used(data_dir: Path) -> None
         assert embedded.is_running(data_dir)
 
 
-async def test_an_argument_beats_the_environment_beats_the_default(
+async def test_an_argument_beats_the_environment_and_the_environment_beats_the_default(
     data_dir: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REDIS_URL", f"{server.url}/3")
@@ -70,19 +70,21 @@ async def test_an_argument_beats_the_environment_beats_the_default(
         assert "embedded" in storage.origin
 
 
-async def test_an_empty_variable_names_no_server(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_empty_redis_url_means_the_embedded_server(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REDIS_URL", "")
     async with connect() as storage:
         assert "embedded" in storage.origin
 
 
-async def test_what_cannot_be_embedded_is_reported_as_such(data_dir: Path) -> None:
+async def test_a_data_directory_that_is_a_file_is_refused(data_dir: Path) -> None:
     (data_dir / "file").touch()
     with pytest.raises(Invalid, match="is not a directory"):
         await open_storage(data_dir=data_dir / "file")
 
 
-async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
+async def test_a_plain_redis_without_modules_can_be_used(tmp_path: Path) -> None:
     """X4: plain Redis, no modules."""
     with running_redis(need("redis-server"), tmp_path) as server:
         async with connect(server.url) as storage:
@@ -90,7 +92,7 @@ async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def certified(tmp_path: Path) -> list[str]:
+def tls_options(tmp_path: Path) -> list[str]:
     """Options of a server with TLS and the certificate in `cert`."""
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-out", "cert"]
@@ -101,11 +103,11 @@ def certified(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
-    tmp_path: Path, certified: list[str]
+async def test_tls_connects_only_to_a_server_with_a_trusted_certificate(
+    tmp_path: Path, tls_options: list[str]
 ) -> None:
-    with running_redis(need("redis-server"), tmp_path, *certified):
-        url = f"rediss://127.0.0.1:{certified[-1]}"
+    with running_redis(need("redis-server"), tmp_path, *tls_options):
+        url = f"rediss://127.0.0.1:{tls_options[-1]}"
         async with connect(f"{url}?ssl_ca_certs={tmp_path / 'cert'}") as storage:
             assert await storage.redis.ping()
         async with asyncio.timeout(5):
@@ -114,12 +116,12 @@ async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
 
 
 @pytest.mark.slow
-async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, certified: list[str]) -> None:
-    options = [*cluster_options(), *certified, "--tls-cluster", "yes"]
+async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, tls_options: list[str]) -> None:
+    options = [*cluster_options(), *tls_options, "--tls-cluster", "yes"]
     with running_redis(need("redis-server"), tmp_path, *options) as server, Redis(port=server.port) as node:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
-        url = f"rediss+cluster://127.0.0.1:{certified[-1]}?ssl_ca_certs={tmp_path / 'cert'}"
+        url = f"rediss+cluster://127.0.0.1:{tls_options[-1]}?ssl_ca_certs={tmp_path / 'cert'}"
         async with connect(url) as storage:
             announcements = Announcements(storage)
             await announcements.open()
@@ -148,7 +150,7 @@ async def test_a_cluster_runs_scripts_pipelines_and_many_commands_at_once(tmp_pa
 
 
 @pytest.mark.slow
-async def test_a_cluster_named_as_a_single_server_is_refused_and_the_other_way_round(
+async def test_a_cluster_url_for_a_single_server_is_refused_and_vice_versa(
     tmp_path: Path, server: RedisServer
 ) -> None:
     with one_node_cluster(watchdog.binary(), tmp_path) as node:
@@ -202,18 +204,20 @@ async def test_a_redis_older_than_6_2_is_refused(version: str, *, fits: bool) ->
     assert "Upgrade" in refused.value.remedy
 
 
-async def test_a_database_that_the_server_has_not_is_refused(server: RedisServer) -> None:
+async def test_a_database_number_out_of_range_is_refused(server: RedisServer) -> None:
     with pytest.raises(Invalid, match="DB index is out of range"):
         await open_storage(f"{server.url}/99")
 
 
-async def test_a_server_that_says_nothing_is_unreachable() -> None:
+async def test_a_server_that_does_not_answer_is_unreachable() -> None:
     async with scripted_redis({b"PING": b""}, otherwise=b"") as url:
         with pytest.raises(StorageDown, match="it does not answer"):
             await open_storage(url, timeout_s=0.1)
 
 
-async def test_a_command_that_gets_no_answer_in_time_may_have_happened(server: RedisServer) -> None:
+async def test_a_command_without_an_answer_in_time_is_a_timeout_and_later_ones_succeed(
+    server: RedisServer,
+) -> None:
     async with connect(server.url, timeout_s=0.2) as storage:
         with pytest.raises(TimedOut, match=r"gave no answer within 0\.2 s"):
             await storage.redis.blpop(["never"], timeout=5)
@@ -227,15 +231,15 @@ async def test_many_commands_at_once_share_few_connections(server: RedisServer) 
         assert len(await storage.redis.client_list()) <= 4
 
 
-async def test_pipelines_are_held_to_the_same_number(server: RedisServer) -> None:
-    async def pipelined(storage: Storage) -> None:
+async def test_many_pipelines_at_once_share_few_connections(server: RedisServer) -> None:
+    async def increment_twice(storage: Storage) -> None:
         async with storage.redis.pipeline(transaction=False) as pipeline:
             pipeline.incr("n")
             pipeline.incr("n")
             await pipeline.execute()
 
     async with connect(f"{server.url}?max_connections=4") as storage:
-        await asyncio.gather(*(pipelined(storage) for _ in range(200)))
+        await asyncio.gather(*(increment_twice(storage) for _ in range(200)))
         assert await storage.redis.get("n") == b"400"
         assert len(await storage.redis.client_list()) <= 4
 
@@ -278,7 +282,7 @@ async def test_a_server_that_cannot_start_again_is_reported_with_its_log(data_di
             await storage.redis.get("a")
 
 
-async def test_a_full_memory_is_reported_as_one(server: RedisServer) -> None:
+async def test_a_full_memory_is_reported_with_a_remedy(server: RedisServer) -> None:
     async with connect(server.url) as storage:
         await storage.redis.config_set("maxmemory", 1)
         with pytest.raises(StorageDown, match="is out of memory") as down:
@@ -306,7 +310,7 @@ async def test_a_full_memory_is_reported_as_one(server: RedisServer) -> None:
         (b"-NOPERM User x has no permissions to run the 'get' command\r\n", Invalid, "no permissions"),
     ],
 )
-async def test_a_servers_own_trouble_is_told_in_our_errors(
+async def test_a_failure_of_the_server_becomes_one_of_our_errors(
     reply: bytes, error: type[Exception], sentence: str
 ) -> None:
     async with (
@@ -317,7 +321,7 @@ async def test_a_servers_own_trouble_is_told_in_our_errors(
             await storage.redis.get("a")
 
 
-async def test_an_answer_to_the_command_itself_stays_what_it_is(storage: Storage) -> None:
+async def test_a_mistake_in_a_command_stays_a_response_error(storage: Storage) -> None:
     with pytest.raises(ResponseError, match="wrong number of arguments"):
         await storage.redis.execute_command("GET")
 
@@ -330,7 +334,7 @@ async def test_a_storage_shows_no_password(tmp_path: Path) -> None:
             assert storage.url == url
 
 
-async def test_closing_twice_is_safe_and_gives_the_lease_back(data_dir: Path) -> None:
+async def test_closing_twice_is_safe_and_releases_the_lease(data_dir: Path) -> None:
     storage = await open_storage()
     assert server_processes(data_dir)
     await storage.aclose()

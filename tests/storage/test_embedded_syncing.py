@@ -1,4 +1,4 @@
-"""The embedded server's log reaches the disk, and a busy disk loses nothing that was acknowledged."""
+"""The embedded server's log is synced to disk, and a busy disk loses no acknowledged write."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ JUNK = bytes(2**24)
 KILLS = 5
 
 
-def logged(home: Path, text: str) -> Path:
+def append_to_log(home: Path, text: str) -> Path:
     log = home / "appendonlydir" / "appendonly.aof.1.incr.aof"
     log.parent.mkdir(exist_ok=True)
     with log.open("a") as file:
@@ -28,8 +28,8 @@ def logged(home: Path, text: str) -> Path:
 
 
 @contextmanager
-def synced(home: Path, *, fails: bool = False) -> Iterator[list[int]]:
-    """The sizes that the log had when it was brought to the disk."""
+def running_sync(home: Path, *, fails: bool = False) -> Iterator[list[int]]:
+    """The sizes of the log at each sync."""
     sizes: list[int] = []
 
     def sync(descriptor: int) -> None:
@@ -44,49 +44,47 @@ def synced(home: Path, *, fails: bool = False) -> Iterator[list[int]]:
         syncing.close()
 
 
-def test_what_was_written_reaches_the_disk_and_nothing_is_done_for_what_is_there(tmp_path: Path) -> None:
-    log = logged(tmp_path, "one")
-    with synced(tmp_path) as sizes:
+def test_a_changed_log_is_synced_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
+    log = append_to_log(tmp_path, "one")
+    with running_sync(tmp_path) as sizes:
         until(lambda: sizes == [3], "the first")
-        logged(tmp_path, "two")
+        append_to_log(tmp_path, "two")
         until(lambda: sizes[-1] == 6, "the second")
-        # Once more where the writing fell between the looking and the doing.
+        # A third sync if a write fell between the check and the sync.
         assert len(sizes) <= 3
         log.unlink()
-        logged(tmp_path, "rewritten")
+        append_to_log(tmp_path, "rewritten")
         until(lambda: sizes[-1] == 9, "the log that took its place")
 
 
-def complaints(caplog: pytest.LogCaptureFixture, home: Path) -> list[str]:
-    return [told for record in caplog.records if str(home) in (told := record.getMessage())]
+def log_messages(caplog: pytest.LogCaptureFixture, home: Path) -> list[str]:
+    return [message for record in caplog.records if str(home) in (message := record.getMessage())]
 
 
-def test_a_disk_that_fails_is_told_once_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    logged(tmp_path, "one")
-    with synced(tmp_path, fails=True) as sizes:
+def test_a_failing_sync_is_logged_once_and_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    append_to_log(tmp_path, "one")
+    with running_sync(tmp_path, fails=True) as sizes:
         until(lambda: len(sizes) > 3, "more tries")
-    [told] = complaints(caplog, tmp_path)
-    assert "does not reach the disk" in told
+    [message] = log_messages(caplog, tmp_path)
+    assert "does not reach the disk" in message
 
 
-def test_a_folder_that_is_swept_away_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with synced(tmp_path / "gone") as sizes:
-        logged(tmp_path, "one")
+def test_a_missing_folder_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running_sync(tmp_path / "gone") as sizes:
+        append_to_log(tmp_path, "one")
         threading.Event().wait(0.02)
     assert not sizes
-    assert not complaints(caplog, tmp_path)
+    assert not log_messages(caplog, tmp_path)
 
 
 @contextmanager
-def busy(folder: Path) -> Iterator[None]:
-    """The disk is, with what others bring to it."""
-    ended = threading.Event()
+def busy_disk(folder: Path) -> Iterator[None]:
+    """Keep the disk busy with other writes."""
+    stop = threading.Event()
 
     def keep_writing() -> None:
-        while not ended.is_set():
-            # Made anew each time, for room on the disk is what takes long to find.
+        while not stop.is_set():
+            # A new file each time, because allocating its blocks is slow.
             with (folder / "junk").open("wb") as file:
                 for _ in range(20):
                     file.write(JUNK)
@@ -97,13 +95,13 @@ def busy(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        ended.set()
+        stop.set()
         thread.join()
         (folder / "junk").unlink()
 
 
-def counted(server: Redis, for_s: float) -> int:
-    """The last number that the server acknowledged."""
+def increment_for(server: Redis, for_s: float) -> int:
+    """Increment a number for a while; the last one that the server acknowledged."""
     until_at, last = time.monotonic() + for_s, 0
     while time.monotonic() < until_at:
         last = int(server.incr("n"))
@@ -114,10 +112,10 @@ def counted(server: Redis, for_s: float) -> int:
 @pytest.mark.fault
 def test_a_server_killed_on_a_busy_disk_keeps_every_acknowledged_write(tmp_path: Path) -> None:
     """X17."""
-    written = 0
-    with data_directory() as folder, busy(tmp_path):
+    acknowledged = 0
+    with data_directory() as folder, busy_disk(tmp_path):
         for _ in range(KILLS):
             with leased_server(folder) as server:
-                assert int(server.get("n") or 0) == written
-                written = counted(server, 1.2)
+                assert int(server.get("n") or 0) == acknowledged
+                acknowledged = increment_for(server, 1.2)
                 os.kill(pid_of(server), signal.SIGKILL)

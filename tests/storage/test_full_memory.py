@@ -1,4 +1,4 @@
-"""Redis that is full, evicts, or is emptied: what still works, and what the server says."""
+"""A Redis that is full, evicts keys, or is emptied: operations that still work, and reports of the server."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import OURS, generate_ad, served_app
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
-from tests.wire.test_wire_threads import Home
+from tests.wire.test_wire_threads import SweepContext
 
 COUNTER = {"assistant_id": "counter", "input": {"x": 1}}
 
@@ -44,89 +44,91 @@ def redis(server: RedisServer) -> Iterator["Redis"]:
 
 @pytest.fixture
 def url(server: RedisServer, redis: Redis) -> Iterator[str]:
-    with running_server(server.url, {**GRAPHS, **OURS.graphs}) as found:
-        yield found
+    with running_server(server.url, {**GRAPHS, **OURS.graphs}) as server_url:
+        yield server_url
         redis.config_set("maxmemory", 0)
 
 
 async def health(http: httpx.AsyncClient) -> tuple[int, dict[str, Any]]:
     reply = await http.get("/health")
-    found: dict[str, Any] = reply.json()
-    TypeAdapter(Health).validate_python(found)
-    return reply.status_code, found
+    parsed: dict[str, Any] = reply.json()
+    TypeAdapter(Health).validate_python(parsed)
+    return reply.status_code, parsed
 
 
-async def sent(http: httpx.AsyncClient, method: str, path: str, **body: Any) -> Any:
+async def send(http: httpx.AsyncClient, method: str, path: str, **body: Any) -> Any:
     reply = await http.request(method, path, json=body)
     assert reply.is_success, (method, path, reply.text)
     return reply.json() if reply.content else None
 
 
-async def test_what_frees_memory_works_while_it_is_full(redis: Redis, http: httpx.AsyncClient) -> None:
-    """X13: everything else is 503, and so is /health."""
-    one, two, three = [(await sent(http, "POST", "/threads"))["thread_id"] for _ in range(3)]
+async def test_operations_that_free_memory_work_while_memory_is_full(
+    redis: Redis, http: httpx.AsyncClient
+) -> None:
+    """X13: other operations are 503, and so is /health."""
+    one, two, three = [(await send(http, "POST", "/threads"))["thread_id"] for _ in range(3)]
     for thread in (one, two):
-        await sent(http, "POST", f"/threads/{thread}/runs/wait", **COUNTER)
-    (run,) = await sent(http, "GET", f"/threads/{one}/runs")
-    cron = await sent(http, "POST", "/runs/crons", assistant_id="counter", schedule="0 0 1 1 *")
-    assistant = await sent(http, "POST", "/assistants", graph_id="counter")
+        await send(http, "POST", f"/threads/{thread}/runs/wait", **COUNTER)
+    (run,) = await send(http, "GET", f"/threads/{one}/runs")
+    cron = await send(http, "POST", "/runs/crons", assistant_id="counter", schedule="0 0 1 1 *")
+    assistant = await send(http, "POST", "/assistants", graph_id="counter")
     item = {"namespace": ["a"], "key": "k"}
-    await sent(http, "PUT", "/store/items", **item, value={"a": 1})
+    await send(http, "PUT", "/store/items", **item, value={"a": 1})
     await generate_ad(http)
-    await sent(http, "PUT", "/api/ads/ad-1/locks/music")
+    await send(http, "PUT", "/api/ads/ad-1/locks/music")
     redis.config_set("maxmemory", 1)
-    code, found = await health(http)
-    assert (code, found["degraded"], found["storage"]["ok"]) == (503, ["storage"], False)
-    assert "out of memory" in found["error"]
-    assert "delete threads" in found["remedy"]
+    code, report = await health(http)
+    assert (code, report["degraded"], report["storage"]["ok"]) == (503, ["storage"], False)
+    assert "out of memory" in report["error"]
+    assert "delete threads" in report["remedy"]
     assert (await http.post(f"/threads/{three}/runs", json=COUNTER)).status_code == 503
-    await sent(http, "DELETE", "/store/items", **item)
-    await sent(http, "DELETE", f"/runs/crons/{cron['cron_id']}")
-    await sent(http, "DELETE", f"/assistants/{assistant['assistant_id']}")
-    await sent(http, "DELETE", f"/threads/{one}/runs/{run['run_id']}")
-    await sent(http, "POST", "/threads/prune", thread_ids=[two], strategy="keep_latest")
-    assert len(await sent(http, "GET", f"/threads/{two}/history")) == 1
-    await sent(http, "POST", "/threads/prune", thread_ids=[two])
-    await sent(http, "DELETE", "/api/ads/ad-1/locks/music")
-    await sent(http, "DELETE", "/api/ads/ad-1/conversation")
+    await send(http, "DELETE", "/store/items", **item)
+    await send(http, "DELETE", f"/runs/crons/{cron['cron_id']}")
+    await send(http, "DELETE", f"/assistants/{assistant['assistant_id']}")
+    await send(http, "DELETE", f"/threads/{one}/runs/{run['run_id']}")
+    await send(http, "POST", "/threads/prune", thread_ids=[two], strategy="keep_latest")
+    assert len(await send(http, "GET", f"/threads/{two}/history")) == 1
+    await send(http, "POST", "/threads/prune", thread_ids=[two])
+    await send(http, "DELETE", "/api/ads/ad-1/locks/music")
+    await send(http, "DELETE", "/api/ads/ad-1/conversation")
     for thread in (one, three, "ad-1"):
-        await sent(http, "DELETE", f"/threads/{thread}")
+        await send(http, "DELETE", f"/threads/{thread}")
     redis.config_set("maxmemory", 0)
     assert (await health(http))[0] == 200
-    await sent(http, "POST", "/runs/wait", **COUNTER)
+    await send(http, "POST", "/runs/wait", **COUNTER)
 
 
 async def test_threads_expire_while_memory_is_full(
     server: RedisServer, redis: Redis, http: httpx.AsyncClient
 ) -> None:
-    thread = (await sent(http, "POST", "/threads", ttl=1))["thread_id"]
+    thread = (await send(http, "POST", "/threads", ttl=1))["thread_id"]
     redis.config_set("maxmemory", 1)
     async with storage.connect(server.url) as opened:
         saver = RedisSaver(opened.redis)
-        assert await retention.sweep(Home(opened, saver), int(time.time() * 1000) + 90_000) == 1
+        assert await retention.sweep(SweepContext(opened, saver), int(time.time() * 1000) + 90_000) == 1
         await saver.aclose()
     assert (await http.get(f"/threads/{thread}")).status_code == 404
 
 
-async def test_settings_that_lose_data_are_named_from_the_start(
+async def test_redis_settings_that_can_lose_data_are_warned_of_at_the_start(
     server: RedisServer, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the log and by /health, which stays ok; the same ones as those of `callsheet doctor`."""
+    """In the log and in /health, which stays ok."""
     redis.config_set("maxmemory-policy", "volatile-lru")
     async with served_app(server.url) as http:
-        code, found = await health(http)
-        logged = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-        assert (code, found["status"]) == (200, "ok")
-        persistence, eviction = found["warnings"]
+        code, report = await health(http)
+        warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+        assert (code, report["status"]) == (200, "ok")
+        persistence, eviction = report["warnings"]
         assert "append-only" in persistence
         assert "volatile-lru" in eviction
-        assert all(any(warning in line for line in logged) for warning in found["warnings"])
+        assert all(any(warning in line for line in warnings) for warning in report["warnings"])
         redis.config_set("maxmemory-policy", "noeviction")
         redis.config_set("appendonly", "yes")
         assert "warnings" not in (await health(http))[1]
 
 
-async def test_an_emptied_redis_is_noticed_by_every_server(
+async def test_an_emptied_redis_is_reported_by_every_server(
     server: RedisServer, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served_app(server.url) as one, served_app(server.url) as other:
@@ -134,25 +136,25 @@ async def test_an_emptied_redis_is_noticed_by_every_server(
             assert (await health(http))[1]["status"] == "ok"
         redis.flushall()
         for http in (one, other, one):
-            code, found = await health(http)
-            assert (code, found["degraded"]) == (200, ["persistence"])
-            assert "was emptied" in found["error"]
+            code, report = await health(http)
+            assert (code, report["degraded"]) == (200, ["persistence"])
+            assert "was emptied" in report["error"]
     assert len([line for line in caplog.messages if "was emptied" in line]) == 2
     async with served_app(server.url) as http:
         assert (await health(http))[1]["status"] == "ok"
 
 
 @pytest.mark.slow
-async def test_an_ad_of_which_a_part_was_evicted_is_no_internal_error(
+async def test_an_ad_with_an_evicted_key_causes_no_internal_error(
     server: RedisServer, redis: Redis, http: httpx.AsyncClient
 ) -> None:
-    """Whichever key is gone: the rest is shown, or 404 says what is missing; no list breaks."""
+    """With any key missing: other parts are shown, or 404 names the missing part; no list fails."""
     await generate_ad(http)
     ad = "/api/ads/ad-1"
     paths = [ad, *(f"{ad}/{part}" for part in ("voices", "music/v1", "timeline", "mixer", "conversation"))]
     paths += ["/api/artefacts/ad/ad-1", "/threads/ad-1", "/threads/ad-1/state", "/threads/ad-1/history"]
     paths += ["/api/ads", "/threads/ad-1/runs"]
-    told = set()
+    errors = set()
     for key in [key for key in redis.scan_iter() if b"{ad-1}" in key]:
         dump, left_ms = redis.dump(key), redis.pttl(key)
         assert dump
@@ -160,8 +162,8 @@ async def test_an_ad_of_which_a_part_was_evicted_is_no_internal_error(
         for path in paths:
             reply = await http.get(path)
             assert reply.status_code in {200, 404}, (key, path, reply.text)
-            told |= {reply.text} if reply.status_code == 404 else set()
+            errors |= {reply.text} if reply.status_code == 404 else set()
         assert (await http.post("/threads/search", json={})).status_code == 200, key
         redis.restore(key, max(0, left_ms), dump, replace=True)
-    assert any("'music' is gone from storage" in one for one in told)
-    assert any("Restore all keys" in one for one in told)
+    assert any("'music' is gone from storage" in one for one in errors)
+    assert any("Restore all keys" in one for one in errors)

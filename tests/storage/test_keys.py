@@ -1,4 +1,4 @@
-"""The declared keys, and the check that every test's keys are held to."""
+"""Declarations of keys, and the check of every test's keys against them."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def thread_keys(name: str) -> dict[str, str]:
     }
 
 
-def test_keys_are_spelled_as_the_source_design_spells_them() -> None:
+def test_artefact_keys_have_the_documented_form() -> None:
     """A35, with the id as hash tag."""
     assert keys.version("ad", "ad-1", "voices", "v3") == "ad:{ad-1}:voices:v:v3"
     assert keys.versions("ad", "ad-1", "music") == "ad:{ad-1}:music:versions"
@@ -74,9 +74,9 @@ def test_every_key_of_an_artefact_is_declared_with_its_type(kind: str, name: str
 
 @given(name=IDS, key=st.text(min_size=1))
 def test_every_key_of_a_thread_is_declared_with_its_type(name: str, key: str) -> None:
-    for made, type_ in (thread_keys(name) | {keys.idempotency(name, key): "string"}).items():
-        declaration = declaration_of(made)
-        assert declaration is not None, made
+    for thread_key, type_ in (thread_keys(name) | {keys.idempotency(name, key): "string"}).items():
+        declaration = declaration_of(thread_key)
+        assert declaration is not None, thread_key
         assert declaration.type == type_
 
 
@@ -98,17 +98,17 @@ def test_the_owner_index_is_declared(owner: str) -> None:
 
 
 @given(owner=IDS)
-def test_what_callers_leave_is_declared(owner: str) -> None:
-    made = {
+def test_the_keys_of_callers_are_declared(owner: str) -> None:
+    expected = {
         keys.API_KEYS: ("zset", "forever"),
         keys.api_key(owner): ("hash", "forever"),
         keys.request_window(owner): ("zset", 60),
         keys.open_streams(owner): ("zset", 30),
     }
-    for key, known in made.items():
+    for key, type_and_lifetime in expected.items():
         declaration = declaration_of(key)
         assert declaration is not None, key
-        assert (declaration.type, declaration.lifetime) == known
+        assert (declaration.type, declaration.lifetime) == type_and_lifetime
 
 
 @given(name=IDS)
@@ -132,7 +132,7 @@ def test_two_ids_never_share_a_tag(one: str, other: str) -> None:
         ("วิทยุ:1", "{วิทยุ:1}"),
     ],
 )
-def test_what_would_end_a_tag_is_escaped(name: str, tag: str) -> None:
+def test_characters_that_would_end_a_hash_tag_are_escaped(name: str, tag: str) -> None:
     assert keys.hash_tag(name) == tag
 
 
@@ -162,18 +162,18 @@ def test_a_key_that_only_resembles_a_declared_one_is_not_declared(name: str) -> 
     assert declaration_of(name) is None
 
 
-def test_no_key_falls_under_two_declarations() -> None:
+def test_every_kind_of_key_has_a_declaration_of_its_own() -> None:
     concrete = [*artefact_keys("ad", "a"), *thread_keys("t"), keys.owned_artefacts("o", "ad")]
     declarations = [declaration_of(key) for key in concrete]
     assert len({key.pattern for key in declarations if key}) == len(concrete)
 
 
-def test_every_declaration_says_what_the_key_is_for() -> None:
+def test_every_declaration_has_a_purpose_and_a_pattern_of_its_own() -> None:
     assert all(key.purpose for key in keys.KEYS)
     assert len({key.pattern for key in keys.KEYS}) == len(keys.KEYS)
 
 
-def declared(name: str) -> keys.Key | None:
+def sample_declaration(name: str) -> keys.Key | None:
     """Declarations for the tests of the check itself."""
     return {
         "kept": keys.Key("kept", "string", "forever", "-"),
@@ -193,37 +193,37 @@ def test_keys_as_declared_are_no_leaks(server: Redis) -> None:
     server.set("kept", 1)
     server.set("short", 1, px=14_999)
     server.set("chosen", 1, ex=3600)
-    assert leaks(server, declared) == []
+    assert leaks(server, sample_declaration) == []
     server.persist("chosen")
-    assert leaks(server, declared) == []
+    assert leaks(server, sample_declaration) == []
 
 
 def test_an_undeclared_key_is_a_leak_in_any_database(valkey_url: str, server: Redis) -> None:
     server.set("kept", 1)
     with Redis.from_url(valkey_url.replace("db=0", "db=7")) as seventh:
         seventh.set("stray", 1)
-    assert leaks(server, declared) == ["'stray' is declared nowhere in storage/redis/keys.py"]
+    assert leaks(server, sample_declaration) == ["'stray' is declared nowhere in storage/redis/keys.py"]
 
 
 def test_a_key_of_another_type_is_a_leak(server: Redis) -> None:
     server.rpush("kept", 1)
-    assert leaks(server, declared) == ["'kept' is a list, declared as a string"]
+    assert leaks(server, sample_declaration) == ["'kept' is a list, declared as a string"]
 
 
 def test_a_key_that_expires_though_declared_to_stay_is_a_leak(server: Redis) -> None:
     server.set("kept", 1, ex=3600)
-    (leak,) = leaks(server, declared)
+    (leak,) = leaks(server, sample_declaration)
     assert "declared to live forever" in leak
 
 
 def test_a_key_that_stays_though_declared_to_expire_is_a_leak(server: Redis) -> None:
     server.set("short", 1)
-    assert leaks(server, declared) == ["'short' does not expire, declared to live 15"]
+    assert leaks(server, sample_declaration) == ["'short' does not expire, declared to live 15"]
 
 
 def test_a_key_that_outlives_its_declaration_is_a_leak(server: Redis) -> None:
     server.set("short", 1, ex=16)
-    (leak,) = leaks(server, declared)
+    (leak,) = leaks(server, sample_declaration)
     assert leak.startswith("'short' expires in 1")
 
 
@@ -246,15 +246,15 @@ def test_that_is_long():
 """
 
 
-def pytest_run(folder: Path, *options: str) -> str:
-    """What pytest prints about the sample, which fails because of one of its tests."""
+def run_pytest(folder: Path, *options: str) -> str:
+    """Run pytest on the sample, which fails because of one of its tests; its output."""
     (folder / "test_sample.py").write_text(_SAMPLE)
     plugins = [
         word
         for name in ("pytest_asyncio.plugin", "pytest_timeout", "xdist.plugin", "tests.conftest")
         for word in ("-p", name)
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "-c", str(ROOT / "pyproject.toml"), *options, str(folder)],
         cwd=ROOT,
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -262,18 +262,18 @@ def pytest_run(folder: Path, *options: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == 1, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.mark.slow
 def test_a_test_that_leaves_a_stray_key_fails_and_the_next_finds_an_empty_server(tmp_path: Path) -> None:
-    printed = pytest_run(tmp_path)
+    printed = run_pytest(tmp_path)
     assert "ERROR at teardown of test_that_leaves_a_stray_key" in printed
     assert "'stray' is declared nowhere" in printed
     assert "3 passed, 1 skipped, 1 error" in printed
 
 
 @pytest.mark.long
-def test_long_tests_run_when_asked_for(tmp_path: Path) -> None:
-    assert "4 passed, 1 error" in pytest_run(tmp_path, "--long")
+def test_long_tests_run_with_the_long_option(tmp_path: Path) -> None:
+    assert "4 passed, 1 error" in run_pytest(tmp_path, "--long")

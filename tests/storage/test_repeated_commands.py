@@ -1,4 +1,4 @@
-"""A command whose answer is lost is sent again: what arrives twice happens once, and is answered alike."""
+"""Commands sent again after a lost reply: each happens once and has the same answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,21 +32,21 @@ TALK: dict[str, Any] = {"assistant_id": "agent", "input": {"messages": [{"role":
 # A connection of redis-py that is cut while it connects is left to be collected.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PROMPT_S = 9.0
-"""No lease has run out by then: nothing waits for one."""
+"""A lease lives longer, so that no run waits for the end of one."""
 
 
 @pytest.fixture
 async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[CountingProxy]:
-    """Loses the answer to all that is asked for the first time; what is sent again is answered."""
-    known: set[bytes] = set()
+    """A proxy that loses the first reply to every request, and delivers the second."""
+    answered: set[bytes] = set()
 
-    def losing(asked: bytes) -> bool:
-        new = bool(asked) and asked not in known
-        known.add(asked)
+    def loses_first_reply(request: bytes) -> bool:
+        new = bool(request) and request not in answered
+        answered.add(request)
         return new
 
     async with CountingProxy(tmp_path, valkey_url) as one:
-        one.losing = losing
+        one.loses_reply = loses_first_reply
         yield one
 
 
@@ -58,9 +58,9 @@ async def storage(proxy: CountingProxy) -> AsyncIterator[Storage]:
 
 @pytest.fixture
 async def app(proxy: CountingProxy) -> AsyncIterator[FastAPI]:
-    registry_with_tool = create_app(Settings(redis_url=f"unix://{proxy.socket}"), GRAPHS)
-    async with registry_with_tool.router.lifespan_context(registry_with_tool):
-        yield registry_with_tool
+    application = create_app(Settings(redis_url=f"unix://{proxy.socket}"), GRAPHS)
+    async with application.router.lifespan_context(application):
+        yield application
 
 
 @pytest.fixture
@@ -74,108 +74,107 @@ def runs(storage: Storage) -> Runs:
     return Runs(storage)
 
 
-async def threaded(http: httpx.AsyncClient) -> str:
+async def create_thread(http: httpx.AsyncClient) -> str:
     reply = await http.post("/threads", json={})
     assert reply.status_code == 200, reply.text
     return f"/threads/{reply.json()['thread_id']}"
 
 
-async def shown(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
+async def request(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
     reply = await (http.post(path, json=body) if body else http.get(path))
     assert reply.is_success, reply.text
     return reply.json()
 
 
-def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
-    asked = request_fields(input={"x": 1})
-    return RunRequest("t", new_id(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
+def run_request(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
+    fields = request_fields(input={"x": 1})
+    return RunRequest("t", new_id(), "counter", LOCAL, fields, fingerprint=fingerprint, strategy=strategy)
 
 
-async def begun(runs: Runs, fingerprint: str = "") -> RunAttempt:
-    attempt = (await runs.create(wanted(fingerprint), claim=True)).attempt
-    assert attempt
+async def start_attempt(runs: Runs, fingerprint: str = "") -> RunAttempt:
+    attempt = await runs.claim("t", (await runs.create(run_request(fingerprint))).run)
+    assert isinstance(attempt, RunAttempt)
     return attempt
 
 
-async def test_a_run_is_carried_out_at_once_and_told_of_once(http: httpx.AsyncClient) -> None:
+async def test_a_run_executes_once_and_its_events_are_streamed_once(http: httpx.AsyncClient) -> None:
     """X8: a connection may break after the command and before its answer."""
-    thread = await threaded(http)
+    thread = await create_thread(http)
     async with asyncio.timeout(PROMPT_S):
-        assert (await shown(http, f"{thread}/runs/wait", **COUNT))["x"] == 4
-        told = await http.post(f"{thread}/runs/stream", json=COUNT | {"stream_mode": ["updates"]})
-    assert [told.text.count(f"event: {name}") for name in ("metadata", "updates")] == [1, 3]
-    assert len(await shown(http, f"{thread}/runs")) == 2
-    assert len(await shown(http, f"{thread}/history")) == 10
+        assert (await request(http, f"{thread}/runs/wait", **COUNT))["x"] == 4
+        stream = await http.post(f"{thread}/runs/stream", json=COUNT | {"stream_mode": ["updates"]})
+    assert [stream.text.count(f"event: {name}") for name in ("metadata", "updates")] == [1, 3]
+    assert len(await request(http, f"{thread}/runs")) == 2
+    assert len(await request(http, f"{thread}/history")) == 10
 
 
-async def test_an_answer_goes_on_with_what_it_answers(http: httpx.AsyncClient) -> None:
-    thread = await threaded(http)
+async def test_an_answer_resumes_its_interrupted_run(http: httpx.AsyncClient) -> None:
+    thread = await create_thread(http)
     async with asyncio.timeout(PROMPT_S):
-        assert "__interrupt__" in await shown(http, f"{thread}/runs/wait", **TALK)
+        assert "__interrupt__" in await request(http, f"{thread}/runs/wait", **TALK)
         answer = {"assistant_id": "agent", "command": {"resume": {"type": "approve"}}}
-        done = await shown(http, f"{thread}/runs/wait", **answer)
+        done = await request(http, f"{thread}/runs/wait", **answer)
     assert (done["steps"], done["decision"]) == (["plan", "review", "finish"], {"type": "approve"})
 
 
-async def test_runs_that_wait_for_each_other_all_have_their_turn(http: httpx.AsyncClient) -> None:
-    thread = await threaded(http)
+async def test_queued_runs_all_succeed(http: httpx.AsyncClient) -> None:
+    thread = await create_thread(http)
     async with asyncio.timeout(PROMPT_S):
-        asked = [shown(http, f"{thread}/runs/wait", **COUNT) for _ in range(4)]
-        await asyncio.gather(*asked)
-    assert [run["status"] for run in await shown(http, f"{thread}/runs")] == ["success"] * 4
+        requests = [request(http, f"{thread}/runs/wait", **COUNT) for _ in range(4)]
+        await asyncio.gather(*requests)
+    assert [run["status"] for run in await request(http, f"{thread}/runs")] == ["success"] * 4
 
 
-@pytest.mark.parametrize(("action", "left"), [("interrupt", ["interrupted"]), ("rollback", [])])
-async def test_a_run_is_cancelled_once(http: httpx.AsyncClient, action: str, left: list[str]) -> None:
-    thread = await threaded(http)
-    first = await shown(http, f"{thread}/runs", **SLOW)
-    second = await shown(http, f"{thread}/runs", **SLOW)
+@pytest.mark.parametrize(("action", "statuses"), [("interrupt", ["interrupted"]), ("rollback", [])])
+async def test_a_run_is_cancelled_once(http: httpx.AsyncClient, action: str, statuses: list[str]) -> None:
+    thread = await create_thread(http)
+    first = await request(http, f"{thread}/runs", **SLOW)
+    second = await request(http, f"{thread}/runs", **SLOW)
     async with asyncio.timeout(PROMPT_S):
         for run in (second, first):
-            way = {"action": action, "wait": "true"}
-            reply = await http.post(f"{thread}/runs/{run['run_id']}/cancel", params=way)
+            options = {"action": action, "wait": "true"}
+            reply = await http.post(f"{thread}/runs/{run['run_id']}/cancel", params=options)
             assert reply.is_success, reply.text
-    assert [run["status"] for run in await shown(http, f"{thread}/runs")] == left * 2
+    assert [run["status"] for run in await request(http, f"{thread}/runs")] == statuses * 2
 
 
-async def test_a_run_is_deleted_and_not_missed(http: httpx.AsyncClient) -> None:
-    thread = await threaded(http)
-    await shown(http, f"{thread}/runs/wait", **COUNT)
-    [run] = await shown(http, f"{thread}/runs")
+async def test_a_run_is_deleted_once_and_is_404_after_that(http: httpx.AsyncClient) -> None:
+    thread = await create_thread(http)
+    await request(http, f"{thread}/runs/wait", **COUNT)
+    [run] = await request(http, f"{thread}/runs")
     path = f"{thread}/runs/{run['run_id']}"
     assert (await http.delete(path)).status_code == 204
     assert (await http.delete(path)).status_code == 404
 
 
-async def test_an_attempt_keeps_its_thread_and_hands_it_on(runs: Runs) -> None:
-    first = await begun(runs)
-    waiting = await runs.create(wanted())
+async def test_a_finished_attempt_hands_its_thread_to_the_next_run(runs: Runs) -> None:
+    first = await start_attempt(runs)
+    waiting = await runs.create(run_request())
     assert waiting.verdict == "queued"
     assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
-    following, [_] = await runs.finish(first, RunOutcome("success"))
-    assert following == waiting.run
+    assert await runs.finish(first, RunOutcome("success")) == waiting.run
     second = await runs.claim("t", waiting.run)
     assert isinstance(second, RunAttempt)
     assert (second.number, second.epoch) == (1, first.epoch + 1)
-    assert (await runs.finish(second, RunOutcome("success")))[0] == ""
+    assert await runs.finish(second, RunOutcome("success")) == ""
 
 
-async def test_a_run_that_failed_is_gone_on_with_by_who_asks_again(runs: Runs) -> None:
+async def test_a_failed_run_is_continued_by_an_equal_request(runs: Runs) -> None:
     same = "f" * 64
-    failed = await begun(runs, same)
+    failed = await start_attempt(runs, same)
     await runs.finish(failed, RunOutcome("error"))
-    again = await runs.create(wanted(same))
+    again = await runs.create(run_request(same))
     assert (again.verdict, again.run) == ("start", failed.run)
 
 
-async def test_a_cancelled_run_hands_its_thread_on(runs: Runs) -> None:
-    first, second = wanted(), wanted()
+async def test_a_cancelled_run_hands_its_thread_to_the_next_run(runs: Runs) -> None:
+    first, second = run_request(), run_request()
     await runs.create(first)
     await runs.create(second)
     assert await runs.cancel("t", first.id, "rollback") == ("ended", second.id)
 
 
-async def test_a_thread_that_is_changed_is_held_once(storage: Storage) -> None:
+async def test_a_thread_is_held_by_one_change_at_a_time(storage: Storage) -> None:
     await threads.create(storage, NewThread("t", LOCAL, "counter"))
     async with threads.hold(storage, "t", LOCAL):
         with pytest.raises(Busy):
@@ -184,18 +183,18 @@ async def test_a_thread_that_is_changed_is_held_once(storage: Storage) -> None:
         pass
 
 
-async def test_an_effect_outside_is_made_and_asks_nobody(opened: Storage) -> None:
-    made_so_far = []
+async def test_an_external_effect_happens_once_and_its_outcome_is_certain(opened: Storage) -> None:
+    effects = []
 
     async def send(args: Any, call: Any) -> dict[str, Any]:
-        made_so_far.append(args)
+        effects.append(args)
         return {"sent": True}
 
     outcome = await guard.call(registry_with_tool(send, outside=True), step(), SCOPE)
-    assert (outcome.ok, len(made_so_far)) == (True, 1)
+    assert (outcome.ok, len(effects)) == (True, 1)
 
 
-async def test_a_draft_is_deleted_and_not_missed(storage: Storage) -> None:
+async def test_a_draft_is_deleted_without_an_error(storage: Storage) -> None:
     ad = Artefact(storage, "ad", "kopi", LOCAL)
     for text in ("calm", "bright"):
         await ad.create_version(NewVersion("music", {"musicPrompt": text}, "user", "b"))
@@ -203,19 +202,19 @@ async def test_a_draft_is_deleted_and_not_missed(storage: Storage) -> None:
     assert [version.id for version in (await ad.stream("music")).versions] == ["v1"]
 
 
-async def test_an_assistant_is_made_and_changed_once(http: httpx.AsyncClient) -> None:
-    assistant = await shown(http, "/assistants", graph_id="counter", name="mine")
+async def test_an_assistant_is_created_and_changed_once(http: httpx.AsyncClient) -> None:
+    assistant = await request(http, "/assistants", graph_id="counter", name="mine")
     path = f"/assistants/{assistant['assistant_id']}"
     changed = (await http.patch(path, json={"name": "ours"})).json()
     assert (changed["version"], changed["name"]) == (2, "ours")
-    assert len(await shown(http, f"{path}/versions", limit=10)) == 2
+    assert len(await request(http, f"{path}/versions", limit=10)) == 2
 
 
-async def test_a_thread_is_brought_back_from_its_file(http: httpx.AsyncClient) -> None:
-    thread = await threaded(http)
-    await shown(http, f"{thread}/runs/wait", **COUNT)
+async def test_a_deleted_thread_is_imported_from_its_file(http: httpx.AsyncClient) -> None:
+    thread = await create_thread(http)
+    await request(http, f"{thread}/runs/wait", **COUNT)
     file = await http.get(f"/api{thread}/export")
     assert (await http.delete(thread)).status_code == 204
     reply = await http.post("/api/threads/import", content=file.content)
     assert reply.status_code == 201, reply.text
-    assert (await shown(http, f"{thread}/state"))["values"]["x"] == 4
+    assert (await request(http, f"{thread}/state"))["values"]["x"] == 4

@@ -7,23 +7,23 @@ import httpx
 import pytest
 
 from tests.doubles.served import BRIEF, served_app
-from tests.doubles.trips import SlowWire
+from tests.doubles.trips import SlowProxy
 from tests.doubles.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-MOST = 4
+MAX_TRIPS = 4
 OFFLINE = {"provider": "offline"}
 
 
 @pytest.fixture
-async def wire(valkey_url: str) -> SlowWire:
-    return SlowWire(urlsplit(valkey_url).path)
+async def proxy(valkey_url: str) -> SlowProxy:
+    return SlowProxy(urlsplit(valkey_url).path)
 
 
 @pytest.fixture
-async def http(wire: SlowWire) -> AsyncIterator[httpx.AsyncClient]:
-    async with wire.open() as url, served_app(url) as client:
+async def http(proxy: SlowProxy) -> AsyncIterator[httpx.AsyncClient]:
+    async with proxy.open() as url, served_app(url) as client:
         yield client
 
 
@@ -57,19 +57,19 @@ async def stream_run(http: httpx.AsyncClient, name: str) -> httpx.Response:
     return await http.post(f"/threads/{name}/runs/stream", json=body)
 
 
-Ask = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
+SendRequest = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
 
 
-async def trips(http: httpx.AsyncClient, wire: SlowWire, ask: Ask, name: str) -> int:
-    await eventually(wire.is_quiet, "the end of the runs before")
-    wire.count()
-    reply = await ask(http, name)
+async def count_trips(http: httpx.AsyncClient, proxy: SlowProxy, send: SendRequest, name: str) -> int:
+    await eventually(proxy.is_quiet, "the end of the runs before")
+    proxy.count()
+    reply = await send(http, name)
     assert reply.status_code == 200, reply.text
-    return wire.trips_to_run
+    return proxy.trips_to_run
 
 
 @pytest.mark.parametrize(
-    ("begin", "ask"),
+    ("first_request", "next_request"),
     [
         (generate, chat_about_ad),
         (chat_about_page, chat_about_page),
@@ -80,19 +80,19 @@ async def trips(http: httpx.AsyncClient, wire: SlowWire, ask: Ask, name: str) ->
     ],
 )
 async def test_a_run_exists_after_four_round_trips(
-    http: httpx.AsyncClient, wire: SlowWire, begin: Ask, ask: Ask
+    http: httpx.AsyncClient, proxy: SlowProxy, first_request: SendRequest, next_request: SendRequest
 ) -> None:
-    """X5: of a new thing as of a known one. The first requests load the scripts."""
-    await begin(http, "warm")
-    await ask(http, "warm")
-    assert await trips(http, wire, begin, "new") <= MOST
-    assert await trips(http, wire, ask, "new") <= MOST
+    """X5: for a new artefact and for a known one. The first requests load the scripts."""
+    await first_request(http, "warm")
+    await next_request(http, "warm")
+    assert await count_trips(http, proxy, first_request, "new") <= MAX_TRIPS
+    assert await count_trips(http, proxy, next_request, "new") <= MAX_TRIPS
 
 
 async def test_a_message_about_a_known_ad_takes_three_round_trips(
-    http: httpx.AsyncClient, wire: SlowWire
+    http: httpx.AsyncClient, proxy: SlowProxy
 ) -> None:
     """A55, X5: the ad and its thread, the state, the run."""
     await generate(http, "ad-1")
     await chat_about_ad(http, "ad-1")
-    assert await trips(http, wire, chat_about_ad, "ad-1") == 3
+    assert await count_trips(http, proxy, chat_about_ad, "ad-1") == 3

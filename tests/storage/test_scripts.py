@@ -1,4 +1,4 @@
-"""Scripts: one round trip, known by their hash, sent again when the server has forgotten them."""
+"""Scripts: called by their hash in one round trip, and sent again when the server forgot them."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -19,7 +19,7 @@ async def test_a_script_is_called_like_a_function(storage: Storage) -> None:
     assert await echo(storage.redis, ["k"], ["สวัสดี", 41]) == [b"k", "สวัสดี".encode(), b"41", 42, None]
 
 
-async def test_a_known_script_is_one_command(storage: Storage) -> None:
+async def test_a_loaded_script_is_called_with_one_command(storage: Storage) -> None:
     count = Script("return #KEYS + #ARGV")
     await count(storage.redis, [])
     await storage.redis.config_resetstat()

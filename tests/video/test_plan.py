@@ -1,4 +1,4 @@
-"""Plans: what waits for what."""
+"""Plans: dependencies, ready steps and blocked steps."""
 
 from callsheet.state.plan import (
     Plan,
@@ -23,21 +23,26 @@ VOICES, MUSIC = step("v", writes=["voices"]), step("m", writes=["music"])
 EFFECTS, LOOK = step("x", reads=["voices"], writes=["sfx"]), step("look", reads=["voices", "sfx"])
 
 
-def waits(made):
-    return {one["id"]: one["dependencies"] for one in made["steps"]}
+def dependencies_of(planned):
+    return {one["id"]: one["dependencies"] for one in planned["steps"]}
 
 
-def test_a_step_waits_for_earlier_ones_that_write_what_it_touches():
-    assert waits(plan(VOICES, MUSIC, EFFECTS, LOOK)) == {"v": [], "m": [], "x": ["v"], "look": ["v", "x"]}
-    assert waits(plan(LOOK, VOICES)) == {"look": [], "v": []}
-    assert waits(plan(VOICES, step("v2", writes=["voices"]))) == {"v": [], "v2": ["v"]}
+def test_a_step_depends_on_earlier_steps_that_write_its_streams():
+    assert dependencies_of(plan(VOICES, MUSIC, EFFECTS, LOOK)) == {
+        "v": [],
+        "m": [],
+        "x": ["v"],
+        "look": ["v", "x"],
+    }
+    assert dependencies_of(plan(LOOK, VOICES)) == {"look": [], "v": []}
+    assert dependencies_of(plan(VOICES, step("v2", writes=["voices"]))) == {"v": [], "v2": ["v"]}
 
 
-def test_two_steps_that_would_do_the_same_have_one_fingerprint():
+def test_steps_with_equal_tool_and_params_have_equal_fingerprints():
     one, other, more = plan(VOICES, {**VOICES, "id": "other"}, {**VOICES, "params": {"a": 1}})["steps"]
     assert fingerprint(one) == fingerprint(other)
     assert fingerprint(one) != fingerprint(more)
 
 
-def test_json_keeps_text_as_it_is_and_sorts_keys():
+def test_canonical_json_sorts_keys_and_keeps_unicode():
     assert canonical_json({"b": "ไทย", "a": 1}) == '{"a": 1, "b": "ไทย"}'

@@ -1,4 +1,4 @@
-"""Executions whose run was cancelled or failed: cancelled, retried, gone on with (D-R5, D-R8, D-R15)."""
+"""Executions whose run was cancelled or failed: cancelled, retried, continued (D-R5, D-R8, D-R15)."""
 
 import asyncio
 from typing import cast
@@ -14,15 +14,15 @@ from callsheet.state.video.plan_rules import RULES
 from callsheet.storage import Storage
 from callsheet.storage.plans import Executions
 from tests.doubles.served import served_app
-from tests.video.test_video_decisions import asked
+from tests.video.test_video_decisions import start_unapproved
 from tests.video.video_double import PlanningModel, VideoClient, edit, status_is
 
 
 async def running_step(video: VideoClient) -> tuple[str, str]:
-    """Start two edits of a scene, and return the ids of execution and run while the first is carried out."""
-    video.director.hold("first")
+    """Start two edits of a scene, and return the ids of execution and run while the first is executed."""
+    video.model.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
-    await video.until(name, status_is("s1", "in-progress"))
+    await video.wait_until(name, status_is("s1", "in-progress"))
     runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
     [run] = [one["run_id"] for one in runs if one["status"] == "running"]
     return name, run
@@ -32,85 +32,87 @@ async def cancel_run(video: VideoClient, run: str, action: str = "interrupt") ->
     """Cancel a run by LangGraph's route, and wait for its end."""
     options = {"wait": "true", "action": action}
     await video.http.post(f"/threads/{video.thread}/runs/{run}/cancel", params=options)
-    await video.idle()
+    await video.wait_until_idle()
 
 
-CHANGES = {"nothing": [], "pause": ["paused"], "cancel": ["cancelled"]}
+EXPECTED_CHANGES = {"nothing": [], "pause": ["paused"], "cancel": ["cancelled"]}
 
 
-@pytest.mark.parametrize("before", CHANGES)
+@pytest.mark.parametrize("before", EXPECTED_CHANGES)
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
-async def test_an_execution_whose_run_was_cancelled_is_cancelled_and_retried(
+async def test_cancelling_the_run_cancels_its_execution_which_can_be_retried(
     video: VideoClient, action: str, before: str
 ):
-    """D-R15: LangGraph's route ends the run, and nobody else would end what the run was at."""
+    """D-R15: LangGraph's route ends the run, so the execution must end with it."""
     name, run = await running_step(video)
     following = asyncio.create_task(video.http.get(f"/api/execution-progress/{name}"))
     if before != "nothing":
         await video.call("POST", f"/api/executions/{name}/{before}")
     await cancel_run(video, run, action)
-    shown = await video.execution(name)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert [one["kind"] for one in shown["changes"]] == CHANGES[before]
+    execution = await video.execution(name)
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert [one["kind"] for one in execution["changes"]] == EXPECTED_CHANGES[before]
     assert "execution-complete" in (await asyncio.wait_for(following, 20)).text
     await video.call("POST", "/api/projects/launch/undo", 409)
-    video.director.release()
+    video.model.release()
     await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
-    await video.until(name, status_is("s1", "completed"))
+    await video.wait_until(name, status_is("s1", "completed"))
 
 
-async def test_a_run_that_was_rolled_back_leaves_no_step_behind(video: VideoClient):
-    """D-R15: also where the next message came before anybody looked."""
+async def test_a_rolled_back_run_cancels_all_steps_of_its_execution(video: VideoClient):
+    """D-R15: also if the execution was not read before the next message."""
     name, run = await running_step(video)
     await cancel_run(video, run, "rollback")
-    await video.ended(await video.start("y", edit("scene-2")))
+    await video.wait_for_end(await video.start("y", edit("scene-2")))
     assert (await video.execution(name))["counts"] == {"cancelled": 2}
 
 
-async def test_a_plan_whose_run_failed_is_cancelled(valkey_url: str, planning_model: PlanningModel):
+async def test_a_failed_run_cancels_its_execution(valkey_url: str, planning_model: PlanningModel):
     """D-R15."""
     async with served_app(valkey_url, run_timeout_s=1.0) as http:
         video = VideoClient(http, planning_model)
         await video.create()
         name, _ = await running_step(video)
-        await video.idle()
+        await video.wait_until_idle()
         assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "error"
         assert (await video.execution(name))["counts"] == {"cancelled": 2}
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-async def test_a_run_without_input_goes_on_with_a_cancelled_one(video: VideoClient, looks: int):
-    """D-R15: as LangGraph's clients mean it, whether or not somebody has looked meanwhile."""
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_a_run_without_input_continues_the_execution_of_a_cancelled_run(video: VideoClient, reads: int):
+    """D-R15: as in LangGraph, whether or not the execution was read in between."""
     name, run = await running_step(video)
     await cancel_run(video, run)
-    for _ in range(looks):
+    for _ in range(reads):
         assert (await video.execution(name))["status"] == "cancelled"
-    video.director.release()
+    video.model.release()
     body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    shown = await video.ended(name)
-    assert (shown["status"], shown["counts"]) == ("completed", {"completed": 2})
-    assert (await video.revisions())["scene-1"] == 2, "both edits are the same"
+    execution = await video.wait_for_end(name)
+    assert (execution["status"], execution["counts"]) == ("completed", {"completed": 2})
+    assert (await video.revisions())["scene-1"] == 2, "the two edits make equal scenes"
 
 
-async def test_a_person_may_cancel_what_a_run_without_input_would_go_on_with(video: VideoClient):
-    """D-R15: a no is final."""
+async def test_a_run_without_input_does_not_continue_an_execution_that_a_person_cancelled(video: VideoClient):
+    """D-R15: a person's cancellation is final."""
     name, run = await running_step(video)
     await cancel_run(video, run)
     await video.call("POST", f"/api/executions/{name}/cancel")
-    video.director.release()
+    video.model.release()
     body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
-    shown = await video.execution(name)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert [one["kind"] for one in shown["changes"]] == ["cancelled"]
+    execution = await video.execution(name)
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert [one["kind"] for one in execution["changes"]] == ["cancelled"]
 
 
-async def test_a_plan_that_another_run_asks_about_is_its_own(video: VideoClient, storage: Storage):
-    """D-R5: the run that recorded the plan was cancelled before its question; a look cancels nothing."""
+async def test_a_plan_offered_again_by_a_later_run_is_not_cancelled_with_the_first_run(
+    video: VideoClient, storage: Storage
+):
+    """D-R5: the run that recorded the plan was cancelled before its question; reading cancels nothing."""
     _, run = await running_step(video)
     await cancel_run(video, run)
-    video.director.release()
+    video.model.release()
     record = bare_record()
     step = record["steps"][0]["step"]
     step |= {"params": {"sceneId": "scene-1", "prompt": "x"}, "writes": ["scene-1"]}
@@ -127,44 +129,46 @@ async def test_a_plan_that_another_run_asks_about_is_its_own(video: VideoClient,
     assert (await video.execution("e"))["status"] == "planned"
     decision = {"decisions": [{"type": "approve"}]}
     await video.call("POST", "/api/executions/e/decision", json=decision)
-    await video.until("e", status_is("s1", "completed"))
+    await video.wait_until("e", status_is("s1", "completed"))
 
 
-async def test_a_cancelled_run_is_shown_where_storage_takes_no_writes(video: VideoClient, valkey_url: str):
-    """X13: reading needs no room."""
+async def test_the_execution_of_a_cancelled_run_can_be_read_when_storage_is_full(
+    video: VideoClient, valkey_url: str
+):
+    """X13: reading writes nothing."""
     name, run = await running_step(video)
     await cancel_run(video, run)
     with Redis.from_url(valkey_url) as server:
         server.config_set("maxmemory", 1)
         try:
-            shown = await video.execution(name)
+            execution = await video.execution(name)
         finally:
             server.config_set("maxmemory", 0)
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
 
 
 @pytest.mark.parametrize("change", ["pause", "resume"])
-async def test_an_execution_whose_run_was_cancelled_takes_no_change(video: VideoClient, change: str):
-    """D43: a request that nobody would carry out is refused."""
+async def test_the_execution_of_a_cancelled_run_cannot_be_paused_or_resumed(video: VideoClient, change: str):
+    """D43: a request that would have no effect is refused."""
     name, run = await running_step(video)
     await cancel_run(video, run)
     refused = await video.call("POST", f"/api/executions/{name}/{change}", 409)
     assert "is cancelled" in refused["error"]
 
 
-async def test_a_plan_outlives_the_record_of_the_run_that_asked(video: VideoClient):
-    """D-R5: its question still waits."""
-    name = await asked(video, edit("scene-1"))
+async def test_a_plan_can_be_approved_after_the_record_of_its_run_is_deleted(video: VideoClient):
+    """D-R5: the question is still open."""
+    name = await start_unapproved(video, edit("scene-1"))
     [run] = (await video.http.get(f"/threads/{video.thread}/runs")).json()
     await video.http.delete(f"/threads/{video.thread}/runs/{run['run_id']}")
     assert (await video.execution(name))["status"] == "planned"
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-    assert (await video.ended(name))["success"]
+    assert (await video.wait_for_end(name))["success"]
 
 
-async def test_an_execution_without_a_server_goes_on_while_it_is_read(storage: Storage):
-    """D-R8: a graph that runs by itself has no record of a run."""
+async def test_reading_an_execution_without_a_run_record_does_not_cancel_it(storage: Storage):
+    """D-R8: a graph that runs without the server has no record of a run."""
     executions = Executions(storage, "video", "launch", LOCAL, RULES)
     await executions.create(bare_record())
     assert (await executions.settle("e"))["status"] == "running"

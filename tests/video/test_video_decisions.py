@@ -1,4 +1,4 @@
-"""What people decide about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
+"""Decisions of people about executions: cancel, pause, approve, lock (D-R5, D-R8, D-R15)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,167 +8,167 @@ import pytest
 from tests.doubles.chat_double import Fail
 from tests.video.video_double import VideoClient, edit, status_is
 
-CHANGE_OF = {"retry": "retried", "rerun": "repeated"}
+KIND_OF_CHANGE = {"retry": "retried", "rerun": "repeated"}
 UNTOUCHED = {f"scene-{n}": 1 for n in range(1, 5)}
 DELETION = {"tool": "deleteScene", "scenes": ["scene-1", "scene-2"]}
 
 
-async def require_cancelled(video: VideoClient, name: str, revisions: dict[str, int]) -> None:
-    """The execution stays cancelled and changed no more, and the next message is carried out."""
-    await video.idle()
+async def assert_cancelled(video: VideoClient, name: str, revisions: dict[str, int]) -> None:
+    """Assert that the execution stays cancelled without further changes, and that the next message works."""
+    await video.wait_until_idle()
     assert (await video.execution(name))["status"] == "cancelled"
     assert await video.revisions() == revisions
     assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "idle"
-    following = await video.ended(await video.start("go on", edit("scene-4")))
+    following = await video.wait_for_end(await video.start("continue", edit("scene-4")))
     assert following["success"]
     assert (await video.execution(name))["status"] == "cancelled"
     assert await video.revisions() == {**revisions, "scene-4": revisions["scene-4"] + 1}
 
 
-async def asked(video: VideoClient, *steps: dict[str, Any]) -> str:
+async def start_unapproved(video: VideoClient, *steps: dict[str, Any]) -> str:
     """Start a plan that waits for approval, and return its id."""
     name = await video.start("x", *steps, approve=True)
-    await video.idle()
+    await video.wait_until_idle()
     return name
 
 
-async def paused(video: VideoClient) -> str:
-    """Start two edits, and pause between them."""
-    video.director.hold("first")
+async def start_and_pause(video: VideoClient) -> str:
+    """Start two edits, pause between them, and return the execution's id."""
+    video.model.hold("first")
     name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
-    await video.until(name, status_is("s1", "in-progress"))
+    await video.wait_until(name, status_is("s1", "in-progress"))
     await video.call("POST", f"/api/executions/{name}/pause")
-    video.director.release()
-    await video.until(name, status_is("s1", "completed"))
-    await video.idle()
+    video.model.release()
+    await video.wait_until(name, status_is("s1", "completed"))
+    await video.wait_until_idle()
     return name
 
 
-async def question(video: VideoClient) -> dict[str, Any]:
-    """The value of the question that waits."""
+async def open_question(video: VideoClient) -> dict[str, Any]:
+    """Return the value of the open question."""
     thread = (await video.http.get(f"/threads/{video.thread}")).json()
     [[one]] = thread["interrupts"].values()
     return dict(one["value"])
 
 
-async def answer(video: VideoClient, value: Any) -> None:
+async def resume_with(video: VideoClient, value: Any) -> None:
     """Answer the question as a LangGraph client does."""
     body = {"assistant_id": "scene_edit", "command": {"resume": value}}
     reply = await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
     assert reply.status_code == 200, reply.text
-    await video.idle()
+    await video.wait_until_idle()
 
 
-async def test_a_plan_cancelled_before_its_approval_is_not_carried_out(video: VideoClient):
+async def test_a_plan_cancelled_before_its_approval_is_not_executed(video: VideoClient):
     """D-R15."""
-    name = await asked(video, DELETION)
-    shown = await video.call("POST", f"/api/executions/{name}/cancel")
-    assert (shown["status"], shown["counts"]) == ("cancelled", {"cancelled": 2})
-    assert shown["totalTime"] == 0
-    await require_cancelled(video, name, UNTOUCHED)
+    name = await start_unapproved(video, DELETION)
+    execution = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert (execution["status"], execution["counts"]) == ("cancelled", {"cancelled": 2})
+    assert execution["totalTime"] == 0
+    await assert_cancelled(video, name, UNTOUCHED)
     state = (await video.http.get(f"/threads/{video.thread}/state")).json()["values"]
     results = [one["content"] for one in state["messages"] if one["type"] == "tool"]
     assert len(results) == 2
     assert '"cancelled"' in results[0]
 
 
-async def test_a_paused_plan_that_is_cancelled_does_no_more(video: VideoClient):
-    """D-R15: what was done before is kept."""
-    name = await paused(video)
+async def test_a_paused_execution_that_is_cancelled_executes_no_more_steps(video: VideoClient):
+    """D-R15: completed steps are kept."""
+    name = await start_and_pause(video)
     await video.call("POST", f"/api/executions/{name}/cancel")
-    await require_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
-    assert "second" not in video.director.prompts
+    await assert_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
+    assert "second" not in video.model.prompts
 
 
 @pytest.mark.slow
-async def test_a_plan_cancelled_right_after_its_start_stays_cancelled(video: VideoClient):
-    """D-R15: a step that has begun ends, and nothing else begins."""
+async def test_an_execution_cancelled_right_after_its_start_stays_cancelled(video: VideoClient):
+    """D-R15: a running step ends, and no other step starts."""
     for number in range(6):
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"), edit("scene-1"))
         await video.call("POST", f"/api/executions/{name}/cancel")
-        await video.idle()
-        shown = await video.execution(name)
-        assert shown["status"] == "cancelled"
-        assert set(shown["counts"]) <= {"cancelled", "completed"}
-        assert shown["counts"]["cancelled"] >= 2
+        await video.wait_until_idle()
+        execution = await video.execution(name)
+        assert execution["status"] == "cancelled"
+        assert set(execution["counts"]) <= {"cancelled", "completed"}
+        assert execution["counts"]["cancelled"] >= 2
     assert (await video.revisions())["scene-1"] <= 7
 
 
-async def test_a_cancellation_right_beside_a_question_or_its_answer_counts(video: VideoClient):
-    """D-R15: it does not fail because the run that asks, or the one that approves, has not ended."""
+async def test_a_cancellation_concurrent_with_a_question_or_an_approval_is_accepted(video: VideoClient):
+    """D-R15: also while the run that asks, or the run that approves, has not ended."""
     for number in range(4):
         name = await video.start(f"x{number}", DELETION, approve=True)
         await video.call("POST", f"/api/executions/{name}/cancel")
-        await video.idle()
+        await video.wait_until_idle()
         assert (await video.execution(name))["status"] == "cancelled"
-    name = await asked(video, DELETION)
+    name = await start_unapproved(video, DELETION)
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-    shown = await video.call("POST", f"/api/executions/{name}/cancel")
-    assert shown["status"] == "cancelled"
-    await video.idle()
+    execution = await video.call("POST", f"/api/executions/{name}/cancel")
+    assert execution["status"] == "cancelled"
+    await video.wait_until_idle()
     assert set((await video.execution(name))["counts"]) <= {"cancelled", "completed"}
-    following = await video.ended(await video.start("go on", edit("scene-4")))
+    following = await video.wait_for_end(await video.start("continue", edit("scene-4")))
     assert following["success"]
 
 
-async def test_cancelling_again_leaves_the_question_of_a_later_plan(video: VideoClient):
-    """D-R15: an execution's cancellation answers no question about another one."""
-    first = await asked(video, edit("scene-1"))
+async def test_cancelling_twice_does_not_answer_the_question_of_a_later_plan(video: VideoClient):
+    """D-R15: a cancellation concerns one execution only."""
+    first = await start_unapproved(video, edit("scene-1"))
     await video.call("POST", f"/api/executions/{first}/cancel")
-    await video.idle()
-    second = await asked(video, edit("scene-2"))
+    await video.wait_until_idle()
+    second = await start_unapproved(video, edit("scene-2"))
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{first}/cancel")
     await video.call("POST", f"/api/executions/{first}/decision", 409, json=approval)
-    await video.idle()
+    await video.wait_until_idle()
     assert (await video.execution(second))["status"] == "planned"
     await video.call("POST", f"/api/executions/{second}/decision", json=approval)
-    assert (await video.ended(second))["success"]
+    assert (await video.wait_for_end(second))["success"]
 
 
-async def test_steps_of_a_cancelled_plan_are_retried(video: VideoClient):
-    """D50: a retry starts a cancelled execution again, also across a pause."""
-    video.director.patch = lambda prompt: {"name": prompt}
-    name = await asked(video, edit("scene-1", prompt="first"), edit("scene-2", prompt="second"))
+async def test_steps_of_a_cancelled_execution_can_be_retried(video: VideoClient):
+    """D50: a retry reopens a cancelled execution, also across a pause."""
+    video.model.patch = lambda prompt: {"name": prompt}
+    name = await start_unapproved(video, edit("scene-1", prompt="first"), edit("scene-2", prompt="second"))
     await video.call("POST", f"/api/executions/{name}/cancel")
-    await video.idle()
-    video.director.hold("first")
+    await video.wait_until_idle()
+    video.model.hold("first")
     await video.call("POST", f"/api/executions/{name}/steps/s1/retry")
-    await video.until(name, status_is("s1", "in-progress"))
+    await video.wait_until(name, status_is("s1", "in-progress"))
     await video.call("POST", f"/api/executions/{name}/steps/s2/retry")
-    await video.until(name, status_is("s2", "completed"))
+    await video.wait_until(name, status_is("s2", "completed"))
     step = edit("scene-1", prompt="third", after=["s1"])
     await video.call("POST", f"/api/executions/{name}/steps", json={"step": step})
     await video.call("POST", f"/api/executions/{name}/pause")
-    video.director.release()
-    await video.until(name, status_is("s1", "completed"))
-    await video.idle()
+    video.model.release()
+    await video.wait_until(name, status_is("s1", "completed"))
+    await video.wait_until_idle()
     assert (await video.execution(name))["status"] == "paused"
     await video.call("POST", f"/api/executions/{name}/resume")
-    done = await video.ended(name)
+    done = await video.wait_for_end(name)
     assert (done["success"], done["counts"]) == (True, {"completed": 3})
     assert await video.revisions() == {**UNTOUCHED, "scene-1": 3, "scene-2": 2}
 
 
 @pytest.mark.slow
-async def test_an_execution_is_paused_before_its_first_step(video: VideoClient):
+async def test_an_execution_can_be_paused_before_its_first_step(video: VideoClient):
     """D-R5: the start's reply is early enough; a plan that waits for approval has nothing to pause."""
     for number in range(6):
         name = await video.start(f"x{number}", edit("scene-1"), edit("scene-1"))
-        shown = await video.call("POST", f"/api/executions/{name}/pause")
-        assert shown["status"] == "paused"
-        await video.until(name, lambda one: "in-progress" not in one["counts"])
-        await video.idle()
-        assert (await question(video))["executionId"] == name
+        execution = await video.call("POST", f"/api/executions/{name}/pause")
+        assert execution["status"] == "paused"
+        await video.wait_until(name, lambda one: "in-progress" not in one["counts"])
+        await video.wait_until_idle()
+        assert (await open_question(video))["executionId"] == name
         await video.call("POST", f"/api/executions/{name}/resume")
-        assert (await video.ended(name))["success"]
-    name = await asked(video, edit("scene-1"))
+        assert (await video.wait_for_end(name))["success"]
+    name = await start_unapproved(video, edit("scene-1"))
     refused = await video.call("POST", f"/api/executions/{name}/pause", 409)
     assert "waits for approval" in refused["error"]
 
 
-EDIT = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1", "prompt": "new"}}}
+EDIT_DECISION = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1", "prompt": "new"}}}
 
 
 @pytest.mark.parametrize(
@@ -184,103 +184,110 @@ EDIT = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1", "prompt
         ({"decisions": [{"type": "approve", "message": "but not 2"}]}, "has no message"),
         ({"decisions": [{"type": "approve", "edited_action": {"args": {"x": 1}}}]}, "has no edited_action"),
         ({"decisions": [{"type": "approve"}] * 3}, "3 decisions were sent for 2 actions"),
-        ({"decisions": [EDIT]}, "one edit was sent for 2 actions"),
+        ({"decisions": [EDIT_DECISION]}, "one edit was sent for 2 actions"),
         (
-            {"decisions": [{**EDIT, "edited_action": {"name": "deleteScene", "args": {"x": 1}}}] * 2},
+            {
+                "decisions": [{**EDIT_DECISION, "edited_action": {"name": "deleteScene", "args": {"x": 1}}}]
+                * 2
+            },
             "names the tool 'deleteScene'",
         ),
     ],
 )
-async def test_a_decision_that_is_none_approves_nothing(video: VideoClient, body: dict[str, Any], words: str):
-    """D-R15: it is refused with what is wrong, and the question still waits."""
-    name = await asked(video, edit("scene-1"), edit("scene-2"))
-    before = await question(video)
+async def test_an_invalid_decision_is_refused_and_approves_nothing(
+    video: VideoClient, body: dict[str, Any], words: str
+):
+    """D-R15: the error has the reason, and the question stays open."""
+    name = await start_unapproved(video, edit("scene-1"), edit("scene-2"))
+    before = await open_question(video)
     reply = await video.http.post(f"/api/executions/{name}/decision", json=body)
     assert reply.status_code in {400, 422}, reply.text
     assert words in reply.text
-    assert await question(video) == before
+    assert await open_question(video) == before
     assert await video.revisions() == UNTOUCHED
-    decisions = [{"type": "edit", "editedAction": EDIT["edited_action"]}, {"type": "approve"}]
+    decisions = [{"type": "edit", "editedAction": EDIT_DECISION["edited_action"]}, {"type": "approve"}]
     await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": decisions})
-    assert (await video.ended(name))["success"]
-    assert sorted(video.director.prompts) == ["change it", "new"]
+    assert (await video.wait_for_end(name))["success"]
+    assert sorted(video.model.prompts) == ["change it", "new"]
 
 
 @pytest.mark.parametrize(
     "value", [{"decisions": [{"type": "foo"}]}, {"decisions": [{"type": "edit"}]}, {"decision": "approve"}, 7]
 )
-async def test_an_invalid_answer_of_a_langgraph_client_is_asked_again(video: VideoClient, value: Any):
-    """D-R15: LangGraph keeps the first answer of a node that fails, and the plan could never be decided."""
-    name = await asked(video, edit("scene-1"), edit("scene-2"))
-    before = await question(video)
-    await answer(video, value)
-    again = await question(video)
-    assert again["problem"]
-    assert [one["args"] for one in again["action_requests"]] == [
+async def test_an_invalid_resume_of_a_langgraph_client_repeats_the_question(video: VideoClient, value: Any):
+    """D-R15: if the node failed instead, LangGraph would keep the invalid answer for ever."""
+    name = await start_unapproved(video, edit("scene-1"), edit("scene-2"))
+    before = await open_question(video)
+    await resume_with(video, value)
+    next_question = await open_question(video)
+    assert next_question["problem"]
+    assert [one["args"] for one in next_question["action_requests"]] == [
         one["args"] for one in before["action_requests"]
     ]
     assert await video.revisions() == UNTOUCHED
     await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [{"type": "approve"}]})
-    assert (await video.ended(name))["success"]
+    assert (await video.wait_for_end(name))["success"]
 
 
-async def test_a_paused_execution_is_decided_by_a_plain_yes_or_no(video: VideoClient):
-    """D-R8: anything else is refused, and the question asked again with the reason."""
-    name = await paused(video)
-    assert (await question(video))["problem"] == ""
+async def test_a_paused_execution_accepts_only_a_plain_yes_or_no(video: VideoClient):
+    """D-R8: any other answer repeats the question with the reason."""
+    name = await start_and_pause(video)
+    assert (await open_question(video))["problem"] == ""
     for wrong in ({"decisions": [{"type": "foo"}]}, "perhaps", {"resume": "later"}):
-        await answer(video, wrong)
-        shown = await question(video)
-        assert "is no yes and no no" in shown["problem"]
-        assert shown["message"].startswith(shown["problem"])
+        await resume_with(video, wrong)
+        question = await open_question(video)
+        assert "is no yes and no no" in question["problem"]
+        assert question["message"].startswith(question["problem"])
         assert (await video.execution(name))["status"] == "paused"
-    refused = await video.call("POST", f"/api/executions/{name}/decision", 400, json={"decisions": [EDIT]})
+    refused = await video.call(
+        "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [EDIT_DECISION]}
+    )
     assert "resumed or cancelled" in refused["error"]
-    await answer(video, {"resume": False})
-    await require_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
+    await resume_with(video, {"resume": False})
+    await assert_cancelled(video, name, {**UNTOUCHED, "scene-1": 2})
     name = await video.start("x", edit("scene-2"), edit("scene-2"))
     await video.call("POST", f"/api/executions/{name}/pause")
-    await video.idle()
+    await video.wait_until_idle()
     approval = {"decisions": [{"type": "approve"}]}
     await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-    assert (await video.ended(name))["success"]
+    assert (await video.wait_for_end(name))["success"]
 
 
-async def test_a_locked_scene_stays_in_the_project(video: VideoClient):
-    """D-R15: it is neither deleted nor restored, by a plan or by undoing one; the order is not the scene."""
+async def test_a_locked_scene_is_neither_deleted_nor_restored(video: VideoClient):
+    """D-R15: neither by a plan nor by an undo; it can still be moved."""
     lock = "/api/projects/launch/locks"
     await video.call("PUT", f"{lock}/scene-1")
-    done = await video.ended(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-1"]}))
+    done = await video.wait_for_end(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-1"]}))
     assert (done["status"], "locked" in done["plan"]["steps"][0]["error"]) == ("failed", True)
     added = await video.start("y", {"tool": "addScene", "prompt": "new"})
-    await video.ended(added)
+    await video.wait_for_end(added)
     await video.call("PUT", f"{lock}/scene-5")
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert "locked" in (await video.ended(undone["executionId"]))["plan"]["steps"][0]["error"]
-    await video.ended(await video.start("z", {"tool": "deleteScene", "scenes": ["scene-2"]}))
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert "locked" in (await video.wait_for_end(undo_reply["executionId"]))["plan"]["steps"][0]["error"]
+    await video.wait_for_end(await video.start("z", {"tool": "deleteScene", "scenes": ["scene-2"]}))
     await video.call("PUT", f"{lock}/scene-2")
-    done = await video.ended(await video.start("z", {"tool": "restoreScene", "scenes": ["scene-2"]}))
+    done = await video.wait_for_end(await video.start("z", {"tool": "restoreScene", "scenes": ["scene-2"]}))
     assert "locked" in done["plan"]["steps"][0]["error"]
     order = ["scene-5", "scene-4", "scene-3", "scene-1"]
-    done = await video.ended(await video.start("w", {"tool": "reorderScenes", "order": order}))
+    done = await video.wait_for_end(await video.start("w", {"tool": "reorderScenes", "order": order}))
     assert done["success"], done
     assert [one["id"] for one in await video.scenes()] == order
     await video.call("DELETE", f"{lock}/scene-1")
-    assert (await video.ended(await video.start("v", {"tool": "deleteScene", "scenes": ["scene-1"]})))[
+    assert (await video.wait_for_end(await video.start("v", {"tool": "deleteScene", "scenes": ["scene-1"]})))[
         "success"
     ]
 
 
-async def test_undo_needs_no_body(video: VideoClient):
-    """D50: as redo."""
-    await video.ended(await video.start("x", edit("scene-1")))
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert (await video.ended(undone["executionId"]))["kind"] == "undo"
+async def test_undo_works_without_a_request_body(video: VideoClient):
+    """D50: like redo."""
+    await video.wait_for_end(await video.start("x", edit("scene-1")))
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.wait_for_end(undo_reply["executionId"]))["kind"] == "undo"
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
-async def require_refused_beside_a_question(video: VideoClient, before: str) -> None:
-    """Nothing that would end a question is begun while it waits."""
+async def assert_other_executions_are_refused(video: VideoClient, before: str) -> None:
+    """Assert that requests that would discard an open question are refused."""
     for path in (
         "/api/projects/launch/undo",
         "/api/projects/launch/redo",
@@ -291,105 +298,108 @@ async def require_refused_beside_a_question(video: VideoClient, before: str) -> 
         assert "waits" in refused["error"] or "to redo" in refused["error"], path
 
 
-async def test_a_plan_that_waits_is_not_discarded_by_an_undo_a_restore_or_a_repetition(video: VideoClient):
-    """D50, D-R5: the question stays, and its answer counts."""
+async def test_undo_restore_and_rerun_are_refused_while_a_plan_waits_for_approval(video: VideoClient):
+    """D50, D-R5: the question stays open and can be answered."""
     before = await video.start("before", edit("scene-1"))
-    await video.ended(before)
-    name = await asked(video, edit("scene-2"))
-    await require_refused_beside_a_question(video, before)
+    await video.wait_for_end(before)
+    name = await start_unapproved(video, edit("scene-2"))
+    await assert_other_executions_are_refused(video, before)
     await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [{"type": "approve"}]})
-    assert (await video.ended(name))["success"]
-    paused_name = await paused(video)
-    await require_refused_beside_a_question(video, before)
+    assert (await video.wait_for_end(name))["success"]
+    paused_name = await start_and_pause(video)
+    await assert_other_executions_are_refused(video, before)
     await video.call("POST", f"/api/executions/{paused_name}/resume")
-    assert (await video.ended(paused_name))["success"]
+    assert (await video.wait_for_end(paused_name))["success"]
 
 
-async def test_a_plan_that_runs_is_not_undone_by_half(video: VideoClient):
-    """D50: its finished steps are undone by name, or all of it once it has ended."""
-    video.director.hold("second")
+async def test_a_running_execution_cannot_be_undone(video: VideoClient):
+    """D50: undo works once the execution has ended."""
+    video.model.hold("second")
     name = await video.start("x", edit("scene-1"), edit("scene-2", prompt="second"))
-    await video.until(name, status_is("s1", "completed"))
+    await video.wait_until(name, status_is("s1", "completed"))
     refused = await video.call("POST", "/api/projects/launch/undo", 409)
     assert "has not ended" in refused["error"]
-    video.director.release()
-    await video.ended(name)
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    assert (await video.ended(undone["executionId"]))["counts"] == {"completed": 2}
+    video.model.release()
+    await video.wait_for_end(name)
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    assert (await video.wait_for_end(undo_reply["executionId"]))["counts"] == {"completed": 2}
 
 
 @pytest.mark.slow
-async def test_an_approval_may_follow_the_start_at_once(video: VideoClient):
-    """D-R5: the reply that shows the plan comes when the question can be answered."""
+async def test_a_plan_can_be_approved_right_after_its_start(video: VideoClient):
+    """D-R5: the reply with the plan is sent when the question can be answered."""
     for number in range(8):
         name = await video.start(f"x{number}", edit("scene-1"), approve=True)
         approval = {"decisions": [{"type": "approve"}]}
         await video.call("POST", f"/api/executions/{name}/decision", json=approval)
-        assert (await video.ended(name))["success"]
+        assert (await video.wait_for_end(name))["success"]
 
 
 @pytest.mark.parametrize("verb", ["retry", "rerun"])
-async def test_a_step_that_two_people_want_again_is_done_again_once(video: VideoClient, verb: str):
-    """D50: their runs wait for another one meanwhile."""
+async def test_concurrent_retries_of_a_step_execute_it_once(video: VideoClient, verb: str):
+    """D50: the runs of the retries wait for another run."""
     if verb == "retry":
-        video.director.patch = lambda _: Fail(400, "no")
-    name = await edited(video, 1)
-    video.director.patch = lambda _: {"background": "#123456"}
+        video.model.patch = lambda _: Fail(400, "no")
+    name = await edit_scene_1(video, 1)
+    video.model.patch = lambda _: {"background": "#123456"}
     before = (await video.revisions())["scene-1"]
-    video.director.hold("slow")
+    video.model.hold("slow")
     slow = await video.start("x", edit("scene-2", prompt="slow"))
     for _ in range(3):
         await video.call("POST", f"/api/executions/{name}/steps/s1/{verb}")
-    video.director.release()
-    await video.ended(slow)
-    shown = await video.execution(name)
-    assert (shown["status"], [one["kind"] for one in shown["changes"]]) == ("completed", [CHANGE_OF[verb]])
+    video.model.release()
+    await video.wait_for_end(slow)
+    execution = await video.execution(name)
+    assert (execution["status"], [one["kind"] for one in execution["changes"]]) == (
+        "completed",
+        [KIND_OF_CHANGE[verb]],
+    )
     assert (await video.revisions())["scene-1"] == before + 1
     runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
     assert {one["status"] for one in runs} == {"success"}
     assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "idle"
 
 
-async def test_an_edit_without_a_required_argument_is_refused_and_still_waits(video: VideoClient):
+async def test_an_edit_without_a_required_argument_is_refused(video: VideoClient):
     """D-R5."""
-    name = await asked(video, edit("scene-1"))
+    name = await start_unapproved(video, edit("scene-1"))
     decision = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1"}}}
     refused = await video.call(
         "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [decision]}
     )
     assert "has no 'prompt'" in refused["error"]
-    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [EDIT]})
-    assert (await video.ended(name))["success"]
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [EDIT_DECISION]})
+    assert (await video.wait_for_end(name))["success"]
 
 
-async def test_an_edit_that_does_not_fit_the_tool_is_asked_about_again(video: VideoClient):
-    """D-R5: the reason is in the question, and nothing is carried out."""
-    name = await asked(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
-    [shown] = (await question(video))["action_requests"]
+async def test_an_edit_that_the_tool_rejects_repeats_the_question_with_the_reason(video: VideoClient):
+    """D-R5: nothing is executed."""
+    name = await start_unapproved(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
+    [proposed] = (await open_question(video))["action_requests"]
     for seconds in ("soon", 1):
-        action = {"args": {**shown["args"], "durationSeconds": seconds}}
+        action = {"args": {**proposed["args"], "durationSeconds": seconds}}
         body = {"decisions": [{"type": "edit", "edited_action": action}]}
         await video.call("POST", f"/api/executions/{name}/decision", json=body)
-        await video.idle()
+        await video.wait_until_idle()
         if seconds == "soon":
             assert (await video.execution(name))["status"] == "planned"
-            assert "durationSeconds" in (await question(video))["problem"]
-    assert (await video.ended(name))["success"]
+            assert "durationSeconds" in (await open_question(video))["problem"]
+    assert (await video.wait_for_end(name))["success"]
     assert (await video.scenes())[0]["durationInFrames"] == 30
 
 
-async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_once(video: VideoClient):
+async def test_an_undo_or_redo_repeated_with_its_idempotency_key_is_executed_once(video: VideoClient):
     """X13."""
-    video.director.patch = lambda prompt: {"name": prompt}
+    video.model.patch = lambda prompt: {"name": prompt}
     names = []
     for number in range(3):
         names.append(await video.start(f"x{number}", edit("scene-1", prompt=f"name {number}")))
-        await video.ended(names[-1])
+        await video.wait_for_end(names[-1])
     for path, key, revision in (("undo", "u", 5), ("redo", "r", 6)):
         replies = []
         for _ in range(2):
             reply = await video.call("POST", f"/api/projects/launch/{path}", headers={"Idempotency-Key": key})
-            await video.ended(reply["executionId"])
+            await video.wait_for_end(reply["executionId"])
             replies.append(reply["executionId"])
         assert replies[0] == replies[1]
         assert (await video.revisions())["scene-1"] == revision
@@ -397,109 +407,109 @@ async def test_an_undo_and_a_redo_that_are_sent_again_with_their_key_are_done_on
     await video.call("POST", "/api/projects/launch/undo", 409, headers={"Idempotency-Key": "u"}, json=body)
 
 
-async def test_an_edit_that_changes_nothing_is_nothing_to_undo(video: VideoClient):
-    """D50: the execution before it is undone; by its id, it is refused."""
-    first, same = [await edited(video, number) for number in range(2)]
+async def test_an_edit_without_a_change_is_skipped_by_undo(video: VideoClient):
+    """D50: the execution before it is undone; an undo by its id is refused."""
+    first, same = [await edit_scene_1(video, number) for number in range(2)]
     await video.call("POST", "/api/projects/launch/undo", 409, json={"executionId": same})
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    await video.ended(undone["executionId"])
-    assert undone["plan"]["steps"][0]["params"]["versionId"] == "v1", first
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    await video.wait_for_end(undo_reply["executionId"])
+    assert undo_reply["plan"]["steps"][0]["params"]["versionId"] == "v1", first
     assert (await video.contents())["scene-1"]["background"]["color"] == "#111111"
 
 
-async def edited(video: VideoClient, number: int) -> str:
+async def edit_scene_1(video: VideoClient, number: int) -> str:
     name = await video.start(f"x{number}", edit("scene-1"))
-    await video.ended(name)
+    await video.wait_for_end(name)
     return name
 
 
-def repeated(times: int) -> Callable[[dict[str, Any]], bool]:
+def has_changes(times: int) -> Callable[[dict[str, Any]], bool]:
     return lambda one: len(one["changes"]) == times
 
 
-async def test_a_repeated_step_is_undone_to_what_was_there_before_the_plan(video: VideoClient):
+async def test_undo_of_a_repeated_step_restores_the_scene_from_before_the_plan(video: VideoClient):
     """D50: also where the repetition failed."""
     names = iter(["second", "third"])
-    video.director.patch = lambda _: {"name": name} if (name := next(names, "")) else Fail(400, "no")
-    execution = await edited(video, 1)
+    video.model.patch = lambda _: {"name": name} if (name := next(names, "")) else Fail(400, "no")
+    execution = await edit_scene_1(video, 1)
     for number in (1, 2):
         await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
-        await video.until(execution, repeated(number))
-        await video.ended(execution)
+        await video.wait_until(execution, has_changes(number))
+        await video.wait_for_end(execution)
     assert [one["status"] for one in (await video.execution(execution))["plan"]["steps"]] == ["error"]
     for path, name in (("undo", "Scene 1"), ("redo", "third")):
         started = await video.call("POST", f"/api/projects/launch/{path}")
-        await video.ended(started["executionId"])
+        await video.wait_for_end(started["executionId"])
         assert (await video.contents())["scene-1"]["name"] == name
 
 
-async def test_a_change_between_a_step_and_its_repetition_stays(video: VideoClient):
-    """D50: undo takes back the repetition alone."""
+async def test_undo_of_a_repetition_keeps_a_change_made_before_it(video: VideoClient):
+    """D50: undo reverts the repetition only."""
     names = iter(["first", "between", "again"])
-    video.director.patch = lambda _: {"name": next(names)}
-    execution, _ = [await edited(video, number) for number in range(2)]
+    video.model.patch = lambda _: {"name": next(names)}
+    execution, _ = [await edit_scene_1(video, number) for number in range(2)]
     await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
-    await video.until(execution, repeated(1))
-    await video.ended(execution)
-    undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": execution})
-    await video.ended(undone["executionId"])
+    await video.wait_until(execution, has_changes(1))
+    await video.wait_for_end(execution)
+    undo_reply = await video.call("POST", "/api/projects/launch/undo", json={"executionId": execution})
+    await video.wait_for_end(undo_reply["executionId"])
     assert (await video.contents())["scene-1"]["name"] == "between"
 
 
-async def test_a_repeated_order_is_undone_to_the_first(video: VideoClient):
+async def test_undo_of_a_repeated_reordering_restores_the_first_order(video: VideoClient):
     """D50."""
     before = [*await video.contents()]
     execution = await video.start("x", {"tool": "reorderScenes", "order": before[::-1]})
-    await video.ended(execution)
+    await video.wait_for_end(execution)
     await video.call("POST", f"/api/executions/{execution}/steps/s1/rerun")
-    await video.until(execution, repeated(1))
-    await video.ended(execution)
-    undone = await video.call("POST", "/api/projects/launch/undo")
-    await video.ended(undone["executionId"])
+    await video.wait_until(execution, has_changes(1))
+    await video.wait_for_end(execution)
+    undo_reply = await video.call("POST", "/api/projects/launch/undo")
+    await video.wait_for_end(undo_reply["executionId"])
     assert [*await video.contents()] == before
 
 
-async def test_a_scene_that_was_added_or_deleted_is_not_so_again(video: VideoClient):
-    """D50: the execution stays as it is, and can be undone."""
+async def test_a_step_that_added_or_deleted_a_scene_cannot_be_repeated(video: VideoClient):
+    """D50: the execution is unchanged and can be undone."""
     for step in ({"tool": "deleteScene", "scenes": ["scene-1"]}, {"tool": "addScene", "prompt": "prices"}):
         name = await video.start("x", step)
-        await video.ended(name)
+        await video.wait_for_end(name)
         refused = await video.call("POST", f"/api/executions/{name}/steps/s1/rerun", 409)
         assert "is done already" in refused["error"]
-        undone = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
-        assert (await video.ended(undone["executionId"]))["success"]
+        undo_reply = await video.call("POST", "/api/projects/launch/undo", json={"executionId": name})
+        assert (await video.wait_for_end(undo_reply["executionId"]))["success"]
     assert [*await video.contents()] == ["scene-1", "scene-2", "scene-3", "scene-4"]
 
 
-async def test_each_idempotency_key_names_an_edit_of_its_own(video: VideoClient):
-    """X9: the same words under another key are another request, and under the same key the same."""
+async def test_equal_requests_with_different_idempotency_keys_are_different_edits(video: VideoClient):
+    """X9: with an equal key it is the same edit."""
     body = {"message": "brighter", "provider": "openai"}
     path, replies = "/api/projects/launch/executions", []
     for key in ("k1", "k2", "k3", "k1", "k3"):
-        video.director.plans = [{"steps": [edit("scene-1", prompt=f"under {key}")]}]
-        video.director.patch = lambda prompt: {"name": prompt}
+        video.model.plans = [{"steps": [edit("scene-1", prompt=f"under {key}")]}]
+        video.model.patch = lambda prompt: {"name": prompt}
         replies.append(await video.call("POST", path, headers={"Idempotency-Key": key}, json=body))
-        await video.ended(replies[-1]["executionId"])
+        await video.wait_for_end(replies[-1]["executionId"])
     first, second, third, first_again, third_again = [reply["executionId"] for reply in replies]
     assert len({first, second, third}) == 3
     assert (first_again, third_again) == (first, third)
     assert (await video.revisions())["scene-1"] == 4
 
 
-async def test_an_equal_edit_under_another_key_waits_for_the_running_one(video: VideoClient):
-    """X8: 409 as for any other request on a busy project, and nothing of it is done."""
-    video.director.hold("first")
-    video.director.plans = [{"steps": [edit("scene-1", prompt="first")]}]
+async def test_an_equal_request_with_another_key_is_refused_while_the_first_runs(video: VideoClient):
+    """X8: 409, as for any other request on a busy project."""
+    video.model.hold("first")
+    video.model.plans = [{"steps": [edit("scene-1", prompt="first")]}]
     body = {"message": "brighter", "provider": "openai"}
     path, keys = "/api/projects/launch/executions", [{"Idempotency-Key": key} for key in ("k1", "k2")]
     first = await video.call("POST", path, headers=keys[0], json=body)
     refused = await video.call("POST", path, 409, headers=keys[1], json=body)
     assert refused["type"] == "busy"
-    again = await video.call("POST", path, headers=keys[0], json=body)
-    assert again["executionId"] == first["executionId"]
-    video.director.release()
-    await video.ended(first["executionId"])
-    video.director.plans = [{"steps": [edit("scene-1", prompt="second")]}]
+    repeated_reply = await video.call("POST", path, headers=keys[0], json=body)
+    assert repeated_reply["executionId"] == first["executionId"]
+    video.model.release()
+    await video.wait_for_end(first["executionId"])
+    video.model.plans = [{"steps": [edit("scene-1", prompt="second")]}]
     second = await video.call("POST", path, headers=keys[1], json=body)
     assert second["executionId"] != first["executionId"]
-    await video.ended(second["executionId"])
+    await video.wait_for_end(second["executionId"])

@@ -1,4 +1,4 @@
-"""Kill -9 of a server during an execution: another goes on, and every scene changes exactly once."""
+"""Kill -9 of a server during an execution: another server continues, and every scene changes exactly once."""
 
 import asyncio
 import json
@@ -25,19 +25,19 @@ def planning_model() -> Iterator[PlanningModel]:
         one.release()
 
 
-def started(warm_parent: WarmParent, folder: Path, planning_model: PlanningModel) -> RunningServer:
+def start_video_server(warm_parent: WarmParent, folder: Path, planning_model: PlanningModel) -> RunningServer:
     folder.mkdir(exist_ok=True)
     return start_server(
         folder, folder.parent / "data", warm_parent, CALLSHEET_LEASE_S="1", **planning_model.environ
     )
 
 
-async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
+async def test_an_execution_of_a_killed_server_continues_and_each_scene_changes_once(
     warm_parent: WarmParent, tmp_path: Path, planning_model: PlanningModel
 ):
-    """D27, D29, D33: two steps done, one running; then each of four scenes is exactly one version further."""
+    """D27, D29, D33: two steps have completed and one is running when the server is killed."""
     planning_model.hold("third")
-    first = started(warm_parent, tmp_path / "one", planning_model)
+    first = start_video_server(warm_parent, tmp_path / "one", planning_model)
     async with httpx.AsyncClient(base_url=first.url, timeout=30) as http:
         video = VideoClient(http, planning_model)
         await video.create()
@@ -48,29 +48,31 @@ async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
             edit("scene-3", prompt="third"),
             edit("scene-4", prompt="fourth", like=["scene-3"]),
         )
-        await video.until(name, lambda one: one["counts"] == {"completed": 2, "in-progress": 1, "pending": 1})
-        seen = await video.execution(name)
+        await video.wait_until(
+            name, lambda one: one["counts"] == {"completed": 2, "in-progress": 1, "pending": 1}
+        )
+        before = await video.execution(name)
     first.process.send_signal(signal.SIGKILL)
-    second = started(warm_parent, tmp_path / "two", planning_model)
+    second = start_video_server(warm_parent, tmp_path / "two", planning_model)
     planning_model.release()
     async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
         video = VideoClient(http, planning_model)
-        done = await video.ended(name)
+        done = await video.wait_for_end(name)
         assert done["counts"] == {"completed": 4}
-        assert await video.revisions() == dict.fromkeys(seen_scenes(seen), 2)
+        assert await video.revisions() == dict.fromkeys(edited_scenes(before), 2)
         lines = (await http.get(f"/api/execution-progress/{name}")).text.splitlines()
     data = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
     completed = [one["stepId"] for one in data if one.get("status") == "completed" and "stepId" in one]
-    assert sorted(completed) == ["s1", "s2", "s3", "s4"], "each is told once"
+    assert sorted(completed) == ["s1", "s2", "s3", "s4"], "each completion is reported once"
     stop_server(second)
 
 
-def seen_scenes(execution: dict[str, Any]) -> list[str]:
+def edited_scenes(execution: dict[str, Any]) -> list[str]:
     return [step["params"]["sceneId"] for step in execution["plan"]["steps"]]
 
 
-async def edited(base: str, name: str) -> None:
-    """Create a project of four scenes, if it is not there, and edit all of them once."""
+async def edit_all_scenes(base: str, name: str) -> None:
+    """Create a project of four scenes if it does not exist, and edit all of them once."""
     async with httpx.AsyncClient(base_url=base, timeout=60) as http:
         await http.post("/api/projects", json={"id": name, "scenes": SCENES})
         headers = {"Idempotency-Key": "all-faster"}
@@ -78,22 +80,24 @@ async def edited(base: str, name: str) -> None:
         reply = await http.post(f"/api/projects/{name}/executions", json=body, headers=headers)
         execution = reply.json()["executionId"]
 
-        async def over() -> bool:
+        async def has_ended() -> bool:
             return (await http.get(f"/api/executions/{execution}")).json()["success"] is not None
 
-        await eventually(over, "the execution is over")
+        await eventually(has_ended, "the execution has ended")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_an_execution_killed_anywhere_changes_each_scene_once(killable_server, when, request):
-    """Every effect once, wherever the process dies."""
-    count = await killable_server.messages_of(lambda base, turn: edited(base, f"dry-{turn}"))
-    assert count > 10, "the walk must have somewhere to go"
-    for at in sample_points(count, 3, seed=5, whole=request.config.getoption("--long")):
+async def test_an_execution_killed_at_any_command_changes_each_scene_once(killable_server, when, request):
+    """Before and after the command."""
+    count = await killable_server.count_messages(lambda base, turn: edit_all_scenes(base, f"dry-{turn}"))
+    assert count > 10, "there are enough commands to kill at"
+    for at in sample_points(count, 3, seed=5, all_points=request.config.getoption("--long")):
         name = f"video-{when}-{at}"
-        await killable_server.killed_at(Kill(at=at, when=when), lambda base, name=name: edited(base, name))
-        async with killable_server.opened() as base:
-            await asyncio.wait_for(edited(base, name), 60)
+        await killable_server.run_until_killed(
+            Kill(at=at, when=when), lambda base, name=name: edit_all_scenes(base, name)
+        )
+        async with killable_server.serve() as base:
+            await asyncio.wait_for(edit_all_scenes(base, name), 60)
             async with httpx.AsyncClient(base_url=base, timeout=30) as http:
                 scenes = (await http.get(f"/api/projects/{name}/scenes")).json()["scenes"]
                 listed = (await http.get(f"/api/projects/{name}/executions")).json()["executions"]

@@ -1,4 +1,4 @@
-"""Previews as a browser shows them: before and after "make all scenes faster and use scene 3's colours"."""
+"""Previews in a browser: before and after "make all scenes faster and use scene 3's colours"."""
 
 import struct
 import subprocess
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 WIDTH, HEIGHT = 640, 440
 
 
-def picture(folder: Path, html: str) -> list[list[tuple[int, int, int]]]:
-    """The pixels of a page, row by row."""
+def screenshot(folder: Path, html: str) -> list[list[tuple[int, int, int]]]:
+    """Return the pixels of a page in a browser, row by row."""
     browser = need("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     page, shot = folder / "page.html", folder / "shot.png"
     page.write_text(html, encoding="utf-8")
     flags = ["--no-sandbox", "--headless", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}"]
-    where = f"--user-data-dir={folder / 'profile'}"
-    command = [str(browser), *flags, where, f"--screenshot={shot}", page.as_uri()]
+    profile = f"--user-data-dir={folder / 'profile'}"
+    command = [str(browser), *flags, profile, f"--screenshot={shot}", page.as_uri()]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return pixels(shot.read_bytes())
 
@@ -44,12 +44,12 @@ def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
     raw, before, rows = zlib.decompress(data), bytearray(width * size), []
     for row in range(height):
         start = row * (width * size + 1)
-        before = unfiltered(raw[start], bytearray(raw[start + 1 : start + 1 + width * size]), before, size)
+        before = undo_filter(raw[start], bytearray(raw[start + 1 : start + 1 + width * size]), before, size)
         rows.append([(before[x], before[x + 1], before[x + 2]) for x in range(0, width * size, size)])
     return rows
 
 
-def unfiltered(kind: int, line: bytearray, above: bytearray, size: int) -> bytearray:
+def undo_filter(kind: int, line: bytearray, above: bytearray, size: int) -> bytearray:
     for x in range(len(line)):
         left, up = line[x - size] if x >= size else 0, above[x]
         corner = above[x - size] if x >= size else 0
@@ -70,44 +70,46 @@ def main_color(rows: list[list[tuple[int, int, int]]]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*count.most_common(1)[0][0])
 
 
-def shares(rows: list[list[tuple[int, int, int]]], color: str) -> float:
-    wanted = tuple(int(color[at : at + 2], 16) for at in (1, 3, 5))
-    every = [one for row in rows[60:300:3] for one in row[60:580:3]]
-    return sum(max(abs(a - b) for a, b in zip(one, wanted, strict=True)) < 24 for one in every) / len(every)
+def share_of(rows: list[list[tuple[int, int, int]]], color: str) -> float:
+    target = tuple(int(color[at : at + 2], 16) for at in (1, 3, 5))
+    pixels_of_stage = [one for row in rows[60:300:3] for one in row[60:580:3]]
+    return sum(
+        max(abs(a - b) for a, b in zip(one, target, strict=True)) < 24 for one in pixels_of_stage
+    ) / len(pixels_of_stage)
 
 
-def edited(scene: Scene, request: str, **more: object) -> Scene:
+def edit_scene(scene: Scene, request: str, **more: object) -> Scene:
     form = edit_form({"request": request, "scene": scene.data(), **more})
     return apply_patch(scene, ScenePatch.model_validate(form))
 
 
-def test_a_picture_shows_the_change(tmp_path: Path):
-    """By pixels: scene 1 takes scene 3's colours, its words stay, and it is faster."""
+def test_a_screenshot_shows_the_new_colours(tmp_path: Path):
+    """Scene 1 takes scene 3's colours, keeps its texts, and is faster."""
     scenes = starters()["app-promo"]
     example = {"scene-3": scenes[2].data()}
-    changed = edited(edited(scenes[0], "the colors of scene-3", examples=example), "faster")
+    changed = edit_scene(edit_scene(scenes[0], "the colors of scene-3", examples=example), "faster")
     end_s = scenes[0].durationInFrames / 30 - 0.05
-    before = picture(tmp_path, scene_page(scenes[0], still_s=end_s))
-    after = picture(tmp_path, scene_page(changed, still_s=end_s / 1.5))
-    third = picture(tmp_path, scene_page(scenes[2], still_s=2.5))
+    before = screenshot(tmp_path, scene_page(scenes[0], still_s=end_s))
+    after = screenshot(tmp_path, scene_page(changed, still_s=end_s / 1.5))
+    third = screenshot(tmp_path, scene_page(scenes[2], still_s=2.5))
     assert main_color(before) == scenes[0].background.color
     assert main_color(after) == main_color(third) == scenes[2].background.color
-    assert shares(before, "#14213d") > 0.02, "the words are in ink"
-    assert shares(after, "#14213d") < 0.005
-    assert shares(after, "#34d399") > 0.02, "and now in scene 3's green"
+    assert share_of(before, "#14213d") > 0.02, "the words are in ink"
+    assert share_of(after, "#14213d") < 0.005
+    assert share_of(after, "#34d399") > 0.02, "and now in scene 3's green"
 
 
-def test_a_faster_scene_is_further_at_the_same_moment(tmp_path: Path):
+def test_a_faster_scene_has_progressed_further_at_the_same_time(tmp_path: Path):
     scene = starters()["app-promo"][2]
-    slow = picture(tmp_path, scene_page(scene, still_s=0.5))
-    fast = picture(tmp_path, scene_page(edited(scene, "faster"), still_s=0.5))
-    assert shares(fast, "#34d399") > shares(slow, "#34d399")
+    slow = screenshot(tmp_path, scene_page(scene, still_s=0.5))
+    fast = screenshot(tmp_path, scene_page(edit_scene(scene, "faster"), still_s=0.5))
+    assert share_of(fast, "#34d399") > share_of(slow, "#34d399")
 
 
-def test_the_whole_project_shows_the_scene_of_the_moment(tmp_path: Path):
+def test_the_preview_of_a_project_shows_the_scene_at_its_time(tmp_path: Path):
     scenes = starters()["event-invitation"]
     frame = scenes[0].elements[0].color
     second, last = (scenes[number].background.color for number in (1, 3))
     for moment_s, color in ((3.0, frame), (6.0, second), (12.0, last)):
-        rows = picture(tmp_path, project_page(scenes, still_s=moment_s))
-        assert shares(rows, color) > 0.2, moment_s
+        rows = screenshot(tmp_path, project_page(scenes, still_s=moment_s))
+        assert share_of(rows, color) > 0.2, moment_s

@@ -1,4 +1,4 @@
-"""Plans: resolved, refused with every fault, labelled, estimated (D1-D14, D-R1, D-R11)."""
+"""Plans: resolving, faults, types and estimates (D1-D14, D-R1, D-R11), and undo."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,14 +22,14 @@ ORDER = Order(
 )
 
 
-def steps(*planned: dict[str, object], order: Order = ORDER, **about_: object) -> list[Step]:
+def plan_steps(*planned: dict[str, object], order: Order = ORDER, **options: object) -> list[Step]:
     submitted = SubmittedPlan.model_validate({"steps": [*planned]})
-    return plan.checked_steps(submitted, Project(order, **about_))  # type: ignore[arg-type]
+    return plan.checked_steps(submitted, Project(order, **options))  # type: ignore[arg-type]
 
 
-def faults(*planned: dict[str, object], **more: Any) -> str:
+def fault_message(*planned: dict[str, object], **more: Any) -> str:
     with pytest.raises(Invalid) as refused:
-        steps(*planned, **more)
+        plan_steps(*planned, **more)
     return refused.value.message
 
 
@@ -55,22 +55,26 @@ def edit(*scenes: str, **more: object) -> dict[str, object]:
         ({"tool": "duplicateScene"}, "there is no scene ''"),
     ],
 )
-def test_a_fault_is_named(planned: dict[str, object], words: str):
-    assert words in faults(planned)
+def test_the_error_for_an_invalid_step_names_the_fault(planned: dict[str, object], words: str):
+    assert words in fault_message(planned)
 
 
-def test_faults_are_named_together_and_a_deleted_scene_is_not_edited():
+def test_all_faults_of_a_plan_are_reported_together():
     """D-R11."""
-    text = faults({"tool": "deleteScene", "scenes": ["scene-1"]}, edit("scene-1"), edit("scene-2", id="s2"))
+    text = fault_message(
+        {"tool": "deleteScene", "scenes": ["scene-1"]}, edit("scene-1"), edit("scene-2", id="s2")
+    )
     assert "it is deleted by an earlier step" in text
     assert "two steps have the id 's2'" in text
-    crowd = [edit("scene-1", "scene-2", "scene-4", id=f"x{n}") for n in range(34)]
-    assert "it has 102 steps, and 100 are allowed" in faults(*crowd)
-    assert "only" not in faults(edit("scene-1"), attached=("scene-2",))
-    assert "may not change: the person attached scene-2" in faults(edit("scene-1"), attached=("scene-2",))
+    many_steps = [edit("scene-1", "scene-2", "scene-4", id=f"x{n}") for n in range(34)]
+    assert "it has 102 steps, and 100 are allowed" in fault_message(*many_steps)
+    assert "only" not in fault_message(edit("scene-1"), attached=("scene-2",))
+    assert "may not change: the person attached scene-2" in fault_message(
+        edit("scene-1"), attached=("scene-2",)
+    )
 
 
-def test_a_single_decision_is_a_plan_of_one_step():
+def test_a_single_tool_decision_becomes_a_plan_of_one_step():
     """D6."""
     single = {"toolName": "editScene", "reasoning": "r", "targetSceneId": "scene-2", "prompt": "x"}
     [step] = plan.checked_steps(SubmittedPlan.model_validate(plan.as_plan(single)), Project(ORDER))
@@ -80,9 +84,9 @@ def test_a_single_decision_is_a_plan_of_one_step():
     assert plan.as_plan(several)["steps"][0]["targetSceneId"] == ["scene-1"]
 
 
-def test_positions_and_new_names_become_ids():
+def test_positions_and_names_of_new_scenes_are_resolved_to_ids():
     """D14, D-R13."""
-    made = steps(
+    steps = plan_steps(
         edit("3", like=["scene 1"], title="Making it calm"),
         {
             "tool": "addScene",
@@ -99,71 +103,71 @@ def test_positions_and_new_names_become_ids():
         {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v1"},
         names={"scene-4": "Ending"},
     )
-    assert made[0]["params"] == {"sceneId": "scene-4", "prompt": "x", "referenceSceneIds": ["scene-1"]}
-    assert made[0]["display"] == "Making it calm"
-    assert made[1]["params"] == {
+    assert steps[0]["params"] == {"sceneId": "scene-4", "prompt": "x", "referenceSceneIds": ["scene-1"]}
+    assert steps[0]["display"] == "Making it calm"
+    assert steps[1]["params"] == {
         "sceneId": "scene-5",
         "placeAfter": [],
         "prompt": "p",
         "name": "First",
         "durationSeconds": 2,
     }
-    assert made[1]["display"] == "Adding a scene “First”"
-    assert made[2]["params"] == {
+    assert steps[1]["display"] == "Adding a scene “First”"
+    assert steps[2]["params"] == {
         "sceneId": "scene-2",
         "newSceneId": "scene-6",
         "placeAfter": ["scene-2", "scene-1", "scene-5"],
         "prompt": "red",
     }
-    assert made[4]["dependencies"] == ["s2"]
-    assert made[4]["alone"]
-    assert made[5]["dependencies"] == ["s2", "s5"]
-    assert made[6]["after"] == ["s1"], "a scene that an earlier step reads is written after it"
-    assert plan_type(made) == "mixed"
+    assert steps[4]["dependencies"] == ["s2"]
+    assert steps[4]["alone"]
+    assert steps[5]["dependencies"] == ["s2", "s5"]
+    assert steps[6]["after"] == ["s1"], "a scene that an earlier step reads is written after it"
+    assert plan_type(steps) == "mixed"
 
 
-def test_scenes_are_moved_by_a_whole_order_or_behind_another():
+def test_scenes_are_moved_by_a_complete_order_or_behind_a_scene():
     def order(**more: object) -> list[str]:
-        return list(steps({"tool": "reorderScenes", **more})[0]["params"]["sceneIds"])
+        return list(plan_steps({"tool": "reorderScenes", **more})[0]["params"]["sceneIds"])
 
     assert order(order=["3", "1", "2"]) == ["scene-4", "scene-1", "scene-2"]
     assert order(scenes=["scene-4"], behind="start") == ["scene-4", "scene-1", "scene-2"]
     assert order(scenes=["scene-1"], behind="scene-2") == ["scene-2", "scene-1", "scene-4"]
     assert order(scenes=["scene-1"]) == ["scene-2", "scene-4", "scene-1"]
-    made = steps(
+    steps = plan_steps(
         {"tool": "deleteScene", "scenes": ["1"]},
         {"tool": "reorderScenes", "scenes": ["scene-4"], "behind": "start"},
     )
-    assert made[1]["dependencies"] == ["s1"], "an order follows what changes it"
-    assert made[0]["display"] == "Deleting scene 1"
-    assert made[1]["display"] == "Changing the order of the scenes"
+    assert steps[1]["dependencies"] == ["s1"], "an order follows what changes it"
+    assert steps[0]["display"] == "Deleting scene 1"
+    assert steps[1]["display"] == "Changing the order of the scenes"
 
 
-def test_the_label_and_the_estimate_follow_the_dependencies():
+def test_the_plan_type_and_the_estimated_time_follow_the_dependencies():
     """D2, D-R1, D11 to D13."""
-    assert plan_type(steps(edit("scene-1"))) == "single"
-    assert plan_type(steps(edit("scene-1", "scene-2"))) == "parallel"
-    tree = steps(edit("scene-1"), edit("scene-2", like=["scene-1"]), edit("scene-4", like=["scene-1"]))
+    assert plan_type(plan_steps(edit("scene-1"))) == "single"
+    assert plan_type(plan_steps(edit("scene-1", "scene-2"))) == "parallel"
+    tree = plan_steps(edit("scene-1"), edit("scene-2", like=["scene-1"]), edit("scene-4", like=["scene-1"]))
     assert plan_type(tree) == "mixed"
-    assert plan_type(steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
-    four = steps(
+    assert plan_type(plan_steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
+    four = plan_steps(
         edit("scene-1", "scene-2", "scene-4"), {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "x"}
     )
     assert plan.estimated_seconds(four, {"editScene": 2.0}, 3) == 7.0
-    alone = steps(edit("scene-1", alone=True), edit("scene-2"))
+    alone = plan_steps(edit("scene-1", alone=True), edit("scene-2"))
     assert plan.estimated_seconds(alone, {}, 3) == 10.0
     assert plan.estimated_seconds([], {}, 3) == 0.0
 
 
-def test_ids_of_pending_steps_are_not_given_again():
-    made = steps({"tool": "addScene", "prompt": "x"}, {"tool": "duplicateScene", "source": "scene-1"})
-    later = plan.order_after(ORDER, made)
+def test_ids_of_pending_new_scenes_are_not_reused():
+    steps = plan_steps({"tool": "addScene", "prompt": "x"}, {"tool": "duplicateScene", "source": "scene-1"})
+    later = plan.order_after(ORDER, steps)
     assert later.next == 7
-    [new] = steps({"tool": "addScene", "prompt": "y"}, order=later)
+    [new] = plan_steps({"tool": "addScene", "prompt": "y"}, order=later)
     assert new["params"]["sceneId"] == "scene-7"
 
 
-def test_an_order_keeps_every_scene():
+def test_scenes_are_added_to_removed_from_and_restored_in_an_order():
     order = project.without_scene(ORDER, "scene-1")
     assert order.scenes == ("scene-2", "scene-4")
     assert project.with_restored(order, "scene-1").scenes == ("scene-1", "scene-2", "scene-4")
@@ -208,140 +212,157 @@ def record(*planned: dict[str, object]) -> Execution:
         created_ms=1,
         started_ms=2,
         ended_ms=0,
-        steps=live_plan.live_steps(steps(*planned)),
+        steps=live_plan.live_steps(plan_steps(*planned)),
         changes=[],
     )
 
 
-def test_a_step_that_must_run_alone_does():
+def test_a_step_marked_alone_never_runs_with_others():
     """D-R2."""
-    held = record(edit("scene-1"), edit("scene-2", alone=True), edit("scene-4"))
-    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s1", "s3"]
-    held = live_plan.claim_step(held, "s1", 5)
-    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s1", "s3"]
-    held = live_plan.finish_step(
-        live_plan.finish_step(held, "s1", "completed", {}, 6), "s3", "completed", {}, 6
+    execution = record(edit("scene-1"), edit("scene-2", alone=True), edit("scene-4"))
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s1", "s3"]
+    execution = live_plan.claim_step(execution, "s1", 5)
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s1", "s3"]
+    execution = live_plan.finish_step(
+        live_plan.finish_step(execution, "s1", "completed", {}, 6), "s3", "completed", {}, 6
     )
-    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s2"]
-    held = live_plan.claim_step(held, "s2", 7)
-    assert [one["step"]["id"] for one in live_plan.startable(held)] == ["s2"]
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s2"]
+    execution = live_plan.claim_step(execution, "s2", 7)
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s2"]
     first = record(edit("scene-1", alone=True), edit("scene-2"))
     assert [one["step"]["id"] for one in live_plan.startable(first)] == ["s1"]
     assert live_plan.startable({**first, "status": "paused"}) == []
 
 
-def test_a_later_attempt_takes_an_execution_over():
-    held = live_plan.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
+def test_a_later_attempt_takes_over_an_execution():
+    execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
     with pytest.raises(Fenced):
-        live_plan.begin(held, "task", 1, 9)
-    again = live_plan.begin(held, "task", 3, 9)
-    assert (again["epoch"], again["steps"][0]["status"]) == (3, "in-progress"), "its receipt is looked up"
-    other = live_plan.begin(held, "other", 3, 9)
+        live_plan.begin(execution, "task", 1, 9)
+    taken_over = live_plan.begin(execution, "task", 3, 9)
+    assert (taken_over["epoch"], taken_over["steps"][0]["status"]) == (3, "in-progress"), (
+        "its receipt is looked up"
+    )
+    other = live_plan.begin(execution, "other", 3, 9)
     assert other["steps"][0]["status"] == "pending"
     with pytest.raises(Fenced):
         live_plan.require_newest(other, "task", 3)
-    over = live_plan.end(
-        live_plan.finish_step(live_plan.finish_step(held, "s1", "completed", {}, 6), "s2", "error", {}, 6), 8
+    failed = live_plan.end(
+        live_plan.finish_step(
+            live_plan.finish_step(execution, "s1", "completed", {}, 6), "s2", "error", {}, 6
+        ),
+        8,
     )
-    assert over["status"] == "failed"
-    fork = live_plan.begin(over, "third", 4, 9)
+    assert failed["status"] == "failed"
+    fork = live_plan.begin(failed, "third", 4, 9)
     assert [one["status"] for one in fork["steps"]] == ["pending", "pending"], (
         "a fork starts from the beginning"
     )
-    assert live_plan.begin({**held, "status": "paused"}, "other", 3, 9)["status"] == "paused"
-    cancelled = live_plan.cancel(held, 8)
-    taken = live_plan.begin(cancelled, "other", 3, 9)
-    assert (taken["status"], taken["steps"]) == ("cancelled", cancelled["steps"]), "a no is no fork"
+    assert live_plan.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    cancelled = live_plan.cancel(execution, 8)
+    cancelled_again = live_plan.begin(cancelled, "other", 3, 9)
+    assert (cancelled_again["status"], cancelled_again["steps"]) == ("cancelled", cancelled["steps"]), (
+        "a cancelled execution is not forked"
+    )
     assert live_plan.startable(live_plan.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
-    assert live_plan.end(held, 9) == held
+    assert live_plan.end(execution, 9) == execution
 
 
-def test_an_abandoned_execution_goes_on_unless_a_person_has_cancelled_it():
+def test_an_abandoned_execution_continues_unless_a_person_cancelled_it():
     """D-R15."""
-    held = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
-    held = live_plan.begin({**held, "started_ms": 5}, "task", 4, 6)
-    abandoned = live_plan.abandon(held, 7)
+    execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
+    execution = live_plan.begin({**execution, "started_ms": 5}, "task", 4, 6)
+    abandoned = live_plan.abandon(execution, 7)
     assert live_plan.counts(abandoned) == {"cancelled": 3}
     assert live_plan.counts(live_plan.begin(abandoned, "task", 5, 9)) == {"pending": 3}
     assert live_plan.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
-    some = live_plan.retry_step(live_plan.cancel(held, 7), "s2", 8)
-    again = live_plan.begin(live_plan.abandon(some, 9), "other", 5, 10)
-    assert [one["status"] for one in again["steps"]] == ["pending", "pending", "cancelled"], (
+    partly_cancelled = live_plan.retry_step(live_plan.cancel(execution, 7), "s2", 8)
+    continued = live_plan.begin(live_plan.abandon(partly_cancelled, 9), "other", 5, 10)
+    assert [one["status"] for one in continued["steps"]] == ["pending", "pending", "cancelled"], (
         "s3 was cancelled"
     )
     planned = live_plan.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
     assert live_plan.reopen(planned)["status"] == "planned"
 
 
-def test_changes_that_come_too_late_are_refused():
+def test_changes_of_ended_or_started_steps_are_refused():
     """D43: 409."""
-    held = record(edit("scene-1"))
-    done = live_plan.end(live_plan.finish_step(held, "s1", "completed", {}, 6), 7)
+    execution = record(edit("scene-1"))
+    ended = live_plan.end(live_plan.finish_step(execution, "s1", "completed", {}, 6), 7)
     for change in (
-        lambda: live_plan.pause(done, 8),
-        lambda: live_plan.pause({**held, "status": "planned"}, 8),
-        lambda: live_plan.resume(done, 8),
-        lambda: live_plan.cancel(done, 8),
-        lambda: live_plan.insert_steps(done, [], 8),
-        lambda: live_plan.retry_step(done, "s1", 8),
-        lambda: live_plan.repeat_step(held, "s1", 8),
-        lambda: live_plan.skip_step(done, "s1", 8),
-        lambda: live_plan.edit_step({**held, "status": "planned"}, "s1", {"prompt": "y"}, 8),
+        lambda: live_plan.pause(ended, 8),
+        lambda: live_plan.pause({**execution, "status": "planned"}, 8),
+        lambda: live_plan.resume(ended, 8),
+        lambda: live_plan.cancel(ended, 8),
+        lambda: live_plan.insert_steps(ended, [], 8),
+        lambda: live_plan.retry_step(ended, "s1", 8),
+        lambda: live_plan.repeat_step(execution, "s1", 8),
+        lambda: live_plan.skip_step(ended, "s1", 8),
+        lambda: live_plan.edit_step({**execution, "status": "planned"}, "s1", {"prompt": "y"}, 8),
     ):
         with pytest.raises(Conflict):
             change()
-    assert live_plan.edit_step(held, "s1", {"prompt": "x"}, 8) == held
-    paused = live_plan.pause(held, 8)
+    assert live_plan.edit_step(execution, "s1", {"prompt": "x"}, 8) == execution
+    paused = live_plan.pause(execution, 8)
     assert live_plan.pause(paused, 9) == paused
-    assert live_plan.resume(held, 9) == held
-    stopped = live_plan.cancel(held, 8)
+    assert live_plan.resume(execution, 9) == execution
+    stopped = live_plan.cancel(execution, 8)
     assert live_plan.cancel(stopped, 9) == stopped
     assert live_plan.end(stopped, 9) == stopped
 
 
-def test_a_started_step_can_be_given_back():
-    held = live_plan.claim_step(record(edit("scene-1")), "s1", 5)
-    assert live_plan.release_step(held, "s1")["steps"][0]["status"] == "pending"
+def test_a_started_step_can_be_released():
+    execution = live_plan.claim_step(record(edit("scene-1")), "s1", 5)
+    assert live_plan.release_step(execution, "s1")["steps"][0]["status"] == "pending"
 
 
-def test_what_a_repeated_step_never_reached_is_not_stale():
-    held = live_plan.finish_step(
+def test_a_skipped_step_is_not_stale_after_its_dependency_is_repeated():
+    execution = live_plan.finish_step(
         record(edit("scene-1"), edit("scene-2", like=["scene-1"])), "s1", "completed", {}, 5
     )
-    again = live_plan.repeat_step(live_plan.skip_step(held, "s2", 6), "s1", 7)
-    assert [bool(one.get("stale")) for one in again["steps"]] == [False, False]
+    repeated = live_plan.repeat_step(live_plan.skip_step(execution, "s2", 6), "s1", 7)
+    assert [bool(one.get("stale")) for one in repeated["steps"]] == [False, False]
 
 
-def test_what_a_skipped_step_would_have_made_blocks_its_dependants():
-    held = record({"tool": "addScene", "scenes": ["new"], "prompt": "p"}, edit("new"), edit("scene-1"))
-    held = live_plan.skip_step(held, "s1", 8, RULES)
-    assert [one["status"] for one in held["steps"]] == ["skipped", "blocked", "pending"]
-    again = live_plan.repeat_step(live_plan.finish_step(held, "s3", "completed", {}, 9), "s3", 10)
-    assert again["steps"][2]["generation"] == 1
+def test_skipping_a_step_that_adds_a_scene_blocks_its_dependents():
+    execution = record({"tool": "addScene", "scenes": ["new"], "prompt": "p"}, edit("new"), edit("scene-1"))
+    execution = live_plan.skip_step(execution, "s1", 8, RULES)
+    assert [one["status"] for one in execution["steps"]] == ["skipped", "blocked", "pending"]
+    repeated = live_plan.repeat_step(live_plan.finish_step(execution, "s3", "completed", {}, 9), "s3", 10)
+    assert repeated["steps"][2]["generation"] == 1
     before = record(edit("scene-1"), edit("scene-2", like=["scene-1"]))
     assert [one["step"]["id"] for one in live_plan.startable(live_plan.skip_step(before, "s1", 8))] == ["s2"]
 
 
-def test_events_tell_every_change_of_a_status_once():
+def test_every_change_of_a_status_is_one_event():
     """D-R6, D-R7."""
-    held = record(edit("scene-1"))
-    started = live_plan.claim_step(held, "s1", 3)
-    done = live_plan.finish_step(started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4)
-    over = live_plan.end(done, 5)
+    execution = record(edit("scene-1"))
+    started = live_plan.claim_step(execution, "s1", 3)
+    step_completed = live_plan.finish_step(
+        started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4
+    )
+    ended = live_plan.end(step_completed, 5)
     names = [
         name
-        for before, after in ((None, held), (held, started), (started, done), (done, over))
+        for before, after in (
+            (None, execution),
+            (execution, started),
+            (started, step_completed),
+            (step_completed, ended),
+        )
         for name, _ in events_between(before, after, RULES)
     ]
     assert names == ["execution-plan", "step-update", "step-update", "scene-update", "execution-complete"]
-    assert [*events_between(over, over)] == []
+    assert [*events_between(ended, ended)] == []
     stopped = live_plan.cancel(started, 5)
     assert [name for name, _ in events_between(started, stopped)] == [], "its step still runs"
-    ended = live_plan.finish_step(stopped, "s1", "completed", {}, 6)
-    assert [name for name, _ in events_between(stopped, ended)] == ["step-update", "execution-complete"]
+    last_step_ended = live_plan.finish_step(stopped, "s1", "completed", {}, 6)
+    assert [name for name, _ in events_between(stopped, last_step_ended)] == [
+        "step-update",
+        "execution-complete",
+    ]
 
 
-def test_the_outline_shows_what_selectors_need():
+def test_the_outline_has_scenes_contents_and_preferences():
     text = {"id": "a", "kind": "text", "text": "word " * 30, "animations": [{"kind": "fade"}]}
     scene = {
         "name": "One",
@@ -366,7 +387,7 @@ def test_the_outline_shows_what_selectors_need():
 HISTORY = {"scene-1": {"v1": "old", "v2": "new", "v3": "newer"}, "scene-2": {"v1": "a", "v2": "b", "v3": "c"}}
 
 
-def history(order: Order = ORDER, newest: Mapping[str, str] = MappingProxyType({})) -> undo.History:
+def undo_history(order: Order = ORDER, newest: Mapping[str, str] = MappingProxyType({})) -> undo.History:
     current = {"scene-1": "v2", "scene-2": "v2", **newest}
     return undo.History(
         order,
@@ -377,34 +398,34 @@ def history(order: Order = ORDER, newest: Mapping[str, str] = MappingProxyType({
     )
 
 
-def done(*planned: dict[str, object], kind: str = "plan") -> Execution:
-    held: Execution = {**record(*planned), "kind": kind}
-    made: dict[str, int] = {}
-    for one in held["steps"]:
+def completed_execution(*planned: dict[str, object], kind: str = "plan") -> Execution:
+    execution: Execution = {**record(*planned), "kind": kind}
+    newest: dict[str, int] = {}
+    for one in execution["steps"]:
         stream = one["step"]["writes"][0]
-        made[stream] = made.get(stream, 1) + 1
-        held = live_plan.finish_step(
-            held, one["step"]["id"], "completed", {"versionId": f"v{made[stream]}"}, 9
+        newest[stream] = newest.get(stream, 1) + 1
+        execution = live_plan.finish_step(
+            execution, one["step"]["id"], "completed", {"versionId": f"v{newest[stream]}"}, 9
         )
-    return live_plan.end(held, 10)
+    return live_plan.end(execution, 10)
 
 
-def undo_of(held: Execution, about: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
-    return [(step["tool"], step["params"]) for step in undo.undo_steps(held, ids, about)]
+def undo_calls(execution: Execution, history: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
+    return [(step["tool"], step["params"]) for step in undo.undo_steps(execution, ids, history)]
 
 
-def test_every_kind_of_step_has_its_undo():
+def test_every_kind_of_step_has_an_undo_step():
     """D50."""
-    held = done(edit("scene-1"), {"tool": "reorderScenes", "order": ["2", "1", "3"]})
-    assert undo_of(held, history()) == [
+    execution = completed_execution(edit("scene-1"), {"tool": "reorderScenes", "order": ["2", "1", "3"]})
+    assert undo_calls(execution, undo_history()) == [
         ("reorderScenes", {"sceneIds": ["scene-2", "scene-1"]}),
         ("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"}),
     ]
-    new = done(
+    new = completed_execution(
         {"tool": "addScene", "scenes": ["n"], "prompt": "x"}, {"tool": "deleteScene", "scenes": ["scene-1"]}
     )
     later = Order(scenes=("scene-2", "scene-5"), deleted=(DeletedScene(id="scene-1", position=1),))
-    plan_of_undo = undo.undo_steps(new, [], history(later))
+    plan_of_undo = undo.undo_steps(new, [], undo_history(later))
     assert [(step["tool"], step["params"]) for step in plan_of_undo] == [
         ("restoreScene", {"sceneId": "scene-1"}),
         ("deleteScene", {"sceneId": "scene-5"}),
@@ -412,41 +433,45 @@ def test_every_kind_of_step_has_its_undo():
     assert plan_of_undo[1]["dependencies"] == ["u1"], "changes of the order come one after another"
 
 
-def test_only_what_a_step_made_is_undone():
-    twice = done(edit("scene-1"), edit("scene-1"))
-    assert undo_of(twice, history(newest={"scene-1": "v3"})) == [
+def test_undo_reverts_only_the_versions_that_a_step_made():
+    two_edits = completed_execution(edit("scene-1"), edit("scene-1"))
+    assert undo_calls(two_edits, undo_history(newest={"scene-1": "v3"})) == [
         ("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})
     ]
-    for about_, words in (
-        (history(newest={"scene-2": "v3"}), "scene-2 has changed since"),
-        (history(newest={"scene-2": "v1"}), "as it was before already"),
+    for later_history, words in (
+        (undo_history(newest={"scene-2": "v3"}), "scene-2 has changed since"),
+        (undo_history(newest={"scene-2": "v1"}), "as it was before already"),
     ):
         with pytest.raises(Conflict, match=words):
-            undo.undo_steps(done(edit("scene-2")), [], about_)
+            undo.undo_steps(completed_execution(edit("scene-2")), [], later_history)
     with pytest.raises(Conflict, match="as it was before already"):
-        undo.undo_steps(done({"tool": "restoreScene", "scenes": ["scene-3"]}), [], history())
+        undo.undo_steps(
+            completed_execution({"tool": "restoreScene", "scenes": ["scene-3"]}), [], undo_history()
+        )
     with pytest.raises(Conflict, match="no completed step"):
-        undo.undo_steps(record(edit("scene-1")), [], history())
+        undo.undo_steps(record(edit("scene-1")), [], undo_history())
     with pytest.raises(Missing):
-        undo.undo_steps(twice, ["s9"], history())
+        undo.undo_steps(two_edits, ["s9"], undo_history())
 
 
-def test_a_repetition_is_undone_with_the_step():
-    """D50: to what was there before the step was done first."""
-    held = live_plan.repeat_step(done(edit("scene-1"), edit("scene-1")), "s1", 11)
-    held = live_plan.end(live_plan.finish_step(held, "s1", "completed", {"versionId": "v4"}, 12), 13)
-    about_ = history(newest={"scene-1": "v4"})._replace(
+def test_undo_of_a_repeated_step_restores_the_version_before_the_first_execution():
+    """D50."""
+    execution = live_plan.repeat_step(completed_execution(edit("scene-1"), edit("scene-1")), "s1", 11)
+    execution = live_plan.end(
+        live_plan.finish_step(execution, "s1", "completed", {"versionId": "v4"}, 12), 13
+    )
+    history = undo_history(newest={"scene-1": "v4"})._replace(
         content=lambda _, version: version,
         earlier=lambda _, version: {"v2": "v1", "v3": "v2", "v4": "v3"}.get(version),
     )
-    assert undo_of(held, about_) == [("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})]
+    assert undo_calls(execution, history) == [("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})]
 
 
-def test_undo_and_redo_go_through_the_executions_one_by_one():
+def test_repeated_undo_and_redo_go_through_the_executions_in_order():
     plan_, undone, redone = (
-        done(edit("scene-1")),
-        done(edit("scene-1"), kind="undo"),
-        done(edit("scene-1"), kind="redo"),
+        completed_execution(edit("scene-1")),
+        completed_execution(edit("scene-1"), kind="undo"),
+        completed_execution(edit("scene-1"), kind="redo"),
     )
     older: Execution = {**plan_, "id": "older"}
     nothing: Execution = {**record(edit("scene-1")), "id": "nothing"}

@@ -1,4 +1,4 @@
-"""Scenes: what is valid, how a change is applied and told, how they look (D22, D32, D51)."""
+"""Scenes: validation, patches and their descriptions, styles and previews (D22, D32, D51)."""
 
 import re
 from html.parser import HTMLParser
@@ -26,11 +26,11 @@ SCENE = Scene.model_validate(
 )
 
 
-def changed(**patch: object) -> Scene:
+def apply_changes(**patch: object) -> Scene:
     return apply_patch(SCENE, ScenePatch.model_validate(patch))
 
 
-def test_colours_are_read_generously_and_stored_in_one_form():
+def test_colours_are_normalised():
     assert SCENE.palette == ("#000080", "#ffffff")
     assert (SCENE.elements[1].color, SCENE.elements[1].background) == ("#ff0000", "#00ff00")
 
@@ -50,13 +50,13 @@ def test_colours_are_read_generously_and_stored_in_one_form():
         ({"unknown": 1}, "Extra inputs"),
     ],
 )
-def test_what_no_player_could_show_is_refused(fields: dict[str, object], words: str):
+def test_an_invalid_scene_is_refused(fields: dict[str, object], words: str):
     with pytest.raises(ValidationError, match=re.escape(words)):
         Scene.model_validate({"name": "x", **fields})
 
 
-def test_a_patch_changes_what_it_names_and_tells_it():
-    after = changed(
+def test_a_patch_changes_the_fields_that_it_names_and_differences_describe_them():
+    after = apply_changes(
         name="Two",
         speed=1.5,
         background="teal",
@@ -93,8 +93,8 @@ def test_a_patch_changes_what_it_names_and_tells_it():
     assert differences(SCENE, SCENE) == []
 
 
-def test_elements_go_and_movement_is_taken_away():
-    after = changed(remove=["box"], animations=[{"element": "all"}], seconds=4, background_to="white")
+def test_a_patch_removes_elements_and_animations():
+    after = apply_changes(remove=["box"], animations=[{"element": "all"}], seconds=4, background_to="white")
     assert [one.id for one in after.elements] == ["title"]
     assert after.elements[0].animations == ()
     assert (after.durationInFrames, after.background.to) == (120, "#ffffff")
@@ -113,20 +113,20 @@ def test_elements_go_and_movement_is_taken_away():
         ({"add": [{"id": "title"}]}, "two elements have the id 'title'"),
     ],
 )
-def test_a_patch_that_does_not_fit_is_refused_by_name(patch: dict[str, object], words: str):
+def test_a_patch_of_an_unknown_element_is_refused_with_its_id(patch: dict[str, object], words: str):
     with pytest.raises(Invalid) as refused:
-        changed(**patch)
+        apply_changes(**patch)
     assert words in f"{refused.value.message} {refused.value.remedy}"
 
 
 @pytest.mark.parametrize("speed", [0, 0.01, 50])
-def test_a_senseless_speed_is_refused(speed: float):
+def test_a_speed_outside_the_limits_is_refused(speed: float):
     with pytest.raises(ValidationError, match="factor"):
         ScenePatch(speed=speed)
 
 
-def test_a_style_is_what_is_seen():
-    """D22: colours by what they cover, then fonts, pace and movement."""
+def test_a_style_has_visible_colours_fonts_pace_and_motion():
+    """D22: colours by the area that they cover."""
     style = extract_style(SCENE)
     color, share = style.palette[0]
     assert color == "#0f172a"
@@ -141,7 +141,7 @@ def test_a_style_is_what_is_seen():
     assert extract_style(picture).palette == (("#0f172a", 1.0),)
 
 
-def test_scenes_of_one_project_match_better_than_those_of_another():
+def test_scenes_of_one_project_match_better_than_scenes_of_another():
     """D51."""
     launch, _, event = starters().values()
     assert style_match(launch[0], launch[0]) == 1.0
@@ -161,10 +161,10 @@ def test_examples_are_searched_by_their_tags():
 class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
 
 HOSTILE = (
@@ -173,7 +173,7 @@ HOSTILE = (
 )
 
 
-def test_a_page_plays_every_scene_and_hostile_text_stays_text():
+def test_a_preview_has_every_scene_and_escapes_hostile_text():
     scene = Scene.model_validate(
         {
             "name": HOSTILE,
@@ -190,22 +190,22 @@ def test_a_page_plays_every_scene_and_hostile_text_stays_text():
     tags = _Tags()
     tags.feed(html)
     known = "html head meta title style body main section div span img ol li b"
-    assert {tag for tag, _ in tags.seen} == {*known.split()}
-    assert all(not name.startswith("on") for _, attributes in tags.seen for name in attributes)
-    assert [attributes.get("content") for tag, attributes in tags.seen if tag == "meta"][1] == POLICY
+    assert {tag for tag, _ in tags.elements} == {*known.split()}
+    assert all(not name.startswith("on") for _, attributes in tags.elements for name in attributes)
+    assert [attributes.get("content") for tag, attributes in tags.elements if tag == "meta"][1] == POLICY
     style = html[html.index("<style>") : html.index("</style>")]
     assert "alert" not in style
     assert style.count("@keyframes show") == 2
     assert html.count('class="scene"') == 2
 
 
-def test_a_page_can_stand_still():
+def test_a_preview_can_be_paused_at_a_time():
     assert "animation-play-state:paused" in scene_page(SCENE, still_s=1.5)
     assert "animation-delay:-1.500s" in scene_page(SCENE, still_s=1.5)
     assert "paused" not in scene_page(Scene())
 
 
-def test_starters_are_whole_projects():
+def test_every_starter_is_a_complete_project():
     for name, scenes in starters().items():
         assert 4 <= len(scenes) <= 6, name
         assert all(scene.palette and scene.fonts and scene.elements for scene in scenes)

@@ -1,4 +1,4 @@
-"""Steps of videos, gathered context, and the offline model, through REST and the command (D15-D25, D48)."""
+"""Steps of videos, gathered context, and the offline model, over REST and the command (D15-D25, D48)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,9 +25,9 @@ def callsheet(
     return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
-async def test_every_step_of_a_project_does_what_it_says(video: VideoClient):
+async def test_every_kind_of_step_changes_the_project(video: VideoClient):
     """D48."""
-    video.director.patch = lambda prompt: {"name": prompt}
+    video.model.patch = lambda prompt: {"name": prompt}
     name = await video.start(
         "x",
         {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1},
@@ -37,7 +37,7 @@ async def test_every_step_of_a_project_does_what_it_says(video: VideoClient):
         {"tool": "addScene", "prompt": "A new one", "name": "New", "seconds": 2, "behind": "scene-1"},
         {"tool": "reorderScenes", "scenes": ["scene-1"], "behind": "scene-4"},
     )
-    done = await video.ended(name)
+    done = await video.wait_for_end(name)
     assert done["counts"] == {"completed": 6}, done
     scenes = await video.contents()
     assert [*scenes] == ["scene-6", "scene-7", "scene-2", "scene-3", "scene-5", "scene-4", "scene-1"]
@@ -47,41 +47,41 @@ async def test_every_step_of_a_project_does_what_it_says(video: VideoClient):
     assert scenes["scene-6"] == scenes["scene-4"]
     assert (scenes["scene-7"]["name"], scenes["scene-7"]["durationInFrames"]) == ("New", 60)
     restored = await video.start("y", {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v1"})
-    await video.ended(restored)
+    await video.wait_for_end(restored)
     assert (await video.contents())["scene-1"]["durationInFrames"] == 60
 
 
-async def test_a_shorter_scene_keeps_its_elements_and_their_movement(video: VideoClient):
-    moves = [{"kind": "fade", "start": 30, "duration": 60}]
-    await VideoClient(video.http, video.director, "late").create(
-        [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": moves}]}]
+async def test_trimming_a_scene_keeps_elements_and_scales_animations(video: VideoClient):
+    animations = [{"kind": "fade", "start": 30, "duration": 60}]
+    await VideoClient(video.http, video.model, "late").create(
+        [{"name": "x", "elements": [{"id": "a", "kind": "text", "text": "t", "animations": animations}]}]
     )
-    late = VideoClient(video.http, video.director, "late")
-    await late.ended(await late.start("x", {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1}))
+    late = VideoClient(video.http, video.model, "late")
+    await late.wait_for_end(await late.start("x", {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1}))
     [element] = (await late.contents())["scene-1"]["elements"]
     assert element["animations"] == [{"kind": "fade", "start": 10, "duration": 20, "easing": "ease-out"}]
 
 
-async def test_a_patch_that_does_not_fit_the_scene_is_asked_for_again_with_the_reason(video: VideoClient):
+async def test_an_invalid_patch_is_requested_again_with_the_reason(video: VideoClient):
     answers = iter(
         [{"change": [{"id": "none", "text": "x"}]}, {"change": [{"id": "title", "text": "Better"}]}]
     )
-    video.director.patch = lambda _: next(answers)
-    await video.ended(await video.start("x", edit("scene-1")))
+    video.model.patch = lambda _: next(answers)
+    await video.wait_for_end(await video.start("x", edit("scene-1")))
     assert (await video.contents())["scene-1"]["elements"][0]["text"] == "Better"
-    sent = [one.messages[1]["content"] for one in video.director.requests]
+    sent = [one.messages[1]["content"] for one in video.model.requests]
     sent = [json.loads(text) for text in sent if text.startswith("{")][-1]
     assert "has no element 'none'; its elements are: title" in sent["problem"]
-    video.director.patch = lambda _: {"remove": ["none"]}
-    done = await video.ended(await video.start("x", edit("scene-1")))
+    video.model.patch = lambda _: {"remove": ["none"]}
+    done = await video.wait_for_end(await video.start("x", edit("scene-1")))
     assert "has no element 'none'" in done["plan"]["steps"][0]["error"]
     assert (await video.revisions())["scene-1"] == 2
 
 
-async def test_context_is_gathered_for_later_steps(video: VideoClient):
-    """D21, D22, D25, D-R4: without a search service it says what it could not search."""
+async def test_gathered_context_is_stored_for_later_steps(video: VideoClient):
+    """D21, D22, D25, D-R4: without a search service the result names the queries that were not searched."""
     name = await video.start("x", {"tool": "contextGatherer", "queries": ["bakery", "qwertz"]})
-    result = (await video.ended(name))["plan"]["steps"][0]["result"]
+    result = (await video.wait_for_end(name))["plan"]["steps"][0]["result"]
     assert result["examples"][0]["name"] == "Market morning"
     assert result["trends"][0]["query"] == "bakery"
     assert "there is no web search" in result["webResults"][0]["problem"]
@@ -91,14 +91,16 @@ async def test_context_is_gathered_for_later_steps(video: VideoClient):
     entries = (await video.call("GET", "/api/projects/launch/context?contains=gathered"))["entries"]
     assert {*entries} == {"gathered:latest", "gathered:styles", "gathered:colors", "gathered:animations"}
     assert result["generatedContext"] == [*result["generatedContext"]]
-    nothing = await video.start(
+    without_results = await video.start(
         "x", {"tool": "contextGatherer", "queries": ["qwertz"], "sources": ["examples"]}
     )
-    assert (await video.ended(nothing))["plan"]["steps"][0]["result"]["summary"] == "nothing was there"
+    assert (await video.wait_for_end(without_results))["plan"]["steps"][0]["result"][
+        "summary"
+    ] == "nothing was there"
 
 
-async def test_the_web_is_searched_over_http_once_an_hour(
-    video: VideoClient, search: "Searched", monkeypatch: pytest.MonkeyPatch
+async def test_web_search_results_are_cached(
+    video: VideoClient, search: "SearchService", monkeypatch: pytest.MonkeyPatch
 ):
     """D18, D23, D24: the first three results, from the cache the second time."""
     monkeypatch.setenv("CALLSHEET_SEARCH_URL", f"{search.url}?safe=1")
@@ -110,7 +112,7 @@ async def test_the_web_is_searched_over_http_once_an_hour(
         name = await video.start(
             "x", {"tool": "contextGatherer", "queries": ["latte art"], "sources": ["web"]}
         )
-        result = (await video.ended(name))["plan"]["steps"][0]["result"]
+        result = (await video.wait_for_end(name))["plan"]["steps"][0]["result"]
         assert [one["title"] for one in result["webResults"][0]["results"]] == ["T0", "T1", "T2"]
         assert result["webResults"][0]["extractedPatterns"] == ["D0", "D1", "D2"]
     assert len(search.paths) == 1
@@ -126,7 +128,7 @@ async def test_the_web_is_searched_over_http_once_an_hour(
             await web_search.HttpSearch(search.url, "").top("x")
 
 
-class Searched:
+class SearchService:
     """A search service on loopback."""
 
     def __init__(self) -> None:
@@ -138,13 +140,13 @@ class Searched:
 
 
 @pytest.fixture
-def search() -> Iterator[Searched]:
+def search() -> Iterator[SearchService]:
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-    service = Searched()
+    service = SearchService()
 
-    class Handler(BaseHTTPRequestHandler):
+    class SearchHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             service.paths.append(self.path)
             service.keys += [key] if (key := self.headers.get("X-Subscription-Token")) else []
@@ -159,7 +161,7 @@ def search() -> Iterator[Searched]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SearchHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     service.url = f"http://127.0.0.1:{server.server_port}/search"
@@ -169,12 +171,12 @@ def search() -> Iterator[Searched]:
     server.server_close()
 
 
-async def test_without_a_service_nothing_is_searched():
+async def test_web_search_without_a_service_raises_an_error():
     with pytest.raises(Invalid, match="no web search"):
         await web_search.search({}).top("x")
 
 
-async def test_context_is_kept_by_project_within_its_bounds(
+async def test_context_is_stored_by_project_within_its_limits(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ):
     """D15, D16, D17, D18, D19, D-R9, D-R10."""
@@ -191,16 +193,16 @@ async def test_context_is_kept_by_project_within_its_bounds(
     assert {*await store.search("search:")} == {long_key[:255]}
     assert await store.search("style") == {"style:scene-1": {"palette": ["#fff"]}}
     assert await store.set("large", {"text": "é" * 200_000, "list": [*range(50_000)]})
-    fitted = await store.get("large")
-    assert fitted["_truncated"] is True
-    assert len(json.dumps(fitted, ensure_ascii=False).encode()) <= MAX_BYTES
+    truncated = await store.get("large")
+    assert truncated["_truncated"] is True
+    assert len(json.dumps(truncated, ensure_ascii=False).encode()) <= MAX_BYTES
     assert fit("x" * 200_000)[0]["_truncated"]
     assert fit({str(n): n for n in range(20_000)}) == ({"_truncated": True}, True)
     assert await store.delete("large")
     assert not await store.delete("large")
     assert await ContextStore(storage, "other", "local").search("") == {}
     await store.set("short", 1, ttl_s=-1)
-    assert await store.get("short") is None, "it has expired"
+    assert await store.get("short") is None, "the entry has expired"
     with pytest.raises(Invalid, match="empty"):
         await store.set("", 1)
     monkeypatch.setattr(context, "MAX_ENTRIES", 2)
@@ -208,7 +210,7 @@ async def test_context_is_kept_by_project_within_its_bounds(
         await store.set("one more", 1)
 
 
-async def test_context_is_written_over_rest_whole_or_not_at_all(video: VideoClient):
+async def test_context_that_is_too_large_is_refused_over_rest(video: VideoClient):
     """D-R9: 413."""
     path = "/api/projects/launch/context/brand"
     written = await video.call("PUT", path, json={"value": {"font": "Inter"}})
@@ -219,14 +221,14 @@ async def test_context_is_written_over_rest_whole_or_not_at_all(video: VideoClie
     await video.call("DELETE", path, 404)
 
 
-async def test_projects_are_listed_shown_exported_and_previewed(video: VideoClient):
-    made = await video.call("POST", "/api/projects", 201, json={"starter": "event-invitation"})
-    assert (made["name"], made["sceneCount"]) == ("Event invitation", 4)
+async def test_projects_can_be_listed_read_exported_and_previewed(video: VideoClient):
+    created = await video.call("POST", "/api/projects", 201, json={"starter": "event-invitation"})
+    assert (created["name"], created["sceneCount"]) == ("Event invitation", 4)
     listed = await video.call("GET", "/api/projects")
-    assert [one["id"] for one in listed["projects"]] == [made["id"], "launch"]
-    exported = await video.call("GET", f"/api/projects/{made['id']}/export")
-    again = await video.call("POST", "/api/projects", 201, json={"id": "again", **exported})
-    assert [one["name"] for one in again["scenes"]] == [one["name"] for one in made["scenes"]]
+    assert [one["id"] for one in listed["projects"]] == [created["id"], "launch"]
+    exported = await video.call("GET", f"/api/projects/{created['id']}/export")
+    imported = await video.call("POST", "/api/projects", 201, json={"id": "again", **exported})
+    assert [one["name"] for one in imported["scenes"]] == [one["name"] for one in created["scenes"]]
     for path in ("preview", "preview?at=1.5", "scenes/scene-1/preview?version=v1"):
         page = await video.http.get(f"/api/projects/again/{path}")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -236,8 +238,8 @@ async def test_projects_are_listed_shown_exported_and_previewed(video: VideoClie
         assert "Summer at the Mill" in page.text
     assert (await video.http.get("/api/projects/again/scenes/scene-1/preview?version=v9")).status_code == 404
     assert (await video.http.get("/api/projects/again/scenes/scene-9/versions")).status_code == 404
-    shown = await video.call("GET", "/api/artefacts/video/again")
-    assert [*shown["streams"]] == ["order", "scene-1", "scene-2", "scene-3", "scene-4"]
+    artefact = await video.call("GET", "/api/artefacts/video/again")
+    assert [*artefact["streams"]] == ["order", "scene-1", "scene-2", "scene-3", "scene-4"]
     versions = await video.call("GET", "/api/artefacts/video/again/scene-2")
     assert [one["summary"] for one in versions["versions"]] == ["Programme"]
     order = await video.call("GET", "/api/artefacts/video/again/order")
@@ -246,14 +248,14 @@ async def test_projects_are_listed_shown_exported_and_previewed(video: VideoClie
     assert too_many.status_code == 400
 
 
-async def test_a_failing_model_fails_its_step_alone(video: VideoClient):
-    video.director.patch = lambda _: Fail(400, "no such thing")
-    done = await video.ended(await video.start("x", edit("scene-1")))
+async def test_a_failing_model_fails_only_its_step(video: VideoClient):
+    video.model.patch = lambda _: Fail(400, "no such thing")
+    done = await video.wait_for_end(await video.start("x", edit("scene-1")))
     assert (done["success"], done["counts"]) == (False, {"error": 1})
     assert (await video.revisions())["scene-1"] == 1
 
 
-def test_the_model_is_offered_one_tool():
+def test_the_model_gets_only_the_tool_submit_plan():
     assert [*REGISTRY.of("video")] == ["submit_plan"]
     steps = {*REGISTRY.of("video", internal=True)}
     assert steps >= {"addScene", "editScene", "contextGatherer", "deleteScene", "trimScene", "addAudio"}
@@ -262,12 +264,12 @@ def test_the_model_is_offered_one_tool():
 OFFLINE = ("--provider", "offline")
 
 
-def test_the_command_edits_what_a_sentence_names(callsheet: Callable[..., Finished]):
+def test_the_command_edits_only_the_scenes_that_a_sentence_names(callsheet: Callable[..., Finished]):
     """D8: the offline grammar, sentence by sentence."""
-    made = callsheet("scenes", "v", "make all scenes faster", "--starter", "app-promo", *OFFLINE)
-    assert made.code == 0, made.err
-    assert "Hook" in made.out
-    assert made.err.count("✔ Editing scene") == 4
+    result = callsheet("scenes", "v", "make all scenes faster", "--starter", "app-promo", *OFFLINE)
+    assert result.code == 0, result.err
+    assert "Hook" in result.out
+    assert result.err.count("✔ Editing scene") == 4
     for sentence, changed in {
         "make scenes 1 and 2 like 3": {"scene-1", "scene-2"},
         "use scene 4's colors in scene 1": {"scene-1"},
@@ -282,7 +284,7 @@ def test_the_command_edits_what_a_sentence_names(callsheet: Callable[..., Finish
         assert {name for name in after if after[name] != before[name]} == changed, sentence
 
 
-def test_the_command_changes_which_scenes_there_are_undoes_and_previews(
+def test_the_command_adds_moves_deletes_undoes_and_previews_scenes(
     callsheet: Callable[..., Finished], tmp_path: Path
 ):
     callsheet("scenes", "v", "--starter", "app-promo")
@@ -293,15 +295,15 @@ def test_the_command_changes_which_scenes_there_are_undoes_and_previews(
         "duplicate scene 1": "162345",
         "delete scenes 2 and 6": "1234",
     }.items():
-        made = versions(callsheet("scenes", "v", sentence, *OFFLINE, "--json"))
-        assert [*made] == [f"scene-{number}" for number in order], sentence
+        scenes = versions(callsheet("scenes", "v", sentence, *OFFLINE, "--json"))
+        assert [*scenes] == [f"scene-{number}" for number in order], sentence
     undone = callsheet("scenes", "v", "--undo", "--preview", str(tmp_path / "v.html"))
     assert undone.code == 0, undone.err
     assert "scene-6" in undone.out
     assert (tmp_path / "v.html").read_text().count("<section") == 6
 
 
-def test_the_command_says_what_it_cannot_do(callsheet: Callable[..., Finished]):
+def test_the_command_reports_requests_that_it_cannot_fulfil(callsheet: Callable[..., Finished]):
     callsheet("scenes", "v", "--starter", "app-promo")
     for sentence, words in {
         "make scene 9 faster": "there is no scene 9",
@@ -316,6 +318,6 @@ def test_the_command_says_what_it_cannot_do(callsheet: Callable[..., Finished]):
     assert "there is no starter" in callsheet("scenes", "z", "--starter", "x").err
 
 
-def versions(ended: Finished) -> dict[str, str]:
-    assert ended.code == 0, ended.err
-    return {one["id"]: one["versionId"] for one in json.loads(ended.out)["scenes"]}
+def versions(result: Finished) -> dict[str, str]:
+    assert result.code == 0, result.err
+    return {one["id"]: one["versionId"] for one in json.loads(result.out)["scenes"]}

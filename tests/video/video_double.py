@@ -1,4 +1,4 @@
-"""A model that directs videos as a test scripts it, and what tests ask of a project."""
+"""A scripted model endpoint for videos, and a client of a project over REST."""
 
 import json
 import threading
@@ -35,32 +35,32 @@ class PlanningModel(ChatDouble):
     def __init__(self) -> None:
         super().__init__()
         self.plans: list[Mapping[str, Any] | str] = []
-        """What the planner is answered with, in order; a text is no plan."""
+        """Answers to the planner, in order: plans, or texts instead of a plan."""
         self.patch: Callable[[str], Mapping[str, Any] | Fail] = lambda _: {"background": "#abcdef"}
-        """The change that a step's prompt is answered with."""
+        """The answer to a step's prompt: a change of the scene, or a failure."""
         self.held: dict[str, threading.Event] = {}
         self.prompts: list[str] = []
         """Prompts of the steps that began, in order."""
         self.outlines: list[str] = []
-        """Last user messages that the planner was sent."""
+        """Last user message of each request of the planner."""
         self._count = 0
 
     def hold(self, *names: str) -> None:
-        """Let steps whose prompts contain these names wait."""
+        """Make steps wait whose prompts contain one of these names."""
         for name in names:
             self.held[name] = threading.Event()
 
     def release(self, *names: str) -> None:
-        """Let them go on; all of them without names."""
+        """Let these steps continue, or all without names."""
         for name in names or [*self.held]:
             self.held[name].set()
 
     def next_reply(self, request: Recorded) -> Reply:
         names = [tool["function"]["name"] for tool in request.body.get("tools", ())]
         if "submit_plan" in names:
-            return self._planned(request)
-        given = json.loads(request.messages[1]["content"])
-        prompt = given["request"]
+            return self._plan_reply(request)
+        form_input = json.loads(request.messages[1]["content"])
+        prompt = form_input["request"]
         self.prompts.append(prompt)
         for name, event in self.held.items():
             if name in prompt:
@@ -71,7 +71,7 @@ class PlanningModel(ChatDouble):
             return answer
         return Say(calls=[("call_form", form, json.dumps(answer))])
 
-    def _planned(self, request: Recorded) -> Reply:
+    def _plan_reply(self, request: Recorded) -> Reply:
         messages = request.messages
         if messages[-1]["role"] == "tool":
             refused = '"error"' in messages[-1]["content"]
@@ -95,7 +95,7 @@ class VideoClient:
 
     def __init__(self, http: httpx.AsyncClient, planning_model: PlanningModel, name: str = "launch") -> None:
         self.http = http
-        self.director = planning_model
+        self.model = planning_model
         self.name = name
 
     async def create(self, scenes: Sequence[Mapping[str, Any]] = SCENES) -> None:
@@ -104,11 +104,11 @@ class VideoClient:
 
     async def start(self, message: str, *steps: Mapping[str, Any], **more: Any) -> str:
         """Start an execution of these steps and return its id."""
-        return str((await self.started(message, *steps, **more))["executionId"])
+        return str((await self.post_execution(message, *steps, **more))["executionId"])
 
-    async def started(self, message: str, *steps: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    async def post_execution(self, message: str, *steps: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         if steps:
-            self.director.plans.append({"steps": [*steps]})
+            self.model.plans.append({"steps": [*steps]})
         body = {"message": message, "provider": "openai", **more}
         reply = await self.http.post(f"/api/projects/{self.name}/executions", json=body)
         assert reply.status_code == 200, reply.text
@@ -125,24 +125,24 @@ class VideoClient:
     async def statuses(self, name: str) -> dict[str, str]:
         return {step["id"]: step["status"] for step in (await self.execution(name))["plan"]["steps"]}
 
-    async def until(self, name: str, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """Return the execution once it is as wanted."""
+    async def wait_until(self, name: str, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """Return the execution once the condition holds."""
         newest: dict[str, Any] = {}
 
-        async def reached() -> bool:
+        async def holds() -> bool:
             newest.update(await self.execution(name))
-            return bool(wanted(newest))
+            return bool(condition(newest))
 
-        await eventually(reached, f"execution {name} as wanted")
+        await eventually(holds, f"the condition of execution {name}")
         return newest
 
-    async def ended(self, name: str) -> dict[str, Any]:
-        """Return the execution once it is over and its run, too."""
-        done = await self.until(name, lambda one: one["success"] is not None)
-        await self.idle()
+    async def wait_for_end(self, name: str) -> dict[str, Any]:
+        """Return the execution once it and its run have ended."""
+        done = await self.wait_until(name, lambda one: one["success"] is not None)
+        await self.wait_until_idle()
         return done
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         async def over() -> bool:
             thread = (await self.http.get(f"/threads/{self.thread}")).json()
             return bool(thread["status"] != "busy")

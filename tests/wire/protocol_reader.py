@@ -1,4 +1,4 @@
-"""A reader of the second wire that does as little as possible: what it gets is what was sent."""
+"""A plain client of the Agent Streaming Protocol, which returns events exactly as the server sends them."""
 
 import asyncio
 import json
@@ -12,75 +12,89 @@ import httpx
 from tests.doubles.waiting import PATIENCE_S
 from tests.doubles.wire_served import HELLO
 
-ALL: Any = ["values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"]
-SEEN: Any = ["values", "messages", "lifecycle", "input"]
-"""What the recorded streams have."""
+ALL_CHANNELS: Any = [
+    "values",
+    "updates",
+    "messages",
+    "tools",
+    "lifecycle",
+    "input",
+    "checkpoints",
+    "tasks",
+    "custom",
+]
+RECORDED_CHANNELS: Any = ["values", "messages", "lifecycle", "input"]
+"""The channels of the recorded streams."""
 Event = dict[str, Any]
-Until = Callable[[list[Event]], bool]
+Condition = Callable[[list[Event]], bool]
 
 
 class ProtocolThread:
     """One thread of a server."""
 
-    def __init__(self, http: httpx.AsyncClient, thread: str = "") -> None:
+    def __init__(self, http: httpx.AsyncClient, thread_id: str = "") -> None:
         self.http = http
-        self.thread = thread or str(uuid.uuid4())
+        self.thread_id = thread_id or str(uuid.uuid4())
         self._sent = 0
 
     async def command(self, method: str, **params: Any) -> Event:
-        """The answer to a command."""
+        """Send a command and return its reply."""
         self._sent += 1
-        asked = {"id": self._sent, "method": method, "params": params}
-        reply = await self.http.post(f"/threads/{self.thread}/commands", json=asked)
+        body = {"id": self._sent, "method": method, "params": params}
+        reply = await self.http.post(f"/threads/{self.thread_id}/commands", json=body)
         assert reply.status_code == 200, reply.text
-        told: Event = reply.json()
-        assert told["id"] == asked["id"]
-        return told
+        answer: Event = reply.json()
+        assert answer["id"] == body["id"]
+        return answer
 
-    async def start(self, graph: str = "agent", given: Any = HELLO, **more: Any) -> str:
+    async def start(self, graph: str = "agent", graph_input: Any = HELLO, **more: Any) -> str:
         """Start a run and return its id."""
-        told = await self.command("run.start", assistant_id=graph, input=given, **more)
-        assert told["type"] == "success", told
-        return str(told["result"]["run_id"])
+        reply = await self.command("run.start", assistant_id=graph, input=graph_input, **more)
+        assert reply["type"] == "success", reply
+        return str(reply["result"]["run_id"])
 
-    async def respond(self, question: str, response: Any) -> str:
-        """Answer a question and return the id of the run that goes on with it."""
-        told = await self.command("input.respond", namespace=[], interrupt_id=question, response=response)
-        assert told["type"] == "success", told
-        return str(told["result"]["run_id"])
+    async def respond(self, interrupt_id: str, response: Any) -> str:
+        """Answer an interrupt and return the id of the run that resumes the thread."""
+        reply = await self.command(
+            "input.respond", namespace=[], interrupt_id=interrupt_id, response=response
+        )
+        assert reply["type"] == "success", reply
+        return str(reply["result"]["run_id"])
 
     @asynccontextmanager
-    async def stream(self, channels: Any = ALL, **more: Any) -> AsyncIterator["ProtocolStream"]:
+    async def stream(self, channels: Any = ALL_CHANNELS, **more: Any) -> AsyncIterator["ProtocolStream"]:
         """An open stream."""
-        asked = {"channels": channels, **more}
-        place = f"/threads/{self.thread}/stream/events"
-        async with self.http.stream("POST", place, json=asked) as reply:
+        body = {"channels": channels, **more}
+        path = f"/threads/{self.thread_id}/stream/events"
+        async with self.http.stream("POST", path, json=body) as reply:
             assert reply.status_code == 200, await reply.aread()
             yield ProtocolStream(reply)
 
-    async def seen(self, until: Until, channels: Any = ALL, **more: Any) -> list[Event]:
-        """The events of a stream that is opened now, until a condition holds."""
+    async def read_until(
+        self, condition: Condition, channels: Any = ALL_CHANNELS, **more: Any
+    ) -> list[Event]:
+        """Open a stream and return its events once a condition holds of them."""
         async with self.stream(channels, **more) as stream:
-            return await stream.seen(until)
+            return await stream.read_until(condition)
 
     async def state(self) -> Any:
-        """The thread's newest state."""
-        return (await self.http.get(f"/threads/{self.thread}/state")).json()
+        """Return the thread's newest state."""
+        return (await self.http.get(f"/threads/{self.thread_id}/state")).json()
 
 
 class ProtocolStream:
-    """An open stream, and all that it has told."""
+    """An open stream, and the events read from it."""
 
     def __init__(self, reply: httpx.Response) -> None:
         self._lines = reply.aiter_lines()
-        self.told: list[Event] = []
+        self.events: list[Event] = []
 
-    async def seen(self, until: Until) -> list[Event]:
-        """All that it has told, once a condition holds of that."""
+    async def read_until(self, condition: Condition) -> list[Event]:
+        """Return all events of the stream once a condition holds of them."""
         async with asyncio.timeout(PATIENCE_S):
-            while not until(self.told):
-                self.told.append(await self._next())
-        return self.told
+            while not condition(self.events):
+                self.events.append(await self._next())
+        return self.events
 
     async def _next(self) -> Event:
         fields: dict[str, str] = {}
@@ -95,41 +109,47 @@ class ProtocolStream:
         raise EOFError("the stream has ended")
 
 
-def run_has_ended(run: str = "", *, how: str = "") -> Until:
-    """Whether a run, any unless chosen, has ended, in some way or in this one."""
-    hows = {how} if how else {"completed", "failed", "interrupted"}
-    return lambda told: any(what in hows and run in event_id for what, event_id in run_lifecycles(told))
+def run_ended(run: str = "", *, status: str = "") -> Condition:
+    """Return the condition that a run, or any, has ended, in any way or with `status`."""
+    statuses = {status} if status else {"completed", "failed", "interrupted"}
+    return lambda events: any(
+        event in statuses and run in event_id for event, event_id in run_lifecycles(events)
+    )
 
 
-def runs_have_ended(count: int) -> Until:
-    """Whether so many runs have ended."""
-    return lambda told: sum(what not in {"running", "started"} for what, _ in run_lifecycles(told)) >= count
+def runs_ended(count: int) -> Condition:
+    """Return the condition that `count` runs have ended."""
+    return lambda events: (
+        sum(event not in {"running", "started"} for event, _ in run_lifecycles(events)) >= count
+    )
 
 
-def run_lifecycles(told: list[Event]) -> list[tuple[str, str]]:
-    """What became of whole runs: what happened, and the event's id."""
+def run_lifecycles(events: list[Event]) -> list[tuple[str, str]]:
+    """Return the lifecycle events of runs, without those of subgraphs, each with its event id."""
     return [
         (event["params"]["data"]["event"], event["event_id"])
-        for event in told
+        for event in events
         if event["method"] == "lifecycle" and not event["params"]["namespace"]
     ]
 
 
-def questions(told: list[Event]) -> list[str]:
-    """The questions that were asked."""
-    return [event["params"]["data"]["interrupt_id"] for event in told if event["method"] == "input.requested"]
+def interrupt_ids(events: list[Event]) -> list[str]:
+    """Return the ids of the interrupts."""
+    return [
+        event["params"]["data"]["interrupt_id"] for event in events if event["method"] == "input.requested"
+    ]
 
 
-def values(told: list[Event]) -> list[Any]:
-    """The states of the graph itself."""
+def root_values(events: list[Event]) -> list[Any]:
+    """Return the states of the root graph."""
     return [
         event["params"]["data"]
-        for event in told
+        for event in events
         if event["method"] == "values" and not event["params"]["namespace"]
     ]
 
 
-def streamed_text(told: list[Event]) -> str:
-    """What was said, put together from its parts."""
-    parts = [event["params"]["data"] for event in told if event["method"] == "messages"]
+def streamed_text(events: list[Event]) -> str:
+    """Return the text of all messages, joined from its parts."""
+    parts = [event["params"]["data"] for event in events if event["method"] == "messages"]
     return "".join(part["delta"]["text"] for part in parts if part["event"] == "content-block-delta")

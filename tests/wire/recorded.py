@@ -1,4 +1,4 @@
-"""What LangGraph's own server was recorded saying, and how ours is compared with it."""
+"""Recorded replies of LangGraph's own server, and their comparison with ours."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,17 +8,17 @@ SAMPLES: Final = Path(__file__).parent / "samples"
 ID: Final = r"(lc_run--)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}"
 
 
-def normalized(
-    value: Any, hidden: Callable[[str], str], kept: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+def normalize(
+    value: Any, hide: Callable[[str], str], keep: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Any:
-    """What is to be the same of a recorded value and of ours; of each object, what `kept` returns of it.
+    """Return the part of a value that must be equal in a recorded reply and in ours.
 
-    `hidden` returns a text without what changes from run to run.
+    `hide` replaces ids and times in a text; `keep` returns the entries of an object that are compared.
     """
     if isinstance(value, str):
-        return hidden(value)
+        return hide(value)
     if isinstance(value, list):
-        return [normalized(each, hidden, kept) for each in value]
+        return [normalize(item, hide, keep) for item in value]
     if isinstance(value, dict):
-        return {hidden(name): normalized(each, hidden, kept) for name, each in kept(value).items()}
+        return {hide(name): normalize(item, hide, keep) for name, item in keep(value).items()}
     return value

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory):
-    """The server's URL; it may block nothing, and finds no key."""
+    """The URL of `langgraph dev`, which refuses blocking calls and has no API keys."""
     folder = tmp_path_factory.mktemp("studio")
     port = free_port()
     environment = {
@@ -43,7 +43,7 @@ def studio(tmp_path_factory):
     ):
         url = f"http://127.0.0.1:{port}"
         try:
-            until(lambda: answers(url), f"langgraph dev answers: {folder / 'log'}", patience_s=60)
+            until(lambda: is_answering(url), f"langgraph dev answers: {folder / 'log'}", patience_s=60)
             yield url
         finally:
             server.terminate()
@@ -51,78 +51,78 @@ def studio(tmp_path_factory):
 
 @pytest.fixture
 async def client(studio):
-    async with get_client(url=studio) as found:
-        yield found
+    async with get_client(url=studio) as sdk_client:
+        yield sdk_client
 
 
-def answers(url):
+def is_answering(url):
     try:
         return httpx.get(f"{url}/ok").status_code == 200
     except httpx.TransportError:
         return False
 
 
-def says(text: str) -> dict[str, Any]:
+def user_message(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-async def test_it_lists_the_workflow_with_its_nodes_and_schemas(client):
+async def test_langgraph_dev_lists_the_workflow_with_its_nodes_and_schemas(client):
     assistants: Any = await client.assistants.search()
-    [assistant] = [one for one in assistants if one["graph_id"] == "ad_creation"]
+    [assistant] = [entry for entry in assistants if entry["graph_id"] == "ad_creation"]
     graph = await client.assistants.get_graph(assistant["assistant_id"])
     assert {"planner", "tool_executor", "summarizer"} <= {node["id"] for node in graph["nodes"]}
     schemas: Any = await client.assistants.get_schemas(assistant["assistant_id"])
     assert "messages" in schemas["state_schema"]["properties"]
 
 
-async def test_it_edits_a_page(client):
+async def test_langgraph_dev_edits_a_page(client):
     thread = await client.threads.create()
     state: Any = await client.runs.wait(
-        thread["thread_id"], "page_builder", input=says("make the headline purple")
+        thread["thread_id"], "page_builder", input=user_message("make the headline purple")
     )
     assert (state["drafts"], state["provider"]) == ({"page": "v1"}, "offline")
 
 
-async def test_it_deletes_nothing_past_the_question(client):
+async def test_a_deletion_is_executed_only_after_its_interrupt_is_resumed(client):
     thread = (await client.threads.create())["thread_id"]
-    said = says("delete the features section")
-    state: Any = await client.runs.wait(thread, "page_builder", input=said)
+    message = user_message("delete the features section")
+    state: Any = await client.runs.wait(thread, "page_builder", input=message)
     assert "__interrupt__" in state
     state = await client.runs.wait(thread, "page_builder", command={"goto": "tool_executor"})
     assert not state.get("drafts")
     await client.threads.update_state(thread, {}, as_node="approval")
     state = await client.runs.wait(thread, "page_builder")
     assert "No person has approved this call" in str(state["messages"])
-    await client.runs.wait(thread, "page_builder", input=said)
+    await client.runs.wait(thread, "page_builder", input=message)
     state = await client.runs.wait(thread, "page_builder", command={"resume": "yes"})
     assert state["drafts"] == {"page": "v1"}
 
 
-async def test_it_stops_for_a_choice_of_facts_and_narrates_them(client):
+async def test_a_lesson_is_interrupted_for_a_choice_of_facts_and_narrates_them(client):
     """B50, X6."""
     thread = await client.threads.create()
-    told = says(material("photosynthesis").text)
-    state: Any = await client.runs.wait(thread["thread_id"], "fact_narration", input=told)
-    [question] = state["__interrupt__"]
-    assert len(question["value"]["facts"]) == 7
+    message = user_message(material("photosynthesis").text)
+    state: Any = await client.runs.wait(thread["thread_id"], "fact_narration", input=message)
+    [interrupt] = state["__interrupt__"]
+    assert len(interrupt["value"]["facts"]) == 7
     state = await client.runs.wait(thread["thread_id"], "fact_narration", command={"resume": "1 and 2"})
     assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
 
 
-async def test_it_runs_a_brief_and_remembers_the_thread(client):
+async def test_an_ad_is_created_from_a_brief_and_refined_on_its_thread(client):
     """The thread is the ad's conversation (X5), kept by our saver."""
     thread = await client.threads.create()
     state: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
-        input=says("A 15 second spot for Nordic Sauna in Oslo, calm"),
+        input=user_message("A 15 second spot for Nordic Sauna in Oslo, calm"),
     )
     assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert state["provider"] == "offline"
     refined: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
-        input=says("make the music slower"),
+        input=user_message("make the music slower"),
     )
     assert refined["drafts"] == {"music": "v2"}
     history = await client.threads.get_history(thread["thread_id"], limit=50)

@@ -1,4 +1,4 @@
-"""Messages that no model streamed are told on the second wire in the parts that LangGraph makes of them."""
+"""A complete message has the parts that LangGraph streams of it in the Agent Streaming Protocol."""
 
 import warnings
 from typing import Any, Final
@@ -38,8 +38,8 @@ MESSAGES: Final[list[BaseMessage]] = [
 ]
 
 
-async def langgraphs(message: BaseMessage) -> list[Any]:
-    """LangGraph's own parts of a message that a node returns."""
+async def langgraph_parts(message: BaseMessage) -> list[Any]:
+    """Return the parts that LangGraph streams of a message that a node returns."""
     builder = StateGraph(MessagesState)
     builder.add_node("say", lambda _: {"messages": [message]})
     builder.add_edge(START, "say")
@@ -51,12 +51,14 @@ async def langgraphs(message: BaseMessage) -> list[Any]:
     return parts
 
 
-def compared(part: Any) -> Any:
-    """A part without its block's own index, which LangGraph's stream adds."""
+def without_block_index(part: Any) -> Any:
+    """Return a part without the index in its content block, which LangGraph's stream adds."""
     content = part.get("content")
     return {**part, "content": {**content, "index": None}} if content else part
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=[str(message.id) for message in MESSAGES])
-async def test_a_whole_message_has_the_parts_that_langgraph_makes_of_it(message: BaseMessage) -> None:
-    assert [*map(compared, message_parts(message))] == [*map(compared, await langgraphs(message))]
+async def test_a_complete_message_has_the_parts_that_langgraph_streams(message: BaseMessage) -> None:
+    assert [*map(without_block_index, message_parts(message))] == [
+        *map(without_block_index, await langgraph_parts(message))
+    ]

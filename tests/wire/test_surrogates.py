@@ -1,4 +1,4 @@
-"""Half of a surrogate pair, which is no character, reaches no store and no client and fails nothing."""
+"""An unpaired surrogate, which is not a character, reaches no store and no client, and causes no failure."""
 
 import asyncio
 import json
@@ -25,21 +25,21 @@ from tests.doubles.waiting import eventually
 from tests.doubles.wire_served import running_redis_for_file
 from tests.doubles.wire_server import running_server
 
-HALF, WHOLE = "bad \ud83d", "bad \ufffd"
+WITH_SURROGATE, REPLACED = "bad \ud83d", "bad \ufffd"
 attempts: list[str] = []
 
 
 async def act(state: MessagesState) -> dict[str, Any]:
-    """Do what the message says with half of a surrogate pair."""
-    wish = state["messages"][-1].text
-    attempts.append(wish)
-    match wish:
+    """Do the action that the last message names, with an unpaired surrogate."""
+    action = state["messages"][-1].text
+    attempts.append(action)
+    match action:
         case "raise":
-            raise ValueError(HALF)
+            raise ValueError(WITH_SURROGATE)
         case "write":
-            get_stream_writer()({HALF: [HALF, "\ud83d\ude00"]})
+            get_stream_writer()({WITH_SURROGATE: [WITH_SURROGATE, "\ud83d\ude00"]})
         case "ask":
-            return {"messages": [AIMessage(str(interrupt({"question": HALF})))]}
+            return {"messages": [AIMessage(str(interrupt({"question": WITH_SURROGATE})))]}
         case "ask with objects":
             return {"messages": [AIMessage(str(interrupt({"since": datetime(2026, 1, 2, tzinfo=UTC)})))]}
         case "raise with objects":
@@ -49,8 +49,10 @@ async def act(state: MessagesState) -> dict[str, Any]:
             circle["circle"] = circle
             raise Unavailable("no bread", details=circle)
         case "store":
-            await get_store().aput(("notes", HALF), HALF, {HALF: HALF})
-    return {"messages": [AIMessage(HALF)]}
+            await get_store().aput(
+                ("notes", WITH_SURROGATE), WITH_SURROGATE, {WITH_SURROGATE: WITH_SURROGATE}
+            )
+    return {"messages": [AIMessage(WITH_SURROGATE)]}
 
 
 GRAPHS = {
@@ -64,171 +66,182 @@ GRAPHS = {
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_redis_for_file() as redis, running_server(redis, GRAPHS, webhook_private=True) as found:
-        yield found
+    with running_redis_for_file() as redis, running_server(redis, GRAPHS, webhook_private=True) as server_url:
+        yield server_url
 
 
 @pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No half of a pair in captured logs, which pytest-xdist cannot send to its parent."""
+def _silence_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """Keep unpaired surrogates out of captured logs, which pytest-xdist cannot send to its parent."""
     for name in ("callsheet.server", "langgraph"):
         caplog.set_level("CRITICAL", logger=name)
 
 
-def given(wish: str) -> Any:
-    return {"messages": [{"role": "user", "content": wish}]}
+def graph_input(action: str) -> Any:
+    return {"messages": [{"role": "user", "content": action}]}
 
 
-async def events(client: LangGraphClient, wish: str, **more: Any) -> dict[str, Any]:
-    """The last event of each name of a run; None has halves of pairs in it."""
+async def last_events(client: LangGraphClient, action: str, **more: Any) -> dict[str, Any]:
+    """Execute a run and return the last event of each name."""
     thread = await client.threads.create()
     stream = client.runs.stream(
         thread["thread_id"],
         "act",
-        input=given(wish),
+        input=graph_input(action),
         stream_mode=["custom", "values", "updates", "messages", "events", "debug"],
         **more,
     )
     return {part.event: part.data async for part in stream} | {"thread": thread["thread_id"]}
 
 
-async def test_a_run_fails_at_once_with_its_own_error_though_its_text_is_no_unicode(
+async def test_a_run_whose_error_has_a_surrogate_fails_at_once_with_that_error(
     client: LangGraphClient,
 ) -> None:
     attempts.clear()
-    began = time.monotonic()
-    ended = await events(client, "raise")
-    assert ended["error"] == {"error": "ValueError", "message": WHOLE}
-    assert time.monotonic() - began < 8, "no lease had to expire"
+    start_s = time.monotonic()
+    last = await last_events(client, "raise")
+    assert last["error"] == {"error": "ValueError", "message": REPLACED}
+    assert time.monotonic() - start_s < 8, "no lease had to expire"
     assert attempts == ["raise"]
-    [run] = await client.runs.list(ended["thread"])
+    [run] = await client.runs.list(last["thread"])
     assert run["status"] == "error"
-    assert (await client.threads.get(ended["thread"]))["status"] == "error"
-    await client.runs.wait(ended["thread"], "act", input=given("go on"))
+    assert (await client.threads.get(last["thread"]))["status"] == "error"
+    await client.runs.wait(last["thread"], "act", input=graph_input("go on"))
 
 
-async def test_data_of_a_node_is_streamed_and_read_with_a_replacement_character(
+async def test_a_surrogate_in_custom_data_and_messages_is_replaced(
     client: LangGraphClient, http: AsyncClient
 ) -> None:
-    ended = await events(client, "write")
-    assert ended["custom"] == {WHOLE: [WHOLE, "😀"]}
-    assert ended["values"]["messages"][-1]["content"] == WHOLE
-    assert "error" not in ended
-    text = (await http.get(f"/threads/{ended['thread']}/history")).text
+    last = await last_events(client, "write")
+    assert last["custom"] == {REPLACED: [REPLACED, "😀"]}
+    assert last["values"]["messages"][-1]["content"] == REPLACED
+    assert "error" not in last
+    text = (await http.get(f"/threads/{last['thread']}/history")).text
     assert "\\ud83d" not in text
 
 
-async def test_a_question_with_half_a_pair_waits_and_is_answered(client: LangGraphClient) -> None:
-    ended = await events(client, "ask")
-    thread = await client.threads.get(ended["thread"])
-    [[question]] = thread["interrupts"].values()
+async def test_an_interrupt_with_a_surrogate_is_stored_and_resumed(client: LangGraphClient) -> None:
+    last = await last_events(client, "ask")
+    thread = await client.threads.get(last["thread"])
+    [[pending]] = thread["interrupts"].values()
     assert thread["status"] == "interrupted"
-    assert question["value"] == {"question": WHOLE}
-    answered: Any = await client.runs.wait(ended["thread"], "act", command={"resume": "fine"})
-    assert answered["messages"][-1]["content"] == "fine"
+    assert pending["value"] == {"question": REPLACED}
+    values: Any = await client.runs.wait(last["thread"], "act", command={"resume": "fine"})
+    assert values["messages"][-1]["content"] == "fine"
 
 
-async def test_a_question_with_objects_waits_as_json(client: LangGraphClient) -> None:
-    ended = await events(client, "ask with objects")
-    thread = await client.threads.get(ended["thread"])
-    [[question]] = thread["interrupts"].values()
-    assert question["value"] == {"since": "2026-01-02T00:00:00+00:00"}
+async def test_an_interrupt_with_objects_is_shown_as_json(client: LangGraphClient) -> None:
+    last = await last_events(client, "ask with objects")
+    thread = await client.threads.get(last["thread"])
+    [[pending]] = thread["interrupts"].values()
+    assert pending["value"] == {"since": "2026-01-02T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("action", "message"),
     [("raise with objects", "no bread"), ("raise a circle", "the outcome of the run cannot be stored")],
 )
-async def test_an_error_that_cannot_be_stored_fails_the_run_and_is_no_crash(
-    client: LangGraphClient, wish: str, message: str
+async def test_an_error_with_details_that_are_not_json_fails_the_run_after_one_attempt(
+    client: LangGraphClient, action: str, message: str
 ) -> None:
     attempts.clear()
-    ended = await events(client, wish)
-    assert message in ended["error"]["message"]
-    assert attempts == [wish]
+    last = await last_events(client, action)
+    assert message in last["error"]["message"]
+    assert attempts == [action]
 
 
-async def test_an_item_of_the_store_is_kept_with_a_replacement_character(client: LangGraphClient) -> None:
-    assert "error" not in await events(client, "store")
+async def test_a_surrogate_in_a_store_item_is_replaced(client: LangGraphClient) -> None:
+    assert "error" not in await last_events(client, "store")
     [item] = (await client.store.search_items(["notes"]))["items"]
-    assert (item["namespace"], item["key"], item["value"]) == (["notes", WHOLE], WHOLE, {WHOLE: WHOLE})
+    assert (item["namespace"], item["key"], item["value"]) == (
+        ["notes", REPLACED],
+        REPLACED,
+        {REPLACED: REPLACED},
+    )
 
 
-async def test_a_webhook_is_called_with_the_error_of_a_run(client: LangGraphClient) -> None:
+async def test_a_webhook_gets_the_error_of_a_run_with_the_surrogate_replaced(client: LangGraphClient) -> None:
     bodies: list[Any] = []
 
-    class Hook(BaseHTTPRequestHandler):
+    class SurrogateWebhookHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(204)
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Say nothing."""
+            """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SurrogateWebhookHandler)
     Thread(target=server.serve_forever, daemon=True).start()
-    await events(client, "raise", webhook=f"http://127.0.0.1:{server.server_port}/")
+    await last_events(client, "raise", webhook=f"http://127.0.0.1:{server.server_port}/")
     await eventually(lambda: asyncio.sleep(0, bool(bodies)), "the webhook was called")
     await asyncio.to_thread(server.shutdown)
     server.server_close()
-    assert bodies[0]["error"] == {"error": "ValueError", "message": WHOLE}
+    assert bodies[0]["error"] == {"error": "ValueError", "message": REPLACED}
 
 
-@pytest.mark.parametrize("wish", [HALF, "\udc00"])
-async def test_a_client_that_sends_half_a_pair_is_told(http: AsyncClient, wish: str) -> None:
+@pytest.mark.parametrize("action", [WITH_SURROGATE, "\udc00"])
+async def test_a_request_with_a_surrogate_is_refused(http: AsyncClient, action: str) -> None:
     thread = (await http.post("/threads", json={})).json()["thread_id"]
-    body = json.dumps({"assistant_id": "act", "input": given(wish), "schedule": "0 0 1 1 *"})
+    body = json.dumps({"assistant_id": "act", "input": graph_input(action), "schedule": "0 0 1 1 *"})
     for path in (f"/threads/{thread}/runs", "/runs/crons", f"/threads/{thread}/state"):
         reply = await http.post(path, content=body)
         assert (reply.status_code, "surrogate" in reply.text) == (422, True), path
 
 
-@pytest.mark.parametrize("piece", [1, 1_000])
+@pytest.mark.parametrize("chunk_size", [1, 1_000])
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_halves_of_pairs_from_a_model_are_joined_or_replaced(*, streaming: bool, piece: int) -> None:
-    """In its text, its reasoning and the arguments of a call, as characters and as escapes."""
+async def test_surrogates_from_a_model_are_joined_to_pairs_or_replaced(
+    *, streaming: bool, chunk_size: int
+) -> None:
+    """In text, reasoning and the arguments of a tool call, as characters and as JSON escapes."""
     text = "smile \ud83d\ude00, bad \ud83d!"
     escaped = json.dumps({"language": text})
     say = Say(
         text,
         calls=[("a", "search", escaped), ("b", "search", json.dumps({"language": text}, ensure_ascii=False))],
         reasoning=text,
-        piece=piece,
+        piece=chunk_size,
     )
     with ChatDouble(say, vendor="qwen") as double:
         model = load("qwen", environ=double.environ_of("DASHSCOPE"))
         answer = await model.ainvoke([HumanMessage("hi")], stream=streaming)
-    whole = "smile 😀, bad \ufffd!"
-    assert answer.text == whole
-    assert [call["args"] for call in answer.tool_calls] == [{"language": whole}] * 2
-    assert answer.additional_kwargs["reasoning_content"] == whole
+    expected = "smile 😀, bad \ufffd!"
+    assert answer.text == expected
+    assert [call["args"] for call in answer.tool_calls] == [{"language": expected}] * 2
+    assert answer.additional_kwargs["reasoning_content"] == expected
 
 
-async def test_half_a_pair_at_the_end_of_a_stream_is_replaced() -> None:
+async def test_a_surrogate_at_the_end_of_a_models_stream_is_replaced() -> None:
     say = Say("bad \ud83d", calls=[("a", "search", '{"language": "bad \ud83d')], piece=1)
     with ChatDouble(say) as double:
         model = load("openai", environ=double.environ)
-        pieces = [piece async for piece in model.astream([HumanMessage("hi")])]
-    assert "".join(piece.text for piece in pieces) == WHOLE
-    args = [call["args"] or "" for piece in pieces for call in piece.tool_call_chunks]
-    assert "".join(args) == '{"language": "' + WHOLE
+        chunks = [chunk async for chunk in model.astream([HumanMessage("hi")])]
+    assert "".join(chunk.text for chunk in chunks) == REPLACED
+    args = [call["args"] or "" for chunk in chunks for call in chunk.tool_call_chunks]
+    assert "".join(args) == '{"language": "' + REPLACED
 
 
-def test_a_value_without_halves_of_pairs_is_the_same_object() -> None:
+def test_a_value_without_surrogates_is_returned_as_the_same_object() -> None:
     value = {"a": [1, ("ü", None)], "b": AIMessage("x"), "c": Interrupt("why?", id="1")}
     assert utf8_safe_value(value) is value
 
 
-def test_every_text_of_a_value_is_made_safe() -> None:
-    value = {HALF: [(HALF, 1)], "b": AIMessage(HALF, id="1"), "c": Interrupt({"why": HALF}, id="1"), "d": str}
-    assert utf8_safe_value(value) == {
-        WHOLE: [(WHOLE, 1)],
-        "b": AIMessage(WHOLE, id="1"),
-        "c": Interrupt({"why": WHOLE}, id="1"),
+def test_surrogates_in_every_text_of_a_value_are_replaced() -> None:
+    value = {
+        WITH_SURROGATE: [(WITH_SURROGATE, 1)],
+        "b": AIMessage(WITH_SURROGATE, id="1"),
+        "c": Interrupt({"why": WITH_SURROGATE}, id="1"),
         "d": str,
     }
-    deep: Any = HALF
+    assert utf8_safe_value(value) == {
+        REPLACED: [(REPLACED, 1)],
+        "b": AIMessage(REPLACED, id="1"),
+        "c": Interrupt({"why": REPLACED}, id="1"),
+        "d": str,
+    }
+    deep: Any = WITH_SURROGATE
     for _ in range(100):
         deep = [deep]
     assert utf8_safe_value(deep) is deep

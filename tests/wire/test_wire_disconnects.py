@@ -36,7 +36,7 @@ async def has_status(http: httpx.AsyncClient, place: str, status: str) -> bool:
     return False
 
 
-async def started(http: httpx.AsyncClient, way: str, url: str = "") -> tuple[httpx.Response, str]:
+async def start_run(http: httpx.AsyncClient, way: str, url: str = "") -> tuple[httpx.Response, str]:
     """Start a run and follow it in one of the ways; return the open reply and the run's path."""
     thread = (await http.post(f"{url}/threads", json={})).json()["thread_id"]
     body = {"assistant_id": "slow", "input": {"x": STEPS}, "on_disconnect": "cancel"}
@@ -56,7 +56,7 @@ async def test_an_outage_of_redis_is_not_the_clients_departure(server: RedisServ
         running_server(server.url, GRAPHS, lease_s=LEASE_S, carry_runs=False) as url,
     ):
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            both = await asyncio.gather(*(started(http, way) for way in ("stream", "wait")))
+            both = await asyncio.gather(*(start_run(http, way) for way in ("stream", "wait")))
             server.kill()
             await asyncio.gather(*(reply.aread() for reply, _ in both), return_exceptions=True)
             server.start()
@@ -71,7 +71,7 @@ async def test_a_server_that_stops_is_not_the_clients_departure(valkey_url: str)
     with running_server(valkey_url, GRAPHS) as other, stopping:
         url = stopping.enter_context(running_server(valkey_url, GRAPHS, carry_runs=False))
         async with httpx.AsyncClient(timeout=30) as http:
-            reply, place = await started(http, "stream", url)
+            reply, place = await start_run(http, "stream", url)
             reading = asyncio.create_task(reply.aread())
             await asyncio.to_thread(stopping.close)
             await asyncio.wait([reading])
@@ -83,7 +83,7 @@ async def test_a_server_that_stops_is_not_the_clients_departure(valkey_url: str)
 async def test_a_client_that_leaves_cancels_the_run(valkey_url: str, way: str) -> None:
     with running_server(valkey_url, GRAPHS) as url:
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            reply, place = await started(http, way)
+            reply, place = await start_run(http, way)
             await reply.aclose()
             await eventually(lambda: has_status(http, place, "interrupted"), "the run is cancelled")
 

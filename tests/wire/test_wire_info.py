@@ -1,4 +1,4 @@
-"""What the server says of itself, and how it answers what it cannot do, on the LangGraph wire."""
+"""Server information, errors, CORS and null values in LangGraph's API."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -12,8 +12,8 @@ from tests.doubles.wire_server import running_server
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with running_server(valkey_url) as found:
-        yield found
+    with running_server(valkey_url) as server_url:
+        yield server_url
 
 
 @pytest.fixture
@@ -22,27 +22,27 @@ async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_info_has_what_clients_adapt_to(http: httpx.AsyncClient) -> None:
-    told: Any = (await http.get("/info")).json()
-    assert told["flags"]["assistants"] is True
-    assert [int(part) for part in told["version"].split(".")] >= [0, 4, 35], "Studio asks for that"
-    assert told["host"]["kind"] == "self-hosted"
-    assert told["server"]["name"] == "callsheet"
+async def test_info_has_the_fields_that_clients_read(http: httpx.AsyncClient) -> None:
+    info: Any = (await http.get("/info")).json()
+    assert info["flags"]["assistants"] is True
+    assert [int(part) for part in info["version"].split(".")] >= [0, 4, 35], "Studio requires that version"
+    assert info["host"]["kind"] == "self-hosted"
+    assert info["server"]["name"] == "callsheet"
 
 
-async def test_ok_says_so(http: httpx.AsyncClient) -> None:
+async def test_ok_is_true(http: httpx.AsyncClient) -> None:
     assert (await http.get("/ok")).json()["ok"] is True
 
 
-async def test_json_that_calls_itself_text_is_read(http: httpx.AsyncClient, url: str) -> None:
-    """Studio sends it so, to spare the browser a preflight."""
+async def test_json_with_content_type_text_is_accepted(http: httpx.AsyncClient, url: str) -> None:
+    """Studio sends JSON so, which saves the browser a preflight."""
     body = json.dumps({"limit": 10, "offset": 0, "metadata": {"created_by": "system"}})
     reply = await http.post("/assistants/search", content=body, headers={"Content-Type": "text/plain"})
     assert reply.status_code == 200
-    assert "agent" in {one["graph_id"] for one in reply.json()}
+    assert "agent" in {assistant["graph_id"] for assistant in reply.json()}
 
 
-async def test_every_refusal_has_a_detail(http: httpx.AsyncClient) -> None:
+async def test_every_error_reply_has_a_detail(http: httpx.AsyncClient) -> None:
     for method, path, body, status in (
         ("GET", "/threads/none", None, 404),
         ("GET", "/threads/none/runs/none/nothing", None, 404),
@@ -57,33 +57,33 @@ async def test_every_refusal_has_a_detail(http: httpx.AsyncClient) -> None:
         assert reply.json()["detail"]
 
 
-async def test_the_domain_interface_keeps_its_own_words(http: httpx.AsyncClient) -> None:
+async def test_errors_of_our_own_api_have_a_type(http: httpx.AsyncClient) -> None:
     reply = await http.get("/api/nothing")
     assert reply.status_code == 404
     assert reply.json()["type"] == "missing"
 
 
-async def test_a_page_may_read_where_its_run_is_and_how_long_a_list_is(http: httpx.AsyncClient) -> None:
-    page = {"Origin": "http://localhost:3000"}
-    reply = await http.post("/threads/search", json={}, headers=page)
+async def test_cors_exposes_the_headers_of_runs_and_lists(http: httpx.AsyncClient) -> None:
+    headers = {"Origin": "http://localhost:3000"}
+    reply = await http.post("/threads/search", json={}, headers=headers)
     exposed = {name.strip().lower() for name in reply.headers["access-control-expose-headers"].split(",")}
     assert {"x-pagination-total", "x-pagination-next", "content-location", "location"} <= exposed
 
 
-async def test_the_studio_may_ask_from_the_network_whether_it_may_call(http: httpx.AsyncClient) -> None:
-    asked = {
+async def test_a_private_network_preflight_of_studio_is_accepted(http: httpx.AsyncClient) -> None:
+    headers = {
         "Origin": "https://smith.langchain.com",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "x-auth-scheme",
         "Access-Control-Request-Private-Network": "true",
     }
-    reply = await http.options("/threads/search", headers=asked)
+    reply = await http.options("/threads/search", headers=headers)
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-private-network"] == "true"
 
 
-async def test_null_says_no_more_than_nothing(http: httpx.AsyncClient) -> None:
-    """JavaScript sends it for what was not chosen."""
+async def test_null_in_a_body_means_the_default(http: httpx.AsyncClient) -> None:
+    """JavaScript clients send null for parameters that were not set."""
     for path, names in (
         (
             "/assistants/search",

@@ -1,4 +1,4 @@
-"""LangGraph's JavaScript client in Node.js against our server, on both wires."""
+"""LangGraph's JavaScript client in Node.js against our server, over REST and the Agent Streaming Protocol."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,28 +12,28 @@ from tests.wire import javascript
 pytestmark = pytest.mark.slow
 
 WORDS: Final = ["I", " ", "plan", " ", "to", " ", "do", " ", "X"]
-LIVES: Final = ["running", "interrupted", "running", "completed"]
+STATUSES: Final = ["running", "interrupted", "running", "completed"]
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis() as found:
-        yield found
+    with running_server_on_own_redis() as server_url:
+        yield server_url
 
 
-async def test_a_conversation_goes_on_over_every_wire(url: str, tmp_path: Path) -> None:
-    told = await javascript.run_script("conversation.mjs", url, beside=tmp_path / "js")
-    assert told["runs"] == {
+async def test_the_javascript_client_works_over_rest_sse_and_web_socket(url: str, tmp_path: Path) -> None:
+    results = await javascript.run_script("conversation.mjs", url, folder=tmp_path / "js")
+    assert results["runs"] == {
         "events": ["metadata", "values", "updates", "values", "updates", "values"],
-        "paused": "interrupted",
-        "questions": 1,
+        "interrupted": "interrupted",
+        "interrupts": 1,
         "decision": APPROVED,
         "next": [],
         "history": 5,
         "runs": ["success", "success"],
     }
-    assert told["left"] == {"ticks": [*range(30)], "status": "interrupted"}
-    assert told["back"] == {"forked": {"x": 3, "log": ["a", "b", "c"]}, "changed": 13}
-    expected = {"words": WORDS, "lives": LIVES, "decision": APPROVED}
-    assert told["sse"] == expected
-    assert told["socket"] == expected
+    assert results["rejoined"] == {"ticks": [*range(30)], "status": "interrupted"}
+    assert results["forks"] == {"forked": {"x": 3, "log": ["a", "b", "c"]}, "changed": 13}
+    expected = {"words": WORDS, "statuses": STATUSES, "decision": APPROVED}
+    assert results["sse"] == expected
+    assert results["socket"] == expected

@@ -1,4 +1,4 @@
-"""The second wire through LangGraph's own client, over both of its transports."""
+"""The Agent Streaming Protocol through LangGraph's own client, over SSE and web sockets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -18,25 +18,27 @@ BOTH = pytest.mark.parametrize("transport", ["sse", "websocket"])
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis() as found:
-        yield found
+    with running_server_on_own_redis() as server_url:
+        yield server_url
 
 
 @asynccontextmanager
-async def streamed(client: LangGraphClient, name: str | None = None, **chosen: Any) -> AsyncIterator[Any]:
-    """A thread's stream, for a while."""
-    async with client.threads.stream(name, **chosen) as thread, asyncio.timeout(PATIENCE_S):
+async def open_thread(
+    client: LangGraphClient, thread_id: str | None = None, **chosen: Any
+) -> AsyncIterator[Any]:
+    """Open a thread's stream with a time limit."""
+    async with client.threads.stream(thread_id, **chosen) as thread, asyncio.timeout(PATIENCE_S):
         yield thread
 
 
-async def asked(thread: Any) -> Any:
-    """The values that are told until the run asks something."""
-    seen = [value async for value in thread.values]
-    await eventually(_waits(thread), "the question")
-    return seen
+async def read_until_interrupt(thread: Any) -> Any:
+    """Return the values that are streamed until the run is interrupted."""
+    values = [value async for value in thread.values]
+    await eventually(has_interrupts(thread), "the question")
+    return values
 
 
-def _waits(thread: Any) -> Any:
+def has_interrupts(thread: Any) -> Any:
     async def holds() -> bool:
         return bool(thread.interrupts)
 
@@ -44,135 +46,135 @@ def _waits(thread: Any) -> Any:
 
 
 @BOTH
-async def test_a_run_asks_is_answered_and_ends(client: LangGraphClient, transport: Transport) -> None:
-    async with streamed(client, assistant_id="agent", transport=transport) as thread:
+async def test_an_interrupted_run_is_resumed_and_gives_its_output(
+    client: LangGraphClient, transport: Transport
+) -> None:
+    async with open_thread(client, assistant_id="agent", transport=transport) as thread:
         started = await thread.run.start(input=HELLO)
         assert started["run_id"]
-        assert (await asked(thread))[-1]["steps"] == ["plan"]
+        assert (await read_until_interrupt(thread))[-1]["steps"] == ["plan"]
         [question] = thread.interrupts
         await thread.run.respond(APPROVED, interrupt_id=question["interrupt_id"])
-        done = await thread.output
-    assert done["decision"] == APPROVED
-    assert done["steps"] == ["plan", "review", "finish"]
+        output = await thread.output
+    assert output["decision"] == APPROVED
+    assert output["steps"] == ["plan", "review", "finish"]
 
 
 @BOTH
-async def test_messages_are_told_word_by_word(client: LangGraphClient, transport: Transport) -> None:
-    async with streamed(client, assistant_id="agent", transport=transport) as thread:
+async def test_messages_are_streamed_token_by_token(client: LangGraphClient, transport: Transport) -> None:
+    async with open_thread(client, assistant_id="agent", transport=transport) as thread:
         await thread.run.start(input=HELLO)
-        [message] = [each async for each in thread.messages]
+        [message] = [message async for message in thread.messages]
         words = [part async for part in message.text]
     assert words == ["I", " ", "plan", " ", "to", " ", "do", " ", "X"]
 
 
-async def test_a_run_of_several_steps_tells_every_state(client: LangGraphClient) -> None:
-    async with streamed(client, assistant_id="counter") as thread:
+async def test_the_values_of_every_step_are_streamed(client: LangGraphClient) -> None:
+    async with open_thread(client, assistant_id="counter") as thread:
         await thread.run.start(input=graph_input(x=0, log=[]))
-        seen = [value["x"] async for value in thread.values if "x" in value]
+        values = [value["x"] async for value in thread.values if "x" in value]
         assert (await thread.output)["x"] == 3
-    assert seen[-3:] == [1, 2, 3]
+    assert values[-3:] == [1, 2, 3]
 
 
-async def test_a_run_that_fails_is_raised_where_its_result_is_awaited(client: LangGraphClient) -> None:
-    async with streamed(client, assistant_id="boom") as thread:
+async def test_awaiting_the_output_of_a_failed_run_raises_its_error(client: LangGraphClient) -> None:
+    async with open_thread(client, assistant_id="boom") as thread:
         await thread.run.start(input=graph_input(x=0, log=[]))
         with pytest.raises(RuntimeError, match="boom from node"):
             await thread.output
 
 
-async def test_a_reader_that_comes_back_finds_the_question(client: LangGraphClient) -> None:
-    name = new_id()
-    async with streamed(client, name, assistant_id="agent") as thread:
+async def test_a_client_that_connects_again_finds_the_interrupt(client: LangGraphClient) -> None:
+    thread_id = new_id()
+    async with open_thread(client, thread_id, assistant_id="agent") as thread:
         await thread.run.start(input=HELLO)
-        await asked(thread)
-    async with streamed(client, name, assistant_id="agent") as thread:
+        await read_until_interrupt(thread)
+    async with open_thread(client, thread_id, assistant_id="agent") as thread:
         async for event in thread.subscribe(["lifecycle", "input"]):
             if event["method"] == "input.requested":
                 break
-        await eventually(_waits(thread), "the question")
+        await eventually(has_interrupts(thread), "the question")
         await thread.run.respond(APPROVED)
         assert (await thread.output)["decision"] == APPROVED
 
 
-async def test_subgraphs_are_found_and_followed(client: LangGraphClient) -> None:
-    async with streamed(client, assistant_id="parent") as thread:
+async def test_subgraphs_of_a_run_are_listed(client: LangGraphClient) -> None:
+    async with open_thread(client, assistant_id="parent") as thread:
         await thread.run.start(input=HELLO)
-        found = [sub.graph_name async for sub in thread.subgraphs]
-    assert found == ["child"]
+        names = [subgraph.graph_name async for subgraph in thread.subgraphs]
+    assert names == ["child"]
 
 
-async def test_two_readers_each_get_everything(client: LangGraphClient) -> None:
-    name = new_id()
-    told: list[list[str]] = [[], []]
+async def test_two_readers_get_the_same_events(client: LangGraphClient) -> None:
+    thread_id = new_id()
+    event_ids: list[list[str]] = [[], []]
 
     async def read(number: int) -> None:
-        async with streamed(client, name, assistant_id="agent") as other:
+        async with open_thread(client, thread_id, assistant_id="agent") as other:
             async for event in other.events:
-                told[number].append(str(event["event_id"]))
+                event_ids[number].append(str(event["event_id"]))
                 if event["method"] == "lifecycle" and event["params"]["data"]["event"] == "completed":
                     return
 
-    async with streamed(client, name, assistant_id="agent") as thread:
+    async with open_thread(client, thread_id, assistant_id="agent") as thread:
         await thread.run.start(input=HELLO)
-        await asked(thread)
+        await read_until_interrupt(thread)
         readers = asyncio.gather(read(0), read(1))
         await thread.run.respond(APPROVED)
         await readers
-    assert told[0] == told[1]
-    assert len(told[0]) == len(set(told[0])) > 20
+    assert event_ids[0] == event_ids[1]
+    assert len(event_ids[0]) == len(set(event_ids[0])) > 20
 
 
 @pytest.mark.slow
 @BOTH
-async def test_a_reader_that_left_in_the_middle_is_told_the_rest(
+async def test_a_client_that_reconnects_during_a_run_gets_all_events_once(
     client: LangGraphClient, transport: Transport
 ) -> None:
-    """X10: whoever opens the stream anew is told all of it once, from any client."""
-    name = new_id()
-    async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
+    """X10: opening the stream again gives all events from its beginning."""
+    thread_id = new_id()
+    async with open_thread(client, thread_id, assistant_id="slow", transport=transport) as thread:
         await thread.run.start(input=graph_input(x=40, log=[]))
-        early = [event["event_id"] async for event in upto(thread, "custom")]
-    async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
-        told = [event async for event in upto(thread, "completed")]
-    numbers = [event["params"]["data"]["tick"] for event in told if event["method"] == "custom"]
+        early_ids = [event["event_id"] async for event in events_until(thread, "custom")]
+    async with open_thread(client, thread_id, assistant_id="slow", transport=transport) as thread:
+        events = [event async for event in events_until(thread, "completed")]
+    numbers = [event["params"]["data"]["tick"] for event in events if event["method"] == "custom"]
     assert numbers == list(range(40))
-    assert [event["event_id"] for event in told][: len(early)] == early
+    assert [event["event_id"] for event in events][: len(early_ids)] == early_ids
 
 
-async def upto(thread: Any, what: str) -> AsyncIterator[Any]:
-    """All that is told, up to a method's first event or a life's end; a web socket answers commands, too."""
+async def events_until(thread: Any, last: str) -> AsyncIterator[Any]:
+    """Yield events up to the first of a method or lifecycle status; skip the replies to commands."""
     async for event in thread.events:
         if event["type"] != "event":
             continue
         yield event
         root = event["method"] == "lifecycle" and not event["params"]["namespace"]
-        if what == event["method"] or (root and what == event["params"]["data"]["event"]):
+        if last == event["method"] or (root and last == event["params"]["data"]["event"]):
             return
 
 
 @BOTH
 async def test_a_run_is_cancelled(client: LangGraphClient, transport: Transport) -> None:
-    async with streamed(client, assistant_id="slow", transport=transport) as thread:
+    async with open_thread(client, assistant_id="slow", transport=transport) as thread:
         run = (await thread.run.start(input=graph_input(x=400, log=[])))["run_id"]
-        _ = [event async for event in upto(thread, "custom")]
+        _ = [event async for event in events_until(thread, "custom")]
         await client.runs.cancel(thread.thread_id, run)
-        _ = [event async for event in upto(thread, "interrupted")]
+        _ = [event async for event in events_until(thread, "interrupted")]
         await client.runs.join(thread.thread_id, run)
         assert (await client.runs.get(thread.thread_id, run))["status"] == "interrupted"
 
 
 @BOTH
-async def test_a_thread_is_gone_on_with_from_an_earlier_place(
-    client: LangGraphClient, transport: Transport
-) -> None:
-    async with streamed(client, assistant_id="counter", transport=transport) as thread:
+async def test_a_run_starts_from_an_earlier_checkpoint(client: LangGraphClient, transport: Transport) -> None:
+    async with open_thread(client, assistant_id="counter", transport=transport) as thread:
         await thread.run.start(input=graph_input(x=0, log=[]))
         assert (await thread.output)["x"] == 3
         history: Any = await client.threads.get_history(thread.thread_id)
-        [place] = [one["checkpoint"] for one in history if one["values"].get("x") == 1]
-    async with streamed(client, thread.thread_id, assistant_id="counter", transport=transport) as again:
-        chosen = {"checkpoint_id": str(place["checkpoint_id"])}
-        run = (await again.run.start(config={"configurable": chosen}))["run_id"]
+        [checkpoint] = [state["checkpoint"] for state in history if state["values"].get("x") == 1]
+    async with open_thread(client, thread.thread_id, assistant_id="counter", transport=transport) as reopened:
+        configurable = {"checkpoint_id": str(checkpoint["checkpoint_id"])}
+        run = (await reopened.run.start(config={"configurable": configurable}))["run_id"]
         await client.runs.join(thread.thread_id, run)
         state = await client.threads.get_state(thread.thread_id)
     assert state["values"] == {"x": 3, "log": ["a", "b", "c"]}
@@ -180,8 +182,8 @@ async def test_a_thread_is_gone_on_with_from_an_earlier_place(
 
 
 @BOTH
-async def test_a_state_is_changed_between_two_runs(client: LangGraphClient, transport: Transport) -> None:
-    async with streamed(client, assistant_id="counter", transport=transport) as thread:
+async def test_a_state_is_updated_between_two_runs(client: LangGraphClient, transport: Transport) -> None:
+    async with open_thread(client, assistant_id="counter", transport=transport) as thread:
         await thread.run.start(input=graph_input(x=0, log=[]))
         await thread.output
         await client.threads.update_state(thread.thread_id, {"x": 10})
@@ -192,11 +194,11 @@ async def test_a_state_is_changed_between_two_runs(client: LangGraphClient, tran
 
 
 @pytest.mark.slow
-def test_the_blocking_client_reads_too(url: str) -> None:
+def test_the_synchronous_client_streams_and_resumes(url: str) -> None:
     with get_sync_client(url=url) as client, client.threads.stream(assistant_id="agent") as thread:
         thread.run.start(input=HELLO)
         until(lambda: thread.interrupts, "the question")
-        # Not all of them: the client ends `values` when another of its connections tells of the pause.
+        # Only the first: the client ends `values` when another of its connections reports the interrupt.
         assert next(iter(thread.values))["steps"] == ["plan"]
         thread.run.respond(APPROVED)
         assert thread.output["decision"] == APPROVED

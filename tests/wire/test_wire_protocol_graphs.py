@@ -1,4 +1,4 @@
-"""What graphs of many kinds tell on the second wire, through LangGraph's own client."""
+"""Events of graphs of several kinds in the Agent Streaming Protocol, through LangGraph's own client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -28,8 +28,8 @@ async def bass(state: MessagesState) -> dict[str, Any]:
     return {"messages": [await FakeListChatModel(responses=["low!"], sleep=0.01).ainvoke("")]}
 
 
-async def whole(state: MessagesState) -> dict[str, Any]:
-    """Says something without a model."""
+async def complete_message(state: MessagesState) -> dict[str, Any]:
+    """Return a message without a model."""
     return {"messages": [AIMessage("All at once", id="said-1")]}
 
 
@@ -63,49 +63,49 @@ def _choir() -> Any:
     return builder.compile()
 
 
-OWN = {
+GRAPHS = {
     "choir": _choir(),
-    "whole": _chain(("whole", whole)),
+    "whole": _chain(("whole", complete_message)),
     "tools": _chain(("call", call), ("tools", ToolNode([double]))),
 }
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(OWN) as found:
-        yield found
+    with running_server_on_own_redis(GRAPHS) as server_url:
+        yield server_url
 
 
 @asynccontextmanager
-async def started(client: LangGraphClient, graph: str) -> AsyncIterator[Any]:
+async def start_run(client: LangGraphClient, graph: str) -> AsyncIterator[Any]:
     async with client.threads.stream(assistant_id=graph) as thread, asyncio.timeout(PATIENCE_S):
         await thread.run.start(input=HELLO)
         yield thread
 
 
-async def test_messages_that_are_told_at_once_are_kept_apart(client: LangGraphClient) -> None:
-    async with started(client, "choir") as thread:
+async def test_messages_of_parallel_nodes_are_separate(client: LangGraphClient) -> None:
+    async with start_run(client, "choir") as thread:
         messages = [message async for message in thread.messages]
-        said = sorted([await message.text for message in messages])
-        assert said == ["high", "low!"]
+        texts = sorted([await message.text for message in messages])
+        assert texts == ["high", "low!"]
 
 
-async def test_a_message_that_no_model_streamed_is_told_too(client: LangGraphClient) -> None:
-    async with started(client, "whole") as thread:
+async def test_a_message_that_no_model_streamed_is_sent_complete(client: LangGraphClient) -> None:
+    async with start_run(client, "whole") as thread:
         [message] = [message async for message in thread.messages]
         assert await message.text == "All at once"
-        [before, *_, last] = [event async for event in _events(thread, "messages")]
-    assert before["params"]["data"] == {"event": "message-start", "role": "ai", "id": "said-1"}
-    assert before["params"]["node"] == "whole"
-    assert last["params"]["data"]["event"] == "message-finish"
+        [start, *_, finish] = [event async for event in _events(thread, "messages")]
+    assert start["params"]["data"] == {"event": "message-start", "role": "ai", "id": "said-1"}
+    assert start["params"]["node"] == "whole"
+    assert finish["params"]["data"]["event"] == "message-finish"
 
 
-async def test_calls_of_tools_are_told(client: LangGraphClient) -> None:
-    async with started(client, "tools") as thread:
-        [found] = [call async for call in thread.tool_calls]
-        assert found.name == "double"
-        assert found.input == {"number": 4}
-        output = await found.output
+async def test_tool_calls_are_streamed_with_their_output(client: LangGraphClient) -> None:
+    async with start_run(client, "tools") as thread:
+        [tool_call] = [call async for call in thread.tool_calls]
+        assert tool_call.name == "double"
+        assert tool_call.input == {"number": 4}
+        output = await tool_call.output
     assert output["content"] == "8"
     assert output["tool_call_id"] == "call-1"
 

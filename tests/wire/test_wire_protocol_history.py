@@ -1,4 +1,4 @@
-"""The second wire where the history is gone, and where a thread's id is somebody else's by now."""
+"""The Agent Streaming Protocol after events were trimmed, or a thread's id got a new owner."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -14,126 +14,130 @@ from callsheet.storage.threads.threads import NewThread, create
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_served import APPROVED, HELLO, graph_input
 from tests.doubles.wire_server import running_server
-from tests.wire.protocol_reader import ProtocolThread, questions, run_has_ended, run_lifecycles, values
+from tests.wire.protocol_reader import ProtocolThread, interrupt_ids, root_values, run_ended, run_lifecycles
 
 
 @pytest.fixture
 def url(valkey_url: str) -> Iterator[str]:
-    with running_server(valkey_url) as found:
-        yield found
+    with running_server(valkey_url) as server_url:
+        yield server_url
 
 
 @pytest.fixture
-async def wire(url: str) -> AsyncIterator[ProtocolThread]:
+async def thread(url: str) -> AsyncIterator[ProtocolThread]:
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
         yield ProtocolThread(http)
 
 
-async def forgotten(storage: Storage, wire: ProtocolThread, *, but: int = 0) -> None:
-    """Let the events be trimmed, all but the newest of them."""
+async def trim_events(storage: Storage, thread: ProtocolThread, *, keep: int = 0) -> None:
+    """Wait until no run is active, then remove all events but the newest `keep`."""
 
-    async def over() -> bool:
-        return (await storage.redis.hget(keys.run_keys(wire.thread).thread, "active")) is None
+    async def run_has_ended() -> bool:
+        return (await storage.redis.hget(keys.run_keys(thread.thread_id).thread, "active")) is None
 
-    await eventually(over, "the run to end")
-    stream = keys.run_keys(wire.thread).events
-    if but:
-        await storage.redis.xtrim(stream, maxlen=but, approximate=False)
+    await eventually(run_has_ended, "the run to end")
+    stream = keys.run_keys(thread.thread_id).events
+    if keep:
+        await storage.redis.xtrim(stream, maxlen=keep, approximate=False)
     else:
         await storage.redis.delete(stream)
 
 
-async def test_the_newest_state_stands_for_a_history_that_is_gone(
-    wire: ProtocolThread, storage: Storage
+async def test_a_stream_without_stored_events_has_a_gap_and_the_newest_state(
+    thread: ProtocolThread, storage: Storage
 ) -> None:
-    await wire.start("counter", graph_input(x=1, log=[]))
-    await wire.seen(run_has_ended())
-    await forgotten(storage, wire)
-    gap, state = await wire.seen(lambda told: len(told) == 2)
+    await thread.start("counter", graph_input(x=1, log=[]))
+    await thread.read_until(run_ended())
+    await trim_events(storage, thread)
+    gap, state = await thread.read_until(lambda received: len(received) == 2)
     assert (gap["method"], gap["seq"]) == ("custom", 0)
     assert gap["params"]["data"] == {"name": "gap", "payload": {"first": None}}
     assert (state["method"], state["seq"]) == ("values", 0)
     assert state["params"]["data"] == {"x": 4, "log": ["a", "b", "c"]}
 
 
-async def test_a_question_is_found_long_after_its_events(wire: ProtocolThread, storage: Storage) -> None:
-    run = await wire.start()
-    told = await wire.seen(run_has_ended())
-    await forgotten(storage, wire)
-    found = await wire.seen(run_has_ended())
-    assert questions(found) == questions(told)
-    assert run_lifecycles(found) == [("interrupted", f"synth:{run}:lc||interrupted")]
-    assert values(found) == values(told)[-1:]
-    last = await wire.respond(questions(found)[0], APPROVED)
-    assert values(await wire.seen(run_has_ended(last)))[-1]["decision"] == APPROVED
-
-
-async def test_a_history_without_its_beginning_begins_with_a_state(
-    wire: ProtocolThread, storage: Storage
+async def test_an_interrupt_is_streamed_although_its_events_are_trimmed(
+    thread: ProtocolThread, storage: Storage
 ) -> None:
-    await wire.start("counter", graph_input(x=1, log=[]))
-    told = await wire.seen(run_has_ended())
-    await forgotten(storage, wire, but=3)
-    gap, *found = await wire.seen(run_has_ended())
-    assert gap["params"]["data"] == {"name": "gap", "payload": {"first": found[1]["seq"]}}
-    assert (found[0]["seq"], found[0]["params"]["data"]["x"]) == (0, 4)
-    assert found[1:] == told[-len(found) + 1 :]
-    after = await wire.seen(run_has_ended(), since=found[1]["seq"])
-    assert after == found[2:], "whoever has what is kept is told nothing twice"
+    run = await thread.start()
+    all_events = await thread.read_until(run_ended())
+    await trim_events(storage, thread)
+    remaining = await thread.read_until(run_ended())
+    assert interrupt_ids(remaining) == interrupt_ids(all_events)
+    assert run_lifecycles(remaining) == [("interrupted", f"synth:{run}:lc||interrupted")]
+    assert root_values(remaining) == root_values(all_events)[-1:]
+    last = await thread.respond(interrupt_ids(remaining)[0], APPROVED)
+    assert root_values(await thread.read_until(run_ended(last)))[-1]["decision"] == APPROVED
 
 
-async def test_a_run_that_begins_while_one_looks_is_not_taken_for_one_that_waits(
-    wire: ProtocolThread, monkeypatch: pytest.MonkeyPatch
+async def test_a_stream_whose_first_events_are_trimmed_begins_with_a_gap_and_a_state(
+    thread: ProtocolThread, storage: Storage
 ) -> None:
-    """X10: the reader finds no events, and then a state that a run is at."""
-    run = await wire.start("slow", graph_input(x=20, log=[]))
-
-    async def begun() -> bool:
-        return bool((await wire.state())["next"])
-
-    await eventually(begun, "the run to be at its first node")
-    after, looked = events.read_after, 0
-
-    async def early(*place: Any, **more: Any) -> list[events.Event]:
-        nonlocal looked
-        looked += 1
-        return [] if looked == 1 else await after(*place, **more)
-
-    monkeypatch.setattr(events, "read_after", early)
-    told = await wire.seen(run_has_ended(run))
-    assert [what for what, _ in run_lifecycles(told)] == ["running", "completed"]
-    assert looked > 1
+    await thread.start("counter", graph_input(x=1, log=[]))
+    all_events = await thread.read_until(run_ended())
+    await trim_events(storage, thread, keep=3)
+    gap, *remaining = await thread.read_until(run_ended())
+    assert gap["params"]["data"] == {"name": "gap", "payload": {"first": remaining[1]["seq"]}}
+    assert (remaining[0]["seq"], remaining[0]["params"]["data"]["x"]) == (0, 4)
+    assert remaining[1:] == all_events[-len(remaining) + 1 :]
+    resumed = await thread.read_until(run_ended(), since=remaining[1]["seq"])
+    assert resumed == remaining[2:], "a reader of a stored event gets no gap and no event twice"
 
 
-async def test_whoever_gets_the_id_of_a_deleted_thread_is_not_overheard(
-    wire: ProtocolThread, storage: Storage
+async def test_a_run_that_starts_while_the_stream_opens_is_not_reported_as_interrupted(
+    thread: ProtocolThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await wire.start("counter", graph_input(x=1, log=[]))
-    async with wire.stream() as stream:
-        told = list(await stream.seen(run_has_ended()))
-        await forgotten(storage, wire, but=1)
-        await wire.http.delete(f"/threads/{wire.thread}")
-        await create(storage, NewThread(wire.thread, "bob"))
-        names = keys.run_keys(wire.thread)
+    """X10: the reader finds no events, and then a state with a next node."""
+    run = await thread.start("slow", graph_input(x=20, log=[]))
+
+    async def has_started() -> bool:
+        return bool((await thread.state())["next"])
+
+    await eventually(has_started, "the run to be at its first node")
+    read_after, reads = events.read_after, 0
+
+    async def read_nothing_first(*arguments: Any, **more: Any) -> list[events.Event]:
+        nonlocal reads
+        reads += 1
+        return [] if reads == 1 else await read_after(*arguments, **more)
+
+    monkeypatch.setattr(events, "read_after", read_nothing_first)
+    received = await thread.read_until(run_ended(run))
+    assert [status for status, _ in run_lifecycles(received)] == ["running", "completed"]
+    assert reads > 1
+
+
+async def test_a_stream_does_not_show_the_events_of_a_new_owner_of_the_thread_id(
+    thread: ProtocolThread, storage: Storage
+) -> None:
+    await thread.start("counter", graph_input(x=1, log=[]))
+    async with thread.stream() as stream:
+        received = list(await stream.read_until(run_ended()))
+        await trim_events(storage, thread, keep=1)
+        await thread.http.delete(f"/threads/{thread.thread_id}")
+        await create(storage, NewThread(thread.thread_id, "bob"))
+        names = keys.run_keys(thread.thread_id)
         fields: Any = {"run": "r", "event": "metadata", "data": "{}"}
         await storage.redis.xadd(names.events, fields)
         await storage.redis.xadd(names.events, fields | {"event": "values", "data": '{"secret": 1}'})
         await storage.redis.expire(names.events, 60)
         await storage.redis.publish(names.events, "events")
         with pytest.raises(EOFError):
-            await stream.seen(lambda _: False)
-        assert stream.told == told
+            await stream.read_until(lambda _: False)
+        assert stream.events == received
 
 
-def test_a_number_is_as_good_as_the_id_it_stands_for() -> None:
+def test_a_sequence_number_can_be_turned_back_into_its_event_id() -> None:
     """Below 2 ** 53 until 2095, so that JavaScript can read it."""
     for event_id in ("1795293926630-0", "1795293926630-4095", "3900000000000-17"):
         assert id_of(seq_of(event_id)) == event_id
         assert seq_of(event_id) <= MAX_SEQ
-    assert id_of(seq_of("1795293926630-9999")) == "1795293926630-4095", "rather again than not at all"
+    assert id_of(seq_of("1795293926630-9999")) == "1795293926630-4095", (
+        "an event is rather repeated than lost"
+    )
     assert (seq_of("0-0"), id_of(0)) == (0, "0-0")
 
 
-async def test_small_numbers_of_another_server_are_before_everything(wire: ProtocolThread) -> None:
-    await wire.start(given=HELLO)
-    assert await wire.seen(run_has_ended(), since=19) == await wire.seen(run_has_ended())
+async def test_a_small_sequence_number_of_another_server_is_before_all_events(thread: ProtocolThread) -> None:
+    await thread.start(graph_input=HELLO)
+    assert await thread.read_until(run_ended(), since=19) == await thread.read_until(run_ended())

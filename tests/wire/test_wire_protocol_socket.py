@@ -1,4 +1,4 @@
-"""The second wire over a web socket, frame by frame."""
+"""The Agent Streaming Protocol over a web socket, frame by frame."""
 
 import asyncio
 import json
@@ -18,214 +18,216 @@ from callsheet.server.langgraph.protocol.views import ThreadView
 from tests.doubles.waiting import PATIENCE_S
 from tests.doubles.wire_served import APPROVED, HELLO, new_id, running_server_on_own_redis
 from tests.wire.protocol_reader import (
-    ALL,
+    ALL_CHANNELS,
     Event,
     ProtocolThread,
-    questions,
-    run_has_ended,
+    interrupt_ids,
+    root_values,
+    run_ended,
     run_lifecycles,
-    values,
 )
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(max_body_bytes=10_000) as found:
-        yield found
+    with running_server_on_own_redis(max_body_bytes=10_000) as server_url:
+        yield server_url
 
 
 @pytest.fixture
-async def wire(url: str) -> AsyncIterator[ProtocolThread]:
+async def thread(url: str) -> AsyncIterator[ProtocolThread]:
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
         yield ProtocolThread(http)
 
 
-class Socket:
-    """An open socket, and the events it has told."""
+class ProtocolSocket:
+    """An open socket, and the events received on it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self.told: list[Event] = []
+        self.events: list[Event] = []
 
     async def send(self, text: Any) -> None:
         """Send anything."""
         await self._socket.send(text if isinstance(text, str | bytes) else json.dumps(text))
 
     async def command(self, method: str, number: int = 1, **params: Any) -> Event:
-        """Send a command and return its answer; events before it are kept."""
+        """Send a command and return its reply; events before it are appended to `events`."""
         await self.send({"id": number, "method": method, "params": params})
         return await self.answer()
 
     async def answer(self) -> Event:
-        """The next that is no event."""
+        """Return the next frame that is not an event."""
         async with asyncio.timeout(PATIENCE_S):
-            while (found := await self._next())["type"] == "event":
-                self.told.append(found)
-        return found
+            while (frame := await self._next())["type"] == "event":
+                self.events.append(frame)
+        return frame
 
-    async def seen(self, until: Any) -> list[Event]:
-        """All events, once a condition holds of them."""
+    async def read_until(self, condition: Any) -> list[Event]:
+        """Return all events once a condition holds of them."""
         async with asyncio.timeout(PATIENCE_S):
-            while not until(self.told):
-                found = await self._next()
-                assert found["type"] == "event"
-                self.told.append(found)
-        return self.told
+            while not condition(self.events):
+                frame = await self._next()
+                assert frame["type"] == "event"
+                self.events.append(frame)
+        return self.events
 
     async def _next(self) -> Event:
-        found: Event = json.loads(await self._socket.recv())
-        return found
+        frame: Event = json.loads(await self._socket.recv())
+        return frame
 
 
 @asynccontextmanager
-async def opened(url: str, thread: str) -> AsyncIterator[Socket]:
-    place = f"{url.replace('http', 'ws', 1)}/threads/{thread}/stream/events"
-    async with connect(place) as socket:
-        yield Socket(socket)
+async def open_socket(url: str, thread_id: str) -> AsyncIterator[ProtocolSocket]:
+    path = f"{url.replace('http', 'ws', 1)}/threads/{thread_id}/stream/events"
+    async with connect(path) as socket:
+        yield ProtocolSocket(socket)
 
 
-async def test_a_whole_conversation_goes_over_one_socket(url: str, wire: ProtocolThread) -> None:
-    async with opened(url, wire.thread) as socket:
-        told = await socket.command("subscription.subscribe", channels=ALL)
-        assert (told["type"], told["id"]) == ("success", 1)
-        assert told["result"]["subscription_id"]
+async def test_a_run_is_started_streamed_and_resumed_over_one_socket(
+    url: str, thread: ProtocolThread
+) -> None:
+    async with open_socket(url, thread.thread_id) as socket:
+        reply = await socket.command("subscription.subscribe", channels=ALL_CHANNELS)
+        assert (reply["type"], reply["id"]) == ("success", 1)
+        assert reply["result"]["subscription_id"]
         started = await socket.command("run.start", 2, assistant_id="agent", input=HELLO)
         assert started["id"] == 2
-        [question] = questions(await socket.seen(run_has_ended(started["result"]["run_id"])))
-        answer = {"namespace": [], "interrupt_id": question, "response": APPROVED}
-        last = await socket.command("input.respond", 3, **answer)
-        run = last["result"]["run_id"]
-        seen = await socket.seen(run_has_ended(run))
-        assert run_lifecycles(seen)[-1] == ("completed", f"synth:{run}:lc||completed")
+        [interrupt_id] = interrupt_ids(await socket.read_until(run_ended(started["result"]["run_id"])))
+        answer = {"namespace": [], "interrupt_id": interrupt_id, "response": APPROVED}
+        resumed = await socket.command("input.respond", 3, **answer)
+        run = resumed["result"]["run_id"]
+        received = await socket.read_until(run_ended(run))
+        assert run_lifecycles(received)[-1] == ("completed", f"synth:{run}:lc||completed")
         tree = await socket.command("agent.getTree", 4)
         assert tree["result"]["tree"]["status"] == "completed"
-    assert await wire.seen(run_has_ended(run)) == seen, "the same as over HTTP"
+    assert await thread.read_until(run_ended(run)) == received, "HTTP has the same events"
 
 
-async def test_each_subscription_gets_all_that_it_wants(url: str, wire: ProtocolThread) -> None:
-    run = await wire.start()
-    whole = await wire.seen(run_has_ended(run))
-    once = [event["event_id"] for event in whole if event["method"] == "input.requested"]
-    twice = [event_id for _, event_id in run_lifecycles(whole)]
+async def test_each_subscription_gets_all_events_of_its_channels(url: str, thread: ProtocolThread) -> None:
+    run = await thread.start()
+    all_events = await thread.read_until(run_ended(run))
+    once = [event["event_id"] for event in all_events if event["method"] == "input.requested"]
+    twice = [event_id for _, event_id in run_lifecycles(all_events)]
     expected = sorted([*once, *twice, *twice])
-    async with opened(url, wire.thread) as socket:
+    async with open_socket(url, thread.thread_id) as socket:
         for channel in ("input", "lifecycle", "lifecycle"):
             await socket.command("subscription.subscribe", channels=[channel])
-        told = await socket.seen(lambda told: len(told) == len(expected))
-    assert sorted(event["event_id"] for event in told) == expected
+        received = await socket.read_until(lambda received: len(received) == len(expected))
+    assert sorted(event["event_id"] for event in received) == expected
 
 
-@pytest.mark.parametrize("when", ["it begins", "it is over"])
-async def test_an_end_is_told_after_all_before_it_whichever_subscription_is_told(
-    url: str, wire: ProtocolThread, monkeypatch: pytest.MonkeyPatch, when: str
+@pytest.mark.parametrize("when", ["running", "ended"])
+async def test_the_end_of_a_run_follows_all_earlier_events_on_every_subscription(
+    url: str, thread: ProtocolThread, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Clients end all subscriptions of a connection when one is told that a run waits, or has ended."""
-    seen = events.follow_thread
+    """Clients end all subscriptions of a connection when one reports an interrupt or the end of a run."""
+    follow_thread = events.follow_thread
 
-    async def late(view: Any, wanted: Any, on_seq: Any) -> AsyncIterator[Any]:
-        await asyncio.sleep(0.3 if "messages" in wanted.channels else 0.1)
-        async with aclosing(seen(view, wanted, on_seq)) as source:
+    async def follow_late(view: Any, subscription: Any, on_seq: Any) -> AsyncIterator[Any]:
+        await asyncio.sleep(0.3 if "messages" in subscription.channels else 0.1)
+        async with aclosing(follow_thread(view, subscription, on_seq)) as source:
             async for event in source:
                 yield event
 
-    monkeypatch.setattr(protocol_socket, "follow_thread", late)
-    if when == "it is over":
-        await wire.seen(run_has_ended(await wire.start()))
-    async with opened(url, wire.thread) as socket:
+    monkeypatch.setattr(protocol_socket, "follow_thread", follow_late)
+    if when == "ended":
+        await thread.read_until(run_ended(await thread.start()))
+    async with open_socket(url, thread.thread_id) as socket:
         await socket.command("subscription.subscribe", channels=["lifecycle"])
-        if when == "it begins":
+        if when == "running":
             await socket.command("run.start", 2, assistant_id="agent", input=HELLO)
         await socket.command("subscription.subscribe", 3, channels=["messages", "lifecycle"])
-        told = await socket.seen(
-            lambda told: [what for what, _ in run_lifecycles(told)].count("interrupted") == 2
+        received = await socket.read_until(
+            lambda received: [status for status, _ in run_lifecycles(received)].count("interrupted") == 2
         )
-    order = [event["seq"] for event in told]
-    assert "messages" in {event["method"] for event in told}
-    assert order == sorted(order)
+    seqs = [event["seq"] for event in received]
+    assert "messages" in {event["method"] for event in received}
+    assert seqs == sorted(seqs)
 
 
-async def test_a_subscription_can_be_ended(url: str, wire: ProtocolThread) -> None:
-    async with opened(url, wire.thread) as socket:
-        told = await socket.command("subscription.subscribe", channels=ALL)
-        name = told["result"]["subscription_id"]
+async def test_a_subscription_can_be_ended_once(url: str, thread: ProtocolThread) -> None:
+    async with open_socket(url, thread.thread_id) as socket:
+        reply = await socket.command("subscription.subscribe", channels=ALL_CHANNELS)
+        subscription_id = reply["result"]["subscription_id"]
         for expected in ("success", "error"):
-            told = await socket.command("subscription.unsubscribe", 7, subscription_id=name)
-            assert (told["type"], told["id"]) == (expected, 7)
-        assert told["error"] == "no_such_subscription"
+            reply = await socket.command("subscription.unsubscribe", 7, subscription_id=subscription_id)
+            assert (reply["type"], reply["id"]) == (expected, 7)
+        assert reply["error"] == "no_such_subscription"
         run = (await socket.command("run.start", assistant_id="agent", input=HELLO))["result"]["run_id"]
-        await wire.seen(run_has_ended(run))
+        await thread.read_until(run_ended(run))
         await socket.command("agent.getTree")
-        assert socket.told == []
+        assert socket.events == []
 
 
 @pytest.mark.parametrize(
-    "wrong", ["{", "[]", "null", '{"id": "x", "method": "run.start"}', b"\xff", '{"id": 1}']
+    "message", ["{", "[]", "null", '{"id": "x", "method": "run.start"}', b"\xff", '{"id": 1}']
 )
-async def test_what_is_no_command_is_answered_so(url: str, wrong: Any) -> None:
-    async with opened(url, new_id()) as socket:
-        await socket.send(wrong)
-        told = await socket.answer()
-        assert (told["type"], told["id"], told["error"]) == ("error", None, "invalid_argument")
-        told = await socket.command("subscription.subscribe", 2, channels="values")
-        assert (told["id"], told["error"]) == (2, "invalid_argument")
-        told = await socket.command("run.stop", 3)
-        assert told["error"] == "unknown_command"
+async def test_malformed_and_unknown_commands_get_an_error_reply(url: str, message: Any) -> None:
+    async with open_socket(url, new_id()) as socket:
+        await socket.send(message)
+        reply = await socket.answer()
+        assert (reply["type"], reply["id"], reply["error"]) == ("error", None, "invalid_argument")
+        reply = await socket.command("subscription.subscribe", 2, channels="values")
+        assert (reply["id"], reply["error"]) == (2, "invalid_argument")
+        reply = await socket.command("run.stop", 3)
+        assert reply["error"] == "unknown_command"
 
 
-async def test_a_socket_holds_so_many_subscriptions(url: str) -> None:
-    async with opened(url, new_id()) as socket:
+async def test_a_socket_has_at_most_32_subscriptions(url: str) -> None:
+    async with open_socket(url, new_id()) as socket:
         for number in range(33):
-            told = await socket.command("subscription.subscribe", number, channels=[])
-            assert told["type"] == ("success" if number < 32 else "error")
+            reply = await socket.command("subscription.subscribe", number, channels=[])
+            assert reply["type"] == ("success" if number < 32 else "error")
 
 
 async def test_a_message_over_the_limit_closes_the_socket(url: str) -> None:
-    async with opened(url, new_id()) as socket:
+    async with open_socket(url, new_id()) as socket:
         with pytest.raises(ConnectionClosed) as closed:
             await socket.command("run.start", assistant_id="agent", input="x" * 10_001)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
 
 
-async def test_a_socket_that_cannot_be_told_is_closed(
-    url: str, wire: ProtocolThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_socket_whose_subscription_fails_is_closed(
+    url: str, thread: ProtocolThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its client connects once more, and does not wait for what never comes."""
-    run = await wire.start("counter", {"x": 1})
-    async with opened(url, wire.thread) as socket:
-        with monkeypatch.context() as broken:
-            broken.setattr(ThreadView, "frames", None)
-            await socket.command("subscription.subscribe", channels=ALL)
+    """Its client can connect again, and does not wait for events that never come."""
+    run = await thread.start("counter", {"x": 1})
+    async with open_socket(url, thread.thread_id) as socket:
+        with monkeypatch.context() as patch:
+            patch.setattr(ThreadView, "frames", None)
+            await socket.command("subscription.subscribe", channels=ALL_CHANNELS)
             with pytest.raises(ConnectionClosed) as closed:
-                await socket.seen(run_has_ended(run))
+                await socket.read_until(run_ended(run))
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1011
     assert "a subscription of a web socket failed" in caplog.text
-    async with opened(url, wire.thread) as socket:
-        await socket.command("subscription.subscribe", channels=ALL)
-        await socket.seen(run_has_ended(run))
+    async with open_socket(url, thread.thread_id) as socket:
+        await socket.command("subscription.subscribe", channels=ALL_CHANNELS)
+        await socket.read_until(run_ended(run))
 
 
-async def test_a_thread_of_any_name_is_followed_over_a_socket(url: str) -> None:
-    name = f"days/{new_id()} 100%2F"
-    place = quote(name, safe="")
-    async with opened(url, place) as socket:
-        await socket.command("subscription.subscribe", channels=ALL)
+async def test_a_thread_id_with_special_characters_works_in_the_path_of_a_socket(url: str) -> None:
+    thread_id = f"days/{new_id()} 100%2F"
+    quoted = quote(thread_id, safe="")
+    async with open_socket(url, quoted) as socket:
+        await socket.command("subscription.subscribe", channels=ALL_CHANNELS)
         run = (await socket.command("run.start", 2, assistant_id="counter", input={"x": 1}))["result"][
             "run_id"
         ]
-        await socket.seen(run_has_ended(run))
+        await socket.read_until(run_ended(run))
     async with httpx.AsyncClient(base_url=url) as http:
-        assert (await http.get(f"/threads/{place}")).json()["thread_id"] == name
-        assert values(await ProtocolThread(http, place).seen(run_has_ended(run)))[-1]["x"] == 4
+        assert (await http.get(f"/threads/{quoted}")).json()["thread_id"] == thread_id
+        assert root_values(await ProtocolThread(http, quoted).read_until(run_ended(run)))[-1]["x"] == 4
 
 
-async def test_commands_over_a_socket_count_as_requests() -> None:
+async def test_commands_over_a_socket_count_for_the_rate_limit() -> None:
     with running_server_on_own_redis(requests_per_minute=3) as url:
-        async with opened(url, new_id()) as socket:
+        async with open_socket(url, new_id()) as socket:
             for number in (1, 2):
-                told = await socket.command("run.stop", number)
-                assert told["error"] == "unknown_command"
-            told = await socket.command("run.stop", 3)
-            assert (told["id"], told["error"]) == (3, "unknown_error")
-            assert "more than 3 requests in a minute; wait " in told["message"]
+                reply = await socket.command("run.stop", number)
+                assert reply["error"] == "unknown_command"
+            reply = await socket.command("run.stop", 3)
+            assert (reply["id"], reply["error"]) == (3, "unknown_error")
+            assert "more than 3 requests in a minute; wait " in reply["message"]

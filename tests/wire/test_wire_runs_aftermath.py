@@ -1,4 +1,4 @@
-"""What runs leave: threads that go with them, and webhooks that another process has to tell (X15)."""
+"""After the end of runs: threads of stateless runs are deleted, and webhooks are called once (X15)."""
 
 import time
 import uuid
@@ -19,11 +19,11 @@ from tests.doubles.served import app_client
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
 
-ASKED = {"assistant_id": "counter", "input": {"x": 1}}
+COUNT_BODY = {"assistant_id": "counter", "input": {"x": 1}}
 
 
 @pytest.fixture
-async def here(valkey_url: str) -> AsyncIterator[AppContext]:
+async def context(valkey_url: str) -> AsyncIterator[AppContext]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app):
         yield app.state.context
@@ -36,53 +36,53 @@ async def http(valkey_url: str) -> AsyncIterator[tuple[httpx.AsyncClient, AppCon
         yield client, app.state.context
 
 
-async def keys_of(here: AppContext, run: str) -> list[bytes]:
-    return [key async for key in here.storage.redis.scan_iter(f"*{run}*") if b"callsheet" not in key]
+async def keys_of(context: AppContext, run: str) -> list[bytes]:
+    return [key async for key in context.storage.redis.scan_iter(f"*{run}*") if b"callsheet" not in key]
 
 
-async def settled_after(worker: Worker, here: AppContext, run: str, ago_s: float) -> None:
-    """Settle a run as if it had ended so long ago."""
+async def finalize_after(worker: Worker, context: AppContext, run: str, ago_s: float) -> None:
+    """Finalize a run as if it had ended `ago_s` seconds ago."""
     ended_ms = int((time.time() - ago_s) * 1000)
-    await here.storage.redis.hset(keys.run(run, run), "updatedMs", ended_ms)
+    await context.storage.redis.hset(keys.run(run, run), "updatedMs", ended_ms)
     await worker.finalizer.finalize(run, run)
 
 
-async def listed(runs: Runs) -> list[tuple[str, str]]:
+async def open_runs(runs: Runs) -> list[tuple[str, str]]:
     return await runs._all_open()
 
 
-async def test_a_thread_goes_with_its_run_a_minute_after_it(
+async def test_the_thread_of_a_stateless_run_is_deleted_a_minute_after_its_end(
     http: tuple[httpx.AsyncClient, AppContext],
 ) -> None:
-    client, here = http
-    reply = await client.post("/runs/wait", json=ASKED)
+    client, context = http
+    reply = await client.post("/runs/wait", json=COUNT_BODY)
     assert reply.json() == {"x": 4, "log": ["a", "b", "c"]}
     run = reply.headers["content-location"].rpartition("/")[2]
-    await settled_after(here.worker, here, run, FINISHED_RUN_TTL_S - 30)
+    await finalize_after(context.worker, context, run, FINISHED_RUN_TTL_S - 30)
     assert (await client.get(f"/runs/{run}/join")).json() == reply.json()
-    await settled_after(here.worker, here, run, FINISHED_RUN_TTL_S + 1)
-    assert await keys_of(here, run) == []
-    assert await listed(here.worker.runs) == []
+    await finalize_after(context.worker, context, run, FINISHED_RUN_TTL_S + 1)
+    assert await keys_of(context, run) == []
+    assert await open_runs(context.worker.runs) == []
     assert (await client.get(f"/runs/{run}")).status_code == 404
-    await here.worker.finalizer.finalize(run, run)
+    await context.worker.finalizer.finalize(run, run)
 
 
-async def test_a_run_that_was_taken_back_takes_its_thread_along(
+async def test_a_rollback_of_a_stateless_run_deletes_its_thread(
     http: tuple[httpx.AsyncClient, AppContext],
 ) -> None:
-    client, here = http
-    made = (await client.post("/runs", json={**ASKED, "after_seconds": 3600})).json()
-    run = made["run_id"]
-    await here.worker.cancel(run, run, "rollback")
+    client, context = http
+    created = (await client.post("/runs", json={**COUNT_BODY, "after_seconds": 3600})).json()
+    run = created["run_id"]
+    await context.worker.cancel(run, run, "rollback")
 
-    async def gone() -> bool:
-        return await keys_of(here, run) == []
+    async def is_deleted() -> bool:
+        return await keys_of(context, run) == []
 
-    await eventually(gone, "the thread is gone")
+    await eventually(is_deleted, "the thread is deleted")
 
 
-class Told:
-    """A webhook's caller that remembers."""
+class RecordingWebhookCaller:
+    """A webhook caller that records the runs."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -91,18 +91,18 @@ class Told:
         self.runs.append(run.id)
 
 
-async def test_a_webhook_is_told_by_another_process_where_the_first_died(here: AppContext) -> None:
-    runs, run = here.worker.runs, str(uuid.uuid4())
-    asked = request_fields(webhook="https://a.example/", input={"x": 1})
-    await runs.create(RunRequest("t", run, "counter", "local", asked))
+async def test_a_webhook_is_called_once_by_another_process_if_the_first_died(context: AppContext) -> None:
+    runs, run = context.worker.runs, str(uuid.uuid4())
+    fields = request_fields(webhook="https://a.example/", input={"x": 1})
+    await runs.create(RunRequest("t", run, "counter", "local", fields))
     attempt = await runs.claim("t", run)
     await runs.finish(attempt, RunOutcome("success"))  # type: ignore[arg-type]  # nobody else claims it
-    assert await listed(runs) == [("t", run)]
-    silent, told = RunFinalizer(runs, here.saver, None), Told()
-    await silent.finalize("t", run)
-    assert await listed(runs) == [("t", run)], "a process that may tell nobody leaves it"
-    speaking = RunFinalizer(runs, here.saver, told)
-    await speaking.finalize("t", run)
-    await speaking.finalize("t", run)
-    assert told.runs == [run]
-    assert await listed(runs) == []
+    assert await open_runs(runs) == [("t", run)]
+    without_webhooks, webhook_caller = RunFinalizer(runs, context.saver, None), RecordingWebhookCaller()
+    await without_webhooks.finalize("t", run)
+    assert await open_runs(runs) == [("t", run)], "a process without webhooks leaves the run open"
+    with_webhooks = RunFinalizer(runs, context.saver, webhook_caller)
+    await with_webhooks.finalize("t", run)
+    await with_webhooks.finalize("t", run)
+    assert webhook_caller.runs == [run]
+    assert await open_runs(runs) == []

@@ -1,4 +1,4 @@
-"""Schedules through LangGraph's own client, and what they start: each due time once, whoever looks."""
+"""Crons through LangGraph's own client; each due time starts one run."""
 
 import asyncio
 import time
@@ -31,58 +31,58 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(cron_interval_s=300) as found:
-        yield found
+    with running_server_on_own_redis(cron_interval_s=300) as server_url:
+        yield server_url
 
 
 @pytest.fixture
-async def here(valkey_url: str) -> AsyncIterator[AppContext]:
+async def context(valkey_url: str) -> AsyncIterator[AppContext]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app):
         yield app.state.context
 
 
-async def scheduled(here: AppContext, thread: str | None = None, **chosen: Any) -> Cron:
-    """A schedule that is due on the hour, and was never fired."""
+async def create_cron(context: AppContext, thread: str | None = None, **chosen: Any) -> Cron:
+    """Create a cron that is due on the hour and was never fired."""
     now_ms = int(time.time() * 1000)
-    said: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
-    cron = Cron(new_id(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **said)
-    await crons.create(here.storage, cron, next_due_ms(cron.schedule, None, now_ms))
+    options: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
+    cron = Cron(new_id(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **options)
+    await crons.create(context.storage, cron, next_due_ms(cron.schedule, None, now_ms))
     return cron
 
 
-async def due_ms(here: AppContext, cron: Cron) -> int:
-    found = await crons.next_ms(here.storage, cron)
-    assert found is not None
-    return found
+async def due_ms(context: AppContext, cron: Cron) -> int:
+    next_ms = await crons.next_ms(context.storage, cron)
+    assert next_ms is not None
+    return next_ms
 
 
-async def new_thread(here: AppContext) -> str:
+async def new_thread(context: AppContext) -> str:
     thread = new_id()
-    await threads.create(here.storage, NewThread(thread, "local"))
+    await threads.create(context.storage, NewThread(thread, "local"))
     return thread
 
 
-async def test_a_schedule_is_made_shown_found_changed_and_taken_away(client: LangGraphClient) -> None:
-    made: Any = await client.crons.create(
+async def test_a_cron_is_created_searched_updated_and_deleted(client: LangGraphClient) -> None:
+    created: Any = await client.crons.create(
         "counter", schedule=HOURLY, input={"x": 1}, metadata={"team": "a"}, webhook="https://a.example/"
     )
-    cron = made["cron_id"]
-    assert (made["schedule"], made["thread_id"], made["enabled"]) == (HOURLY, None, True)
-    assert made["payload"]["input"] == {"x": 1}
-    due = datetime.fromisoformat(made["next_run_date"])
+    cron = created["cron_id"]
+    assert (created["schedule"], created["thread_id"], created["enabled"]) == (HOURLY, None, True)
+    assert created["payload"]["input"] == {"x": 1}
+    due = datetime.fromisoformat(created["next_run_date"])
     assert (due.minute, due.second) == (0, 0)
     assert timedelta() < due - datetime.now(UTC) <= timedelta(hours=1)
-    assert [one["cron_id"] for one in await client.crons.search(metadata={"team": "a"})] == [cron]
+    assert [entry["cron_id"] for entry in await client.crons.search(metadata={"team": "a"})] == [cron]
     assert await client.crons.search(metadata={"team": "b"}) == []
-    assert await client.crons.count(assistant_id=made["assistant_id"], metadata={"team": "a"}) == 1
+    assert await client.crons.count(assistant_id=created["assistant_id"], metadata={"team": "a"}) == 1
     changed: Any = await client.crons.update(cron, schedule="*/5 * * * *", enabled=False, input={"x": 2})
     assert (changed["schedule"], changed["next_run_date"]) == ("*/5 * * * *", None)
     assert changed["payload"]["input"] == {"x": 2}
     assert changed["payload"]["webhook"] == "https://a.example/"
-    again: Any = await client.crons.update(cron, enabled=True, end_time=datetime(2100, 1, 1, tzinfo=UTC))
-    assert again["next_run_date"] is not None
-    assert again["end_time"] == "2100-01-01T00:00:00.000000+00:00"
+    enabled: Any = await client.crons.update(cron, enabled=True, end_time=datetime(2100, 1, 1, tzinfo=UTC))
+    assert enabled["next_run_date"] is not None
+    assert enabled["end_time"] == "2100-01-01T00:00:00.000000+00:00"
     with pytest.raises(UnprocessableEntityError, match="has passed"):
         await client.crons.update(cron, end_time=datetime(2020, 1, 1, tzinfo=UTC))
     assert (await client.crons.update(cron, end_time=None))["end_time"] is None
@@ -91,7 +91,7 @@ async def test_a_schedule_is_made_shown_found_changed_and_taken_away(client: Lan
         await client.crons.delete(cron)
 
 
-async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
+async def test_crons_are_listed_in_pages(client: LangGraphClient) -> None:
     mark = new_id()
     for _ in range(3):
         await client.crons.create("counter", schedule=HOURLY, input={"x": 1}, metadata={"mark": mark})
@@ -99,13 +99,13 @@ async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
     rest = await client.crons.search(
         metadata={"mark": mark}, limit=2, offset=2, sort_by="cron_id", sort_order="asc"
     )
-    ids = [one["cron_id"] for one in (*first, *rest)]
+    ids = [entry["cron_id"] for entry in (*first, *rest)]
     assert ids == sorted(ids)
     assert len(set(ids)) == 3
 
 
 @pytest.mark.parametrize(
-    "said",
+    "options",
     [
         {"schedule": "often"},
         {"schedule": "99 * * * *"},
@@ -117,133 +117,134 @@ async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
         {"schedule": HOURLY, "end_time": datetime(2020, 1, 1, tzinfo=UTC)},
     ],
 )
-async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any) -> None:
+async def test_an_invalid_cron_is_refused(client: LangGraphClient, options: Any) -> None:
     with pytest.raises(UnprocessableEntityError):
-        await client.crons.create("counter", input={"x": 1}, **said)
+        await client.crons.create("counter", input={"x": 1}, **options)
     with pytest.raises(UnprocessableEntityError):
         await client.crons.create("nobody", schedule=HOURLY)
 
 
-async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: str) -> None:
+async def test_the_number_of_crons_per_owner_and_their_interval_are_limited(valkey_url: str) -> None:
     with running_server(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
         async with get_client(url=url) as client:
             with pytest.raises(UnprocessableEntityError, match=r"shortest is 600; choose a longer"):
                 await client.crons.create("counter", schedule="0,1 9 * * 1")
-            made: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
+            created: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
             with pytest.raises(
-                UnprocessableEntityError, match=r"has 2 crons, and no more are allowed; delete"
+                UnprocessableEntityError,
+                match=r"has 2 crons, and no more are allowed; raise CALLSHEET_CRONS_PER_OWNER",
             ):
                 await client.crons.create("counter", schedule=HOURLY)
             with pytest.raises(UnprocessableEntityError, match="shortest is 600"):
-                await client.crons.update(made[0]["cron_id"], schedule="*/5 * * * *")
-            await client.crons.delete(made[0]["cron_id"])
+                await client.crons.update(created[0]["cron_id"], schedule="*/5 * * * *")
+            await client.crons.delete(created[0]["cron_id"])
             await client.crons.create("counter", schedule=HOURLY)
 
 
-async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) -> None:
+async def test_a_cron_on_a_missing_thread_is_refused(client: LangGraphClient) -> None:
     thread = await create_thread(client)
-    made: Any = await client.crons.create_for_thread(thread, "counter", schedule=HOURLY, input={"x": 1})
-    assert made["thread_id"] == thread
+    created: Any = await client.crons.create_for_thread(thread, "counter", schedule=HOURLY, input={"x": 1})
+    assert created["thread_id"] == thread
     assert await client.crons.count(thread_id=thread) == 1
     with pytest.raises(NotFoundError):
         await client.crons.create_for_thread(new_id(), "counter", schedule=HOURLY)
 
 
-async def test_a_due_time_starts_one_run_whoever_looks(here: AppContext) -> None:
-    thread = await new_thread(here)
-    cron = await scheduled(here, thread)
-    now_ms = await due_ms(here, cron)
-    assert await fire_due(here, now_ms - 1) == 0
-    assert sum(await asyncio.gather(*(fire_due(here, now_ms) for _ in range(5)))) == 1
-    assert len(await here.worker.runs.list_runs(thread)) == 1
-    assert await due_ms(here, cron) == now_ms + HOUR_MS
-    assert await fire_due(here, now_ms + HOUR_MS) == 1
-    assert len(await here.worker.runs.list_runs(thread)) == 2
-    await ended(here, thread)
+async def test_a_due_time_starts_one_run_with_five_processes_firing(context: AppContext) -> None:
+    thread = await new_thread(context)
+    cron = await create_cron(context, thread)
+    now_ms = await due_ms(context, cron)
+    assert await fire_due(context, now_ms - 1) == 0
+    assert sum(await asyncio.gather(*(fire_due(context, now_ms) for _ in range(5)))) == 1
+    assert len(await context.worker.runs.list_runs(thread)) == 1
+    assert await due_ms(context, cron) == now_ms + HOUR_MS
+    assert await fire_due(context, now_ms + HOUR_MS) == 1
+    assert len(await context.worker.runs.list_runs(thread)) == 2
+    await wait_for_success(context, thread)
 
 
-async def ended(here: AppContext, thread: str) -> None:
-    async def over() -> bool:
-        runs = await here.worker.runs.list_runs(thread)
+async def wait_for_success(context: AppContext, thread: str) -> None:
+    async def all_succeeded() -> bool:
+        runs = await context.worker.runs.list_runs(thread)
         return bool(runs) and all(run.status == "success" for run in runs)
 
-    await eventually(over, "the runs have ended")
+    await eventually(all_succeeded, "the runs have ended")
 
 
-async def test_a_schedule_that_cannot_run_any_more_keeps_no_other_from_its_time(
-    here: AppContext, caplog: pytest.LogCaptureFixture
+async def test_a_cron_that_cannot_run_does_not_delay_another(
+    context: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    thread = await new_thread(here)
-    broken = await scheduled(here, thread, payload={"stream_mode": "a mode of another version"})
-    cron = await scheduled(here, thread)
-    now_ms = max([await due_ms(here, one) for one in (broken, cron)])
-    assert await fire_due(here, now_ms) == 2
+    thread = await new_thread(context)
+    broken = await create_cron(context, thread, payload={"stream_mode": "a mode of another version"})
+    cron = await create_cron(context, thread)
+    now_ms = max([await due_ms(context, each) for each in (broken, cron)])
+    assert await fire_due(context, now_ms) == 2
     assert f"cron {broken.id} created no run" in caplog.text
-    assert len(await here.worker.runs.list_runs(thread)) == 1
-    await ended(here, thread)
+    assert len(await context.worker.runs.list_runs(thread)) == 1
+    await wait_for_success(context, thread)
 
 
-async def test_a_process_that_dies_between_the_run_and_the_schedule_starts_no_second_run(
-    here: AppContext,
+async def test_a_crash_between_creating_the_run_and_rescheduling_starts_no_second_run(
+    context: AppContext,
 ) -> None:
-    thread = await new_thread(here)
-    cron = await scheduled(here, thread)
-    now_ms = await due_ms(here, cron)
-    await fire_due(here, now_ms)
-    await ended(here, thread)
-    await crons.create(here.storage, cron, now_ms)
-    assert await fire_due(here, now_ms) == 1
-    assert len(await here.worker.runs.list_runs(thread)) == 1
+    thread = await new_thread(context)
+    cron = await create_cron(context, thread)
+    now_ms = await due_ms(context, cron)
+    await fire_due(context, now_ms)
+    await wait_for_success(context, thread)
+    await crons.create(context.storage, cron, now_ms)
+    assert await fire_due(context, now_ms) == 1
+    assert len(await context.worker.runs.list_runs(thread)) == 1
 
 
-async def test_what_came_due_while_nobody_was_there_is_started_once(here: AppContext) -> None:
-    thread = await new_thread(here)
-    cron = await scheduled(here, thread)
-    late_ms = await due_ms(here, cron) + 10 * HOUR_MS + 60_000
-    assert await fire_due(here, late_ms) == 1
-    assert await fire_due(here, late_ms) == 0
-    assert await due_ms(here, cron) == late_ms - 60_000 + HOUR_MS
-    await ended(here, thread)
+async def test_missed_due_times_start_one_run(context: AppContext) -> None:
+    thread = await new_thread(context)
+    cron = await create_cron(context, thread)
+    late_ms = await due_ms(context, cron) + 10 * HOUR_MS + 60_000
+    assert await fire_due(context, late_ms) == 1
+    assert await fire_due(context, late_ms) == 0
+    assert await due_ms(context, cron) == late_ms - 60_000 + HOUR_MS
+    await wait_for_success(context, thread)
 
 
-async def test_a_schedule_ends_when_it_is_to_end(here: AppContext) -> None:
+async def test_a_cron_is_not_due_after_its_end_time(context: AppContext) -> None:
     first_ms = next_due_ms(HOURLY, None, int(time.time() * 1000))
     assert first_ms is not None
-    thread = await new_thread(here)
-    cron = await scheduled(here, thread, end_ms=first_ms + 1)
-    assert await fire_due(here, first_ms) == 1
-    assert await crons.next_ms(here.storage, cron) is None
-    await ended(here, thread)
+    thread = await new_thread(context)
+    cron = await create_cron(context, thread, end_ms=first_ms + 1)
+    assert await fire_due(context, first_ms) == 1
+    assert await crons.next_ms(context.storage, cron) is None
+    await wait_for_success(context, thread)
 
 
-async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here: AppContext) -> None:
-    cron = await scheduled(here, on_run_completed="keep", metadata={"from": "cron"})
-    assert await fire_due(here, await due_ms(here, cron)) == 1
-    [record] = await threads.list_newest(here.storage, "local", 0, 10)
-    await ended(here, record.id)
-    [run] = await here.worker.runs.list_runs(record.id)
+async def test_a_cron_without_a_thread_starts_a_run_on_a_new_thread(context: AppContext) -> None:
+    cron = await create_cron(context, on_run_completed="keep", metadata={"from": "cron"})
+    assert await fire_due(context, await due_ms(context, cron)) == 1
+    [record] = await threads.list_newest(context.storage, "local", 0, 10)
+    await wait_for_success(context, record.id)
+    [run] = await context.worker.runs.list_runs(record.id)
     assert run.metadata["from"] == "cron"
 
 
-async def test_a_schedule_that_can_start_nothing_waits_for_its_next_time(
-    here: AppContext, caplog: pytest.LogCaptureFixture
+async def test_a_cron_whose_thread_is_missing_waits_for_its_next_time(
+    context: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cron = await scheduled(here, new_id())
-    now_ms = await due_ms(here, cron)
-    assert await fire_due(here, now_ms) == 1
+    cron = await create_cron(context, new_id())
+    now_ms = await due_ms(context, cron)
+    assert await fire_due(context, now_ms) == 1
     assert f"cron {cron.id} created no run" in caplog.text
-    assert await due_ms(here, cron) == now_ms + HOUR_MS
+    assert await due_ms(context, cron) == now_ms + HOUR_MS
 
 
-async def test_a_schedule_that_was_taken_away_starts_nothing(here: AppContext) -> None:
-    cron = await scheduled(here)
-    now_ms = await due_ms(here, cron)
-    await crons.delete(here.storage, cron)
-    await crons.reschedule(here.storage, Due("local", cron.id, now_ms), now_ms)
-    assert await fire_due(here, now_ms) == 0
+async def test_a_deleted_cron_starts_no_run(context: AppContext) -> None:
+    cron = await create_cron(context)
+    now_ms = await due_ms(context, cron)
+    await crons.delete(context.storage, cron)
+    await crons.reschedule(context.storage, Due("local", cron.id, now_ms), now_ms)
+    assert await fire_due(context, now_ms) == 0
 
 
-def test_hours_are_those_of_a_place() -> None:
+def test_the_hours_of_a_schedule_are_in_its_timezone() -> None:
     noon_utc = int(datetime(2026, 7, 1, 12, tzinfo=UTC).timestamp() * 1000)
     in_utc = next_due_ms("0 15 * * *", None, noon_utc)
     in_paris = next_due_ms("0 15 * * *", "Europe/Paris", noon_utc)
@@ -252,6 +253,6 @@ def test_hours_are_those_of_a_place() -> None:
     assert (in_utc - noon_utc, in_paris - noon_utc) == (3 * HOUR_MS, HOUR_MS)
 
 
-def test_a_day_that_never_comes_is_no_time() -> None:
+def test_a_schedule_without_any_due_date_is_refused() -> None:
     with pytest.raises(Invalid):
         next_due_ms("0 0 30 2 *", "UTC", 0)

@@ -26,7 +26,7 @@ from tests.doubles.wire_server import run_on_new_thread, run_on_thread, running_
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 SAMPLES = Path(__file__).parent / "samples"
-NOTHING: dict[str, Any] = {
+EMPTY_STATE: dict[str, Any] = {
     "values": {},
     "next": [],
     "tasks": [],
@@ -40,47 +40,47 @@ NOTHING: dict[str, Any] = {
 }
 
 
-class Kind(Enum):
+class LetterEnum(Enum):
     A = "a"
 
 
 @dataclass
-class Spot:
+class PointRecord:
     x: int
     rest: tuple[float, ...]
 
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    with running_server(valkey_url) as found:
-        yield found
+    with running_server(valkey_url) as server_url:
+        yield server_url
 
 
-def shape(value: Any) -> Any:
-    """What kind of thing is where, in which order; names of what the server adds to metadata aside."""
+def types_of(value: Any) -> Any:
+    """Return a value with the names of types in place of values, and without metadata."""
     if isinstance(value, dict):
-        return {name: shape(one) for name, one in value.items() if name != "metadata"}
-    return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__
+        return {name: types_of(item) for name, item in value.items() if name != "metadata"}
+    return [types_of(item) for item in value] if isinstance(value, list) else type(value).__name__
 
 
 def keys_in_order(value: Any) -> list[str]:
     if isinstance(value, dict):
-        inner = [name for key, one in value.items() if key != "metadata" for name in keys_in_order(one)]
+        inner = [name for key, item in value.items() if key != "metadata" for name in keys_in_order(item)]
         return [*value, *inner]
-    return [name for one in value for name in keys_in_order(one)] if isinstance(value, list) else []
+    return [name for item in value for name in keys_in_order(item)] if isinstance(value, list) else []
 
 
 def sample(name: str) -> Any:
     return json.loads((SAMPLES / name).read_text())
 
 
-async def test_an_interrupted_state_is_shown_as_langgraphs_server_does(
+async def test_an_interrupted_state_has_the_form_of_langgraphs_server(
     client: LangGraphClient, storage: Storage
 ) -> None:
     expected = sample("json_thread_state_interrupted.json")
     thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     shown: Any = await client.threads.get_state(thread_id)
-    assert shape(shown) == shape(expected)
+    assert types_of(shown) == types_of(expected)
     assert keys_in_order(shown) == keys_in_order(expected)
     assert (shown["next"], shown["interrupts"][0]["value"]) == (["review"], QUESTION)
     assert shown["tasks"][0]["path"] == expected["tasks"][0]["path"]
@@ -90,34 +90,32 @@ async def test_an_interrupted_state_is_shown_as_langgraphs_server_does(
     assert common.items() <= expected["metadata"].items()
 
 
-async def test_a_history_is_shown_as_langgraphs_server_does(
-    client: LangGraphClient, storage: Storage
-) -> None:
+async def test_a_history_has_the_form_of_langgraphs_server(client: LangGraphClient, storage: Storage) -> None:
     expected = sample("json_history.json")
     thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     shown: Any = await client.threads.get_history(thread_id)
-    assert shape(shown) == shape(expected)
+    assert types_of(shown) == types_of(expected)
     assert keys_in_order(shown) == keys_in_order(expected)
     for name in ("next", "created_at", "values"):
-        assert [type(one[name]) for one in shown] == [type(one[name]) for one in expected]
-    assert [one["next"] for one in shown] == [one["next"] for one in expected]
-    assert [one["metadata"]["step"] for one in shown] == [1, 0, -1]
+        assert [type(state[name]) for state in shown] == [type(state[name]) for state in expected]
+    assert [state["next"] for state in shown] == [state["next"] for state in expected]
+    assert [state["metadata"]["step"] for state in shown] == [1, 0, -1]
     assert shown[0] == await client.threads.get_state(thread_id)
-    assert [one["parent_checkpoint_id"] for one in shown] == [
+    assert [state["parent_checkpoint_id"] for state in shown] == [
         shown[1]["checkpoint_id"],
         shown[2]["checkpoint_id"],
         None,
     ]
 
 
-async def test_a_thread_without_a_state_is_shown_as_nulls(client: LangGraphClient) -> None:
+async def test_a_thread_without_a_state_has_an_empty_state(client: LangGraphClient) -> None:
     for metadata in ({}, {"graph_id": "agent"}):
         thread_id = (await client.threads.create(metadata=metadata))["thread_id"]
-        assert await client.threads.get_state(thread_id) == NOTHING
+        assert await client.threads.get_state(thread_id) == EMPTY_STATE
         assert await client.threads.get_history(thread_id) == []
 
 
-async def test_a_state_is_found_by_its_checkpoint_in_every_way_of_asking(
+async def test_a_state_is_read_by_checkpoint_id_or_checkpoint(
     client: LangGraphClient, storage: Storage, url: str
 ) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
@@ -125,26 +123,26 @@ async def test_a_state_is_found_by_its_checkpoint_in_every_way_of_asking(
     old = history[2]
     assert await client.threads.get_state(thread_id, checkpoint_id=old["checkpoint_id"]) == old
     assert await client.threads.get_state(thread_id, checkpoint=old["checkpoint"]) == old
-    part: Any = {"checkpoint_id": old["checkpoint_id"]}
-    assert await client.threads.get_state(thread_id, checkpoint=part) == old
+    checkpoint: Any = {"checkpoint_id": old["checkpoint_id"]}
+    assert await client.threads.get_state(thread_id, checkpoint=checkpoint) == old
     async with httpx.AsyncClient(base_url=url) as http:
         listed = (await http.get(f"/threads/{thread_id}/history", params={"limit": 2})).json()
-        later = {"limit": 1, "before": old["checkpoint_id"]}
-        before = (await http.get(f"/threads/{thread_id}/history", params=later)).json()
+        params = {"limit": 1, "before": old["checkpoint_id"]}
+        before = (await http.get(f"/threads/{thread_id}/history", params=params)).json()
     assert listed == history[:2]
     assert before == [history[3]]
 
 
-async def test_a_checkpoint_that_is_not_there_is_not_found(client: LangGraphClient, storage: Storage) -> None:
+async def test_a_missing_checkpoint_is_404(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     other: Any = await client.threads.get_state(await run_on_new_thread(client, storage, "counter", {"x": 1}))
     with pytest.raises(NotFoundError, match="no checkpoint"):
         await client.threads.get_state(thread_id, checkpoint_id=other["checkpoint_id"])
     with pytest.raises(NotFoundError, match="no checkpoint"):
         await client.threads.get_state(thread_id, checkpoint=other["checkpoint"])
-    nowhere: Any = {"checkpoint_ns": "nope:1"}
+    unknown_namespace: Any = {"checkpoint_ns": "nope:1"}
     with pytest.raises(NotFoundError, match="nope"):
-        await client.threads.get_state(thread_id, checkpoint=nowhere)
+        await client.threads.get_state(thread_id, checkpoint=unknown_namespace)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,7 @@ async def test_a_checkpoint_that_is_not_there_is_not_found(client: LangGraphClie
         ("history", {"checkpoint": {"checkpoint_ns": {"a": 1}}}),
     ],
 )
-async def test_what_cannot_name_a_checkpoint_is_refused(
+async def test_a_checkpoint_with_wrong_types_is_refused(
     client: LangGraphClient, storage: Storage, url: str, path: str, body: Any
 ) -> None:
     thread = await run_on_new_thread(client, storage, "counter", {"x": 1})
@@ -171,23 +169,25 @@ async def test_what_cannot_name_a_checkpoint_is_refused(
     assert "checkpoint" in reply.json()["detail"]
 
 
-async def test_a_history_is_cut_where_it_is_asked_to_be(client: LangGraphClient, storage: Storage) -> None:
+async def test_a_history_is_limited_by_limit_before_and_metadata(
+    client: LangGraphClient, storage: Storage
+) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
-    every: Any = await client.threads.get_history(thread_id)
-    assert [one["values"].get("x") for one in every] == [4, 3, 2, 1, None]
+    history: Any = await client.threads.get_history(thread_id)
+    assert [state["values"].get("x") for state in history] == [4, 3, 2, 1, None]
     threads: Any = client.threads
-    assert await threads.get_history(thread_id, limit=2) == every[:2]
+    assert await threads.get_history(thread_id, limit=2) == history[:2]
     for before in (
-        every[1]["checkpoint_id"],
-        every[1]["checkpoint"],
-        {"configurable": every[1]["checkpoint"]},
+        history[1]["checkpoint_id"],
+        history[1]["checkpoint"],
+        {"configurable": history[1]["checkpoint"]},
     ):
-        assert await threads.get_history(thread_id, before=before) == every[2:]
-    assert await threads.get_history(thread_id, metadata={"step": 1}) == [every[2]]
-    assert await threads.get_history(thread_id, metadata={"source": "input"}) == [every[4]]
+        assert await threads.get_history(thread_id, before=before) == history[2:]
+    assert await threads.get_history(thread_id, metadata={"step": 1}) == [history[2]]
+    assert await threads.get_history(thread_id, metadata={"source": "input"}) == [history[4]]
 
 
-async def test_of_a_state_only_what_is_selected_is_shown(client: LangGraphClient, storage: Storage) -> None:
+async def test_a_state_has_only_the_selected_fields(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     select: Any = ["next", "values.x", "nothing", "values.nothing"]
     threads: Any = client.threads
@@ -196,7 +196,7 @@ async def test_of_a_state_only_what_is_selected_is_shown(client: LangGraphClient
     assert newest == [{"values": {"x": 4, "log": ["a", "b", "c"]}}]
 
 
-async def test_a_subgraphs_state_is_in_its_task_when_that_is_asked(
+async def test_the_state_of_a_subgraph_is_in_its_task_if_subgraphs_is_set(
     client: LangGraphClient, storage: Storage
 ) -> None:
     thread_id = await run_on_new_thread(client, storage, "parent", HELLO)
@@ -214,13 +214,13 @@ async def test_a_subgraphs_state_is_in_its_task_when_that_is_asked(
     assert set(inner["checkpoint_map"]) == {"", inner["checkpoint_ns"]}
     alone: Any = await client.threads.get_state(thread_id, checkpoint=inner)
     assert alone["values"] == nested["state"]["values"]
-    below: Any = {"checkpoint_ns": inner["checkpoint_ns"]}
-    past: Any = await client.threads.get_history(thread_id, checkpoint=below)
-    assert past[0]["values"]["steps"] == ["plan"]
-    assert len(past) > 1
+    namespace: Any = {"checkpoint_ns": inner["checkpoint_ns"]}
+    history: Any = await client.threads.get_history(thread_id, checkpoint=namespace)
+    assert history[0]["values"]["steps"] == ["plan"]
+    assert len(history) > 1
 
 
-async def test_a_state_is_changed_as_a_node_would(client: LangGraphClient, storage: Storage) -> None:
+async def test_a_state_is_updated_as_a_node(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
     before: Any = await client.threads.get(thread_id)
     changed: Any = await client.threads.update_state(thread_id, {"steps": ["by hand"]}, as_node="review")
@@ -231,14 +231,14 @@ async def test_a_state_is_changed_as_a_node_would(client: LangGraphClient, stora
     assert (state["metadata"]["source"], state["metadata"]["graph_id"]) == ("update", "agent")
     after: Any = await client.threads.get(thread_id)
     assert (after["status"], after["interrupts"]) == ("interrupted", {}), (
-        "no question is left, finish is next"
+        "no interrupt is left, finish is next"
     )
     assert after["state_updated_at"] > before["state_updated_at"]
     await client.threads.update_state(thread_id, {"steps": ["end"]}, as_node="finish")
     assert (await client.threads.get(thread_id))["status"] == "idle"
 
 
-async def test_messages_may_be_sent_as_clients_write_them(client: LangGraphClient) -> None:
+async def test_an_update_accepts_messages_as_role_and_content(client: LangGraphClient) -> None:
     thread_id = (await client.threads.create(graph_id="agent"))["thread_id"]
     await client.threads.update_state(thread_id, HELLO, as_node="__start__")
     state: Any = await client.threads.get_state(thread_id)
@@ -246,7 +246,7 @@ async def test_messages_may_be_sent_as_clients_write_them(client: LangGraphClien
     assert (message["type"], message["content"], state["next"]) == ("human", "hello", ["plan"])
 
 
-async def test_a_state_is_changed_at_an_earlier_checkpoint_and_both_ways_are_kept(
+async def test_an_update_at_an_earlier_checkpoint_creates_a_fork(
     client: LangGraphClient, storage: Storage
 ) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
@@ -258,12 +258,12 @@ async def test_a_state_is_changed_at_an_earlier_checkpoint_and_both_ways_are_kep
     assert state["checkpoint"] == fork["checkpoint"]
     assert state["parent_checkpoint_id"] == history[2]["checkpoint_id"]
     assert (state["values"]["x"], state["next"]) == (50, ["b"])
-    every: Any = await client.threads.get_history(thread_id)
-    assert every[1:] == history
+    new_history: Any = await client.threads.get_history(thread_id)
+    assert new_history[1:] == history
 
 
-async def test_a_state_is_copied_to_go_on_from_it_again(client: LangGraphClient, storage: Storage) -> None:
-    """What Studio sends for "re-run from here"."""
+async def test_an_update_as_copy_node_copies_a_checkpoint(client: LangGraphClient, storage: Storage) -> None:
+    """Studio sends this for "re-run from here"."""
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     history: Any = await client.threads.get_history(thread_id)
     old = history[1]["checkpoint_id"]
@@ -274,7 +274,9 @@ async def test_a_state_is_copied_to_go_on_from_it_again(client: LangGraphClient,
     assert state["metadata"]["source"] == "fork"
 
 
-async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClient, storage: Storage) -> None:
+async def test_an_update_that_the_graph_does_not_accept_is_refused(
+    client: LangGraphClient, storage: Storage
+) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     before: Any = await client.threads.get(thread_id)
     with pytest.raises(BadRequestError, match="Node nobody does not exist"):
@@ -284,12 +286,12 @@ async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClie
     with pytest.raises(BadRequestError, match="TypeError: "):
         await client.threads.update_state(thread_id, {"log": 5}, as_node="a")
     assert await client.threads.get(thread_id) == before
-    bare = (await client.threads.create())["thread_id"]
+    new_thread_id = (await client.threads.create())["thread_id"]
     with pytest.raises(BadRequestError, match="no graph yet"):
-        await client.threads.update_state(bare, {"x": 1})
+        await client.threads.update_state(new_thread_id, {"x": 1})
 
 
-async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, storage: Storage) -> None:
+async def test_an_update_during_a_run_is_refused(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     async with thread_records.hold(storage, thread_id, "local"):
         with pytest.raises(ConflictError, match="has an unfinished run"):
@@ -299,19 +301,19 @@ async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, stora
     await client.threads.update_state(thread_id, {"x": 9}, as_node="a")
 
 
-async def test_of_changes_at_once_each_is_whole_or_refused(client: LangGraphClient, storage: Storage) -> None:
+async def test_concurrent_updates_are_complete_or_refused(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await run_on_new_thread(client, storage, "counter", {"x": 1})
     changes = [client.threads.update_state(thread_id, {"log": [str(n)]}, as_node="c") for n in range(10)]
-    done = await asyncio.gather(*changes, return_exceptions=True)
-    kept = [n for n, one in enumerate(done) if not isinstance(one, Exception)]
-    assert all(isinstance(one, dict | ConflictError) for one in done)
+    results = await asyncio.gather(*changes, return_exceptions=True)
+    accepted = [n for n, result in enumerate(results) if not isinstance(result, Exception)]
+    assert all(isinstance(result, dict | ConflictError) for result in results)
     state: Any = await client.threads.get_state(thread_id)
-    assert sorted(state["values"]["log"][3:]) == [str(n) for n in kept]
-    assert kept
+    assert sorted(state["values"]["log"][3:]) == [str(n) for n in accepted]
+    assert accepted
 
 
 @pytest.mark.slow
-async def test_a_long_thread_is_listed_with_its_messages_spelt_once_each_time(
+async def test_every_state_of_a_long_history_has_its_messages_in_order(
     client: LangGraphClient, storage: Storage
 ) -> None:
     thread_id = await run_on_new_thread(client, storage, "agent", HELLO)
@@ -321,40 +323,40 @@ async def test_a_long_thread_is_listed_with_its_messages_spelt_once_each_time(
         )
     await run_on_thread(storage, thread_id, "agent", HELLO)
     history: Any = await client.threads.get_history(thread_id, limit=100)
-    counts = [len(one["values"].get("messages", [])) for one in history]
+    counts = [len(state["values"].get("messages", [])) for state in history]
     assert counts == sorted(counts, reverse=True)
     newest = history[0]["values"]["messages"]
-    for one in history:
-        messages = one["values"].get("messages", [])
+    for state in history:
+        messages = state["values"].get("messages", [])
         assert messages == newest[: len(messages)]
 
 
-async def test_a_number_no_checkpoint_can_hold_is_refused_and_one_in_metadata_kept(url: str) -> None:
+async def test_a_number_over_64_bits_is_refused_in_a_state_and_kept_in_metadata(url: str) -> None:
     big = 10**40
     async with httpx.AsyncClient(base_url=url) as http:
-        made = await http.post("/threads", json={"metadata": {"graph_id": "counter", "n": big}})
-        assert made.json()["metadata"]["n"] == big
-        at = f"/threads/{made.json()['thread_id']}/state"
-        refused = await http.post(at, json={"values": {"x": big}, "as_node": "c"})
-        assert (refused.status_code, "64-bit" in refused.text) == (400, True)
-        assert (await http.get(at)).json() == NOTHING
+        created = await http.post("/threads", json={"metadata": {"graph_id": "counter", "n": big}})
+        assert created.json()["metadata"]["n"] == big
+        path = f"/threads/{created.json()['thread_id']}/state"
+        reply = await http.post(path, json={"values": {"x": big}, "as_node": "c"})
+        assert (reply.status_code, "64-bit" in reply.text) == (400, True)
+        assert (await http.get(path)).json() == EMPTY_STATE
 
 
-async def test_whatever_a_state_holds_has_a_form() -> None:
-    held = {
+async def test_values_of_every_type_are_serialized_to_json() -> None:
+    value = {
         "at": datetime(2026, 11, 21, 20, 40, tzinfo=UTC),
         "id": uuid.UUID(int=1),
         "set": {1},
-        "kind": Kind.A,
-        "spot": Spot(1, (2.5, math.inf)),
+        "kind": LetterEnum.A,
+        "spot": PointRecord(1, (2.5, math.inf)),
         "error": ValueError("no"),
         "bytes": b"ab\xff",
         "said": HumanMessage("hi", id="m"),
         "class": int,
         3: "three",
     }
-    known: Any = json.loads(dumps(held))
-    assert known == {
+    expected: Any = json.loads(dumps(value))
+    assert expected == {
         "at": "2026-11-21T20:40:00+00:00",
         "id": "00000000-0000-0000-0000-000000000001",
         "set": [1],
@@ -373,8 +375,10 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
         "class": "<class 'int'>",
         "3": "three",
     }
-    half = json.loads(dumps(held | {"big": 2**70, "half": "\ud800"}))
-    assert half == known | {"big": 2**70, "half": "\ufffd"}, "what orjson does not take changes nothing else"
+    encoded_with_surrogate = json.loads(dumps(value | {"big": 2**70, "half": "\ud800"}))
+    assert encoded_with_surrogate == expected | {"big": 2**70, "half": "\ufffd"}, (
+        "values that orjson refuses do not change the others"
+    )
     message = HumanMessage("\ud800", id="m", additional_kwargs={"big": 2**70})
     [encoded, _] = json.loads(dumps([message, "\ud800"], MessageEncoder()))
     assert (encoded["content"], encoded["additional_kwargs"]) == ("\ufffd", {"big": 2**70})

@@ -1,4 +1,4 @@
-"""A state that LangGraph cannot build, for whatever reason, breaks no view but its own."""
+"""A state that LangGraph cannot build breaks no other route than those that read this state."""
 
 import operator
 import uuid
@@ -29,7 +29,7 @@ REASONS: Final = {
     "connection_error": "the palette's server is away",
     "new_field": "size: Field required",
 }
-"""Graph to what its state says. All but the last fail in a run."""
+"""Graphs to the reason why their state cannot be built. All but the last fail in a run."""
 FAILED: Final = [name for name in REASONS if name != "new_field"]
 
 
@@ -37,17 +37,17 @@ class PaletteError(Exception):
     """An error of a graph's own."""
 
 
-class Value(TypedDict):
+class ValueState(TypedDict):
     value: str
 
 
-class Form(BaseModel):
+class FormState(BaseModel):
     """A state with types that are checked."""
 
     name: str = ""
 
 
-class LongerForm(Form):
+class LongerFormState(FormState):
     """The same in a later version of the project."""
 
     size: int
@@ -76,63 +76,63 @@ def _raising(error: Exception) -> Callable[[Any, Any], Any]:
     return reducer
 
 
-def _asks(state: Any) -> dict[str, Any]:
+def _interrupt_for_name(state: Any) -> dict[str, Any]:
     return {"name": interrupt("which name?")}
 
 
 def _graphs(form: Any, node: str = "ask") -> Mapping[str, Pregel[Any, Any]]:
     builders = {
-        "clash": _graph(Value, left=lambda _: {"value": "left"}, right=lambda _: {"value": "right"}),
+        "clash": _graph(ValueState, left=lambda _: {"value": "left"}, right=lambda _: {"value": "right"}),
         "own_error": _reducing(_raising(PaletteError("the colour is not in the palette\nsee its page"))),
         "silent_error": _reducing(_raising(PaletteError())),
         "type_error": _reducing(operator.add),
         "key_error": _reducing(_raising(KeyError("colour"))),
         "connection_error": _reducing(_raising(ConnectionError("the palette's server is away"))),
-        "new_field": _graph(form, ask=_asks),
-        "renamed": _graph(Form, **{node: _asks}),
-        "shorter": _graph(Value if node == "ask" else Form, **{node: _asks}),
+        "new_field": _graph(form, ask=_interrupt_for_name),
+        "renamed": _graph(FormState, **{node: _interrupt_for_name}),
+        "shorter": _graph(ValueState if node == "ask" else FormState, **{node: _interrupt_for_name}),
     }
     return {**GRAPHS} | {name: builder.compile(name=name) for name, builder in builders.items()}
 
 
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
-    """The project as it is now."""
-    with running_server(valkey_url, _graphs(LongerForm, "ask_again")) as found:
-        yield found
+    """A server of the current version of the project."""
+    with running_server(valkey_url, _graphs(LongerFormState, "ask_again")) as server_url:
+        yield server_url
 
 
 @pytest.fixture
-async def earlier(valkey_url: str) -> AsyncIterator[LangGraphClient]:
-    """The project before its states and nodes were changed."""
-    with running_server(valkey_url, _graphs(Form)) as url:
-        async with get_client(url=url) as found:
-            yield found
+async def earlier_client(valkey_url: str) -> AsyncIterator[LangGraphClient]:
+    """A client of a server of the earlier version, before states and nodes were changed."""
+    with running_server(valkey_url, _graphs(FormState)) as url:
+        async with get_client(url=url) as sdk_client:
+            yield sdk_client
 
 
 async def broken_thread(client: LangGraphClient, graph: str, mark: str) -> str:
     thread: Any = await client.threads.create(metadata={"mark": mark})
-    given: Any = {"name": "x"} if graph == "new_field" else {"value": ["x"]}
-    await client.runs.wait(thread["thread_id"], graph, input=given, raise_error=False)
+    graph_input: Any = {"name": "x"} if graph == "new_field" else {"value": ["x"]}
+    await client.runs.wait(thread["thread_id"], graph, input=graph_input, raise_error=False)
     return str(thread["thread_id"])
 
 
 @pytest.mark.parametrize("graph", REASONS)
 async def test_a_state_that_cannot_be_built_breaks_no_list_copy_count_or_deletion(
-    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient, graph: str
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient, graph: str
 ) -> None:
     mark = uuid.uuid4().hex
     healthy: Any = await client.threads.create(metadata={"mark": mark})
     await client.runs.wait(healthy["thread_id"], "counter", input={"x": 1})
-    thread = await broken_thread(earlier if graph == "new_field" else client, graph, mark)
+    thread = await broken_thread(earlier_client if graph == "new_field" else client, graph, mark)
 
-    both = await client.threads.search(metadata={"mark": mark}, sort_by="created_at", sort_order="asc")
-    assert [(one["thread_id"], one["values"] and one["values"]["x"]) for one in both] == [
+    rows = await client.threads.search(metadata={"mark": mark}, sort_by="created_at", sort_order="asc")
+    assert [(row["thread_id"], row["values"] and row["values"]["x"]) for row in rows] == [
         (healthy["thread_id"], 4),
         (thread, None),
     ]
-    (found,) = await client.threads.search(metadata={"mark": mark}, values={"x": 4})
-    assert found["thread_id"] == healthy["thread_id"]
+    (match,) = await client.threads.search(metadata={"mark": mark}, values={"x": 4})
+    assert match["thread_id"] == healthy["thread_id"]
     assert await client.threads.count(metadata={"mark": mark}, values={"x": 4}) == 1
     assert (await client.threads.get(thread))["values"] is None
     await client.threads.update(thread, metadata={"changed": True})
@@ -146,10 +146,10 @@ async def test_a_state_that_cannot_be_built_breaks_no_list_copy_count_or_deletio
 
 
 @pytest.mark.parametrize("graph", REASONS)
-async def test_reading_a_state_that_cannot_be_built_says_why(
-    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient, graph: str
+async def test_reading_a_state_that_cannot_be_built_gives_the_reason(
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient, graph: str
 ) -> None:
-    thread = await broken_thread(earlier if graph == "new_field" else client, graph, "")
+    thread = await broken_thread(earlier_client if graph == "new_field" else client, graph, "")
     for reply in (
         await http.get(f"/threads/{thread}/state"),
         await http.get(f"/threads/{thread}/state", params={"select": "values.value", "subgraphs": True}),
@@ -160,33 +160,33 @@ async def test_reading_a_state_that_cannot_be_built_says_why(
     assert (await client.runs.list(thread))[0]["thread_id"] == thread
 
 
-async def test_a_history_gives_the_states_that_can_be_built_and_names_the_reason_for_the_others(
-    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient
+async def test_a_history_has_the_states_that_can_be_built_and_the_reason_for_the_others(
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient
 ) -> None:
-    thread = await broken_thread(earlier, "new_field", "")
-    before = await earlier.threads.get_history(thread)
+    thread = await broken_thread(earlier_client, "new_field", "")
+    states_before = await earlier_client.threads.get_history(thread)
     states: Any = await client.threads.get_history(thread)
-    assert [state["checkpoint"] for state in states] == [state["checkpoint"] for state in before]
-    assert [state["metadata"] for state in states] == [state["metadata"] for state in before]
+    assert [state["checkpoint"] for state in states] == [state["checkpoint"] for state in states_before]
+    assert [state["metadata"] for state in states] == [state["metadata"] for state in states_before]
     assert [state["parent_checkpoint"] for state in states] == [
-        state["parent_checkpoint"] for state in before
+        state["parent_checkpoint"] for state in states_before
     ]
-    unbuilt, *built = states
-    assert (unbuilt["values"], unbuilt["next"], unbuilt["tasks"]) == ({}, [], [])
-    assert "cannot be built: size: Field required" in unbuilt["error"]
-    assert all("error" not in state for state in built)
-    assert built
+    unbuildable, *buildable = states
+    assert (unbuildable["values"], unbuildable["next"], unbuildable["tasks"]) == ({}, [], [])
+    assert "cannot be built: size: Field required" in unbuildable["error"]
+    assert all("error" not in state for state in buildable)
+    assert buildable
     body = {"select": ["values"], "limit": 1}
     reply = await http.post(f"/threads/{thread}/history", json=body)
-    assert reply.json() == [{"values": {}, "error": unbuilt["error"]}]
+    assert reply.json() == [{"values": {}, "error": unbuildable["error"]}]
 
 
 @pytest.mark.parametrize("graph", ["renamed", "shorter"])
-async def test_a_thread_is_readable_after_its_nodes_and_channels_are_gone_from_the_graph(
-    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient, graph: str
+async def test_a_thread_is_readable_after_its_nodes_and_channels_were_removed_from_the_graph(
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient, graph: str
 ) -> None:
-    thread: Any = await earlier.threads.create()
-    await earlier.runs.wait(thread["thread_id"], graph, input={"name": "x", "value": "y"})
+    thread: Any = await earlier_client.threads.create()
+    await earlier_client.runs.wait(thread["thread_id"], graph, input={"name": "x", "value": "y"})
     assert (await client.threads.search(ids=[thread["thread_id"]]))[0]["thread_id"] == thread["thread_id"]
     assert (await client.threads.get_state(thread["thread_id"]))["next"] == []
     assert len(await client.threads.get_history(thread["thread_id"])) == 2
@@ -196,15 +196,15 @@ async def test_a_thread_is_readable_after_its_nodes_and_channels_are_gone_from_t
 async def test_a_stored_value_that_cannot_be_read_breaks_no_other_view(
     client: LangGraphClient, http: httpx.AsyncClient, storage: Storage, stored: bytes
 ) -> None:
-    """As from another serialiser, or damaged. An export is refused: without the value it would lose it."""
+    """From another serializer, or damaged. An export is refused, because it would lose the value."""
     mark = uuid.uuid4().hex
     thread = str((await client.threads.create(metadata={"mark": mark}))["thread_id"])
     await client.runs.wait(thread, "counter", input={"x": 1})
     async for key in storage.redis.scan_iter(match=f"*{thread}*", _type="hash"):
         for field in [field for field in await storage.redis.hkeys(key) if b"\0x\0" in field]:
             await storage.redis.hset(key, field, stored)
-    (found,) = await client.threads.search(metadata={"mark": mark})
-    assert (found["thread_id"], found["values"]) == (thread, None)
+    (row,) = await client.threads.search(metadata={"mark": mark})
+    assert (row["thread_id"], row["values"]) == (thread, None)
     assert await client.threads.count(metadata={"mark": mark}, values={"x": 4}) == 0
     assert (await client.threads.get(thread))["values"] is None
     for path in ("state", "history"):
@@ -219,8 +219,10 @@ async def test_a_stored_value_that_cannot_be_read_breaks_no_other_view(
         await client.threads.delete(name)
 
 
-async def test_a_state_that_cannot_be_built_is_repaired_as_its_error_says(client: LangGraphClient) -> None:
-    """By an update, or from an earlier checkpoint of the history."""
+async def test_a_state_that_cannot_be_built_is_repaired_by_an_update_or_a_fork(
+    client: LangGraphClient,
+) -> None:
+    """An update sets new values; a fork goes on from a checkpoint of the history."""
     thread = await broken_thread(client, "clash", "")
     await client.threads.update_state(thread, {"value": "mine"}, as_node="left")
     assert (await client.threads.get_state(thread))["values"] == {"value": "mine"}
@@ -231,10 +233,10 @@ async def test_a_state_that_cannot_be_built_is_repaired_as_its_error_says(client
 
 
 async def test_waiting_for_a_run_whose_state_a_later_version_cannot_build_gives_the_reason(
-    client: LangGraphClient, http: httpx.AsyncClient, earlier: LangGraphClient, storage: Storage
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient, storage: Storage
 ) -> None:
-    thread = await broken_thread(earlier, "new_field", "")
-    (run,) = await earlier.runs.list(thread)
+    thread = await broken_thread(earlier_client, "new_field", "")
+    (run,) = await earlier_client.runs.list(thread)
     await storage.redis.delete(keys.run_keys(thread).events)
     reply = await http.get(f"/threads/{thread}/runs/{run['run_id']}/join")
     assert reply.status_code == 200

@@ -1,8 +1,8 @@
 """The one way a tool is called.
 
-Always in this order: known tool, input schema (one repair), permission and ownership, write set and locks,
-rate limit, circuit breaker, receipt or cache, timeout with fencing, retry where that is safe, receipt and
-record. A call with a receipt has happened; after that only its ownership is checked.
+Always in this order: known tool, input schema (one repair), permission, write set, ownership, receipt, locks,
+rate limit, circuit breaker, cache, timeout with fencing, retry where that is safe, record. A call with a
+receipt has happened: its result is returned without the checks that follow.
 
 A failure becomes an answer for the model of exactly one of six types: validation_error, permission_denied,
 execution_error, timeout_error, rate_limit_error, unknown_tool. Only an outage of storage and a lost

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pypdf import PageObject, PasswordType, PdfReader
+from pypdf.errors import PyPdfError
 
 from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
 from callsheet.tools.lessons.reflow import reflow
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
-
-if TYPE_CHECKING:
-    from pypdf import PageObject, PdfReader
 
 MAX_PAGES: Final = 500
 _GAP: Final = 1.4
@@ -103,11 +103,7 @@ def _require_size(data: bytes, name: str) -> None:
         )
 
 
-def _open(data: bytes, name: str) -> "PdfReader":
-    # Imported here: it takes half a second, and most lessons have no PDF.
-    from pypdf import PasswordType, PdfReader  # noqa: PLC0415
-    from pypdf.errors import PyPdfError  # noqa: PLC0415
-
+def _open(data: bytes, name: str) -> PdfReader:
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
@@ -147,10 +143,8 @@ def _source(pages: Sequence[Sequence[PdfLine]], name: str) -> Source:
     )
 
 
-def _lines(page: "PageObject", name: str) -> list[PdfLine]:
+def _lines(page: PageObject, name: str) -> list[PdfLine]:
     """Return the lines of a page in the order in which they were written."""
-    from pypdf.errors import PyPdfError  # noqa: PLC0415 -- as above
-
     lines: list[PdfLine] = []
 
     def seen(text: str, cm: Sequence[float], tm: Sequence[float], _font: Any, size: float) -> None:

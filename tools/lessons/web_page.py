@@ -1,13 +1,14 @@
 """Main text of web pages, without menus, notices and scripts."""
 
 import codecs
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.encoding import detect_encoding
+from resiliparse.parse.html import DOMNode, HTMLTree
 
 from callsheet.tools.lessons.reflow import reflow
 from callsheet.tools.lessons.sources import Source, check_size
-
-if TYPE_CHECKING:
-    from resiliparse.parse.html import DOMNode, HTMLTree
 
 _FURNITURE: Final = (
     "script, style, noscript, template, nav, aside, footer, form, button, iframe, svg, dialog, "
@@ -31,9 +32,6 @@ def _parse(data: bytes, charset: str) -> tuple[str, str]:
 
     The tree must be freed in the thread that made it, so no error may leave here with the tree in its frames.
     """
-    from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415 -- most lessons have no page
-    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415
-
     encoding = charset if _is_known(charset) else detect_encoding(data, html5_compatible=True)
     tree = HTMLTree.parse_from_bytes(data, encoding or "utf-8")
     return " ".join((tree.title or "").split()), _text(tree)
@@ -46,21 +44,19 @@ def _is_known(charset: str) -> bool:
         return False
 
 
-def _text(tree: "HTMLTree") -> str:
+def _text(tree: HTMLTree) -> str:
     for element in tree.body.query_selector_all(_FURNITURE) if tree.body else ():
         if element.parent is not None:
             element.parent.remove_child(element)
     content = _content_element(tree)
     if content is not None:
         return _plain_text(content)
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
-
     all_text = extract_plain_text(tree, main_content=False, alt_texts=False, links=False, form_fields=False)
     main = extract_plain_text(tree, main_content=True, alt_texts=False, links=False, form_fields=False)
     return str(main if len(main) >= _SHARE * len(all_text) else all_text)
 
 
-def _content_element(tree: "HTMLTree") -> "DOMNode | None":
+def _content_element(tree: HTMLTree) -> DOMNode | None:
     """Return the only element that the page marks as its content; None without one."""
     for name in ("article", "main", "[role=main]"):
         elements = tree.body.query_selector_all(name) if tree.body else []
@@ -70,9 +66,7 @@ def _content_element(tree: "HTMLTree") -> "DOMNode | None":
     return None
 
 
-def _plain_text(element: "DOMNode") -> str:
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
-
+def _plain_text(element: DOMNode) -> str:
     text = extract_plain_text(
         element.html, main_content=False, alt_texts=False, links=False, form_fields=False
     )

@@ -20,11 +20,10 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
-from callsheet.providers.errors import RequestRejected
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.state import pricing
-from callsheet.state.errors import Invalid, Unavailable
+from callsheet.state.errors import Invalid, RequestRejected, Unavailable
 from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.repair import repair_off_loop

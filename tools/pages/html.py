@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+import nh3
+
 from callsheet.state.pages.elements import KINDS
 from callsheet.state.pages.markup import render_markup, render_stylesheet
 from callsheet.state.pages.page import Page
@@ -71,8 +73,6 @@ def render_document(page: Page, inlined: Mapping[str, str] | None = None) -> Doc
 
 def sanitize(html: str) -> str:
     """Return HTML with nothing in it that can run, load what is framed, or style anything."""
-    import nh3  # noqa: PLC0415 -- not needed before the first export
-
     options: dict[str, Any] = {
         "tags": _TAGS,
         "attributes": _ATTRIBUTES,

@@ -10,15 +10,13 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
+import httpcore
+
 from callsheet.state.errors import Forbidden, Invalid, NotReached, TimedOut, TooLarge
-
-if TYPE_CHECKING:
-    import httpcore
-
-    from callsheet.tools.web.public_network import Resolve
+from callsheet.tools.web.public_network import PublicNetwork, Resolve, resolve, trusted_certificates
 
 MAX_REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
@@ -52,9 +50,9 @@ class WebClient:
     """Seconds for a request with its redirects."""
     max_bytes: int = 1_000_000
     """Largest response."""
-    resolve: "Resolve | None" = None
+    resolve: Resolve | None = None
     """Name resolution instead of the system's."""
-    network: "httpcore.AsyncNetworkBackend | None" = None
+    network: httpcore.AsyncNetworkBackend | None = None
     """Connections to checked addresses instead of sockets."""
     ssl_context: ssl.SSLContext | None = field(default=None, compare=False)
 
@@ -99,11 +97,7 @@ class WebClient:
         return parts
 
     @asynccontextmanager
-    async def _request(self, parts: SplitResult) -> "AsyncIterator[httpcore.Response]":
-        import httpcore  # noqa: PLC0415 -- not needed before the first request
-
-        from callsheet.tools.web.public_network import PublicNetwork, resolve, trusted_certificates  # noqa: PLC0415 -- imports httpcore
-
+    async def _request(self, parts: SplitResult) -> AsyncIterator[httpcore.Response]:
         network = PublicNetwork(self.resolve or resolve, network=self.network, remedy=_REMEDY)
         trust = self.ssl_context
         if trust is None and parts.scheme == "https":
@@ -120,7 +114,7 @@ class WebClient:
         except httpcore.ProtocolError as error:
             raise Invalid(f"{parts.hostname!r} does not speak HTTP", remedy=_REMEDY) from error
 
-    async def _read(self, reply: "httpcore.Response", headers: Mapping[str, str], url: str) -> WebResponse:
+    async def _read(self, reply: httpcore.Response, headers: Mapping[str, str], url: str) -> WebResponse:
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Invalid(f"{url[:80]!r} answers in an unsupported encoding", remedy=_REMEDY)
         data = bytearray()
@@ -136,9 +130,7 @@ class WebClient:
         return WebResponse(url, reply.status, media, charset[1] if charset else "", bytes(data))
 
 
-def _address(parts: SplitResult) -> "httpcore.URL":
-    import httpcore  # noqa: PLC0415
-
+def _address(parts: SplitResult) -> httpcore.URL:
     host = str(parts.hostname)
     try:
         named = host if host.isascii() else host.encode("idna").decode()

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import Field
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.encoding import detect_encoding
+from resiliparse.parse.html import HTMLTree
 
 from callsheet.state.errors import Invalid
 from callsheet.tools.call import Call
@@ -75,10 +78,6 @@ def _text(answer: WebResponse) -> str:
 
 
 def _page_text(answer: WebResponse) -> str:
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415 -- most pages fetch nothing
-    from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415
-    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415
-
     charset = answer.charset or detect_encoding(answer.data, html5_compatible=True) or "utf-8"
     tree = HTMLTree.parse(answer.data.decode(charset, "replace"))
     return str(extract_plain_text(tree, main_content=False, alt_texts=False, form_fields=False))

@@ -1,25 +1,25 @@
-// LangGraph's two hooks in a browser: what a person does and sees there. Prints what was seen as JSON.
+// LangGraph's two hooks in a browser. Plays the scenarios and prints their reports as JSON.
 import http from "node:http";
 import net from "node:net";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
 import { scenarios } from "./scenarios.mjs";
 
-const [program, api, guarded, key, only = "", pictures] = process.argv.slice(2);
+const [browserPath, api, guardedApi, key, only = "", screenshots] = process.argv.slice(2);
 const FLAGS = [
   ...["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"],
   ...["--disable-component-update", "--renderer-process-limit=1"],
 ];
 const HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script type="module" src="/main.js"></script>';
-const LANES = 6;
+const WORKERS = 6;
 const PATIENCE_MS = 30_000;
 
-async function listening(server) {
+async function listen(server) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return `http://127.0.0.1:${server.address().port}`;
 }
 
-async function site() {
+async function servePage() {
   const { outputFiles } = await build({
     absWorkingDir: import.meta.dirname,
     entryPoints: ["page/main.jsx"],
@@ -35,122 +35,128 @@ async function site() {
   const scripts = new Map(outputFiles.map(({ path, contents }) => [path, contents]));
   const server = http.createServer((request, reply) => {
     const script = scripts.get(request.url);
-    // What a browser may keep it need not compile again.
+    // The browser need not compile again what it may cache.
     reply.setHeader("Cache-Control", "max-age=3600");
     reply.setHeader("Content-Type", script ? "text/javascript" : "text/html");
     reply.end(script ?? HTML);
   });
-  return await listening(server);
+  return await listen(server);
 }
 
-/** A server under another address, over connections that can be cut. */
-async function wire(to) {
+/** A TCP proxy to a server, whose connections can be cut. */
+async function proxyTo(to) {
   const { hostname, port } = new URL(to);
   const open = new Set();
   const server = net.createServer((inward) => {
     const outward = net.connect(Number(port), hostname);
-    const join = (one, other) => {
-      open.add(one);
-      one.pipe(other);
-      one.on("error", () => other.destroy());
-      one.on("close", () => open.delete(one) && other.destroy());
+    const join = (source, target) => {
+      open.add(source);
+      source.pipe(target);
+      source.on("error", () => target.destroy());
+      source.on("close", () => open.delete(source) && target.destroy());
     };
     join(inward, outward);
     join(outward, inward);
   });
   return {
-    url: await listening(server),
-    cut: () => [...open].map((one) => one.destroy()).length / 2,
+    url: await listen(server),
+    cut: () => [...open].map((socket) => socket.destroy()).length / 2,
     close: () => server.close(),
   };
 }
 
-/** A page on a wire of its own, for browsers open no more than six connections to one address. */
-async function opened(context, address, query) {
-  const line = await wire(query.key ? guarded : api);
+/** Opens a tab with its own proxy, because browsers open at most six connections to one address. */
+async function openTab(context, address, query) {
+  const proxy = await proxyTo(query.key ? guardedApi : api);
   const page = await context.newPage();
-  const complaints = [];
-  const lost = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("requestfailed", (one) => lost.push(`${one.method()} ${one.url()} ${one.failure()?.errorText}`));
-  await page.goto(`${address}/?${new URLSearchParams({ api: line.url, ...query })}`);
-  const one = {
+  const pageErrors = [];
+  const failedRequests = [];
+  page.on("pageerror", (error) => pageErrors.push(String(error)));
+  page.on("requestfailed", (request) =>
+    failedRequests.push(`${request.method()} ${request.url()} ${request.failure()?.errorText}`),
+  );
+  await page.goto(`${address}/?${new URLSearchParams({ api: proxy.url, ...query })}`);
+  const tab = {
     page,
-    complaints,
-    /** Requests without a reply, and why: the hooks say no more than that there was none. */
-    lost,
-    cut: line.cut,
-    close: () => page.close().finally(line.close),
-    until: (condition, given) => page.waitForFunction(condition, given, { polling: 50 }),
-    shown: (text) => page.getByText(text).first().waitFor(),
-    seen: () => page.evaluate(() => seen),
+    pageErrors,
+    /** Requests without a reply, with the reason, which the hooks do not give. */
+    failedRequests,
+    cut: proxy.cut,
+    close: () => page.close().finally(proxy.close),
+    waitUntil: (condition, argument) => page.waitForFunction(condition, argument, { polling: 50 }),
+    waitForText: (text) => page.getByText(text).first().waitFor(),
+    readRecord: () => page.evaluate(() => record),
     messages: () => page.locator("li q").allTextContents(),
-    /** What the server has kept. */
+    /** The state that the server has stored. */
     state: () => page.evaluate(() => client.threads.getState(thread)),
     press: async (name, nth = 0) => {
-      await page.evaluate(() => (window.before = { lives: seen.lives.length, answers: seen.answers.length }));
+      await page.evaluate(() => (window.before = { statuses: record.statuses.length, answers: record.answers.length }));
       await page.getByRole("button", { name, exact: true }).nth(nth).click();
     },
-    write: async (words, name, nth) => {
+    fillAndPress: async (words, name, nth) => {
       await page.getByLabel("words").fill(words);
-      await one.press(name, nth);
+      await tab.press(name, nth);
     },
-    say: (words) => one.write(words, "Send"),
-    idle: () => one.until(() => seen.lives.at(-1) === "idle"),
-    /** Wait until what was last pressed has begun and ended a run. */
-    ended: () => one.until(() => seen.lives.slice(before.lives).includes("running") && seen.lives.at(-1) === "idle"),
-    /** Wait for this answer to what was last pressed, and the run's end, which may be seen first. */
-    answered: async (text) => {
-      await one.until((wanted) => seen.answers.slice(before.answers).at(-1)?.startsWith(wanted), text);
-      await one.ended();
+    send: (words) => tab.fillAndPress(words, "Send"),
+    waitForIdle: () => tab.waitUntil(() => record.statuses.at(-1) === "idle"),
+    /** Wait until the last press has started a run and the run has ended. */
+    waitForRunEnd: () =>
+      tab.waitUntil(
+        () => record.statuses.slice(before.statuses).includes("running") && record.statuses.at(-1) === "idle",
+      ),
+    /** Wait for this reply to the last press, and for the end of the run, which may come first. */
+    waitForReply: async (text) => {
+      await tab.waitUntil((expected) => record.answers.slice(before.answers).at(-1)?.startsWith(expected), text);
+      await tab.waitForRunEnd();
     },
-    /** Wait until so much was told beside the answers. */
-    ticked: (count) => one.until((wanted) => seen.ticks.length >= wanted, count),
-    told: async () => ({
-      ...(await one.seen()),
-      messages: await one.messages(),
+    /** Wait for so many custom events. */
+    waitForTicks: (count) => tab.waitUntil((expected) => record.ticks.length >= expected, count),
+    report: async () => ({
+      ...(await tab.readRecord()),
+      messages: await tab.messages(),
       tools: await page.locator("ul.tools li").allTextContents(),
       progress: await page.locator("ul.progress li").allTextContents(),
       graphs: await page.locator("ul.graphs li").allTextContents(),
-      state: await one.state(),
+      state: await tab.state(),
       runs: await page.evaluate(async () => (await client.runs.list(thread)).map((run) => run.status)),
     }),
   };
-  return one;
+  return tab;
 }
 
-async function played(context, address, { title, query, play }) {
-  const pages = [];
+async function playScenario(context, address, { title, query, play }) {
+  const tabs = [];
   const open = async (more) => {
-    pages.push(await opened(context, address, { ...query, ...more }));
-    return pages.at(-1);
+    tabs.push(await openTab(context, address, { ...query, ...more }));
+    return tabs.at(-1);
   };
-  const told = { failed: "" };
+  const report = { failure: "" };
   try {
-    Object.assign(told, await play(open, key));
+    Object.assign(report, await play(open, key));
   } catch (error) {
-    const shown = pages.map(async ({ page, seen, lost }) => [
+    const details = tabs.map(async ({ page, readRecord, failedRequests }) => [
       await page.locator("body").innerText(),
-      JSON.stringify(await seen()),
-      ...lost,
+      JSON.stringify(await readRecord()),
+      ...failedRequests,
     ]);
-    told.failed = [error, ...(await Promise.all(shown)).flat()].join("\n");
+    report.failure = [error, ...(await Promise.all(details)).flat()].join("\n");
   }
-  if (pictures) await pages[0].page.screenshot({ path: `${pictures}/${title}.png` });
-  told.complaints = pages.flatMap((one) => one.complaints);
-  await Promise.all(pages.map((one) => one.close()));
-  return told;
+  if (screenshots) await tabs[0].page.screenshot({ path: `${screenshots}/${title}.png` });
+  report.pageErrors = tabs.flatMap((tab) => tab.pageErrors);
+  await Promise.all(tabs.map((tab) => tab.close()));
+  return report;
 }
 
-const address = await site();
-const browser = await chromium.launch({ executablePath: program, args: FLAGS });
-const context = await browser.newContext({ viewport: { width: 800, height: pictures ? 1200 : 200 } });
+const address = await servePage();
+const browser = await chromium.launch({ executablePath: browserPath, args: FLAGS });
+const context = await browser.newContext({ viewport: { width: 800, height: screenshots ? 1200 : 200 } });
 context.setDefaultTimeout(PATIENCE_MS);
 const waiting = scenarios.filter(({ title }) => title.includes(only));
 const results = {};
-const lane = async () => {
-  for (let one = waiting.shift(); one; one = waiting.shift()) results[one.title] = await played(context, address, one);
+const worker = async () => {
+  for (let scenario = waiting.shift(); scenario; scenario = waiting.shift())
+    results[scenario.title] = await playScenario(context, address, scenario);
 };
-await Promise.all(Array.from({ length: pictures ? 1 : LANES }, lane));
+await Promise.all(Array.from({ length: screenshots ? 1 : WORKERS }, worker));
 await browser.close();
 process.stdout.write(JSON.stringify(results), () => process.exit(0));

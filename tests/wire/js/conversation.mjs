@@ -1,36 +1,36 @@
-// A conversation through LangGraph's JavaScript client, on both wires; prints what it saw as JSON.
+// A conversation through LangGraph's JavaScript client, over REST, SSE and web socket; prints results as JSON.
 import { Client } from "@langchain/langgraph-sdk";
 
 const client = new Client({ apiUrl: process.argv[2] });
 const input = { messages: [{ role: "user", content: "hello" }] };
 const approved = { decisions: [{ type: "approve" }] };
 
-async function overRuns() {
+async function streamRuns() {
   const thread = await client.threads.create();
   const events = [];
   const first = client.runs.stream(thread.thread_id, "agent", { input, streamMode: ["values", "updates"] });
   for await (const part of first) events.push(part.event);
-  const paused = await client.threads.get(thread.thread_id);
-  const done = await client.runs.wait(thread.thread_id, "agent", { command: { resume: approved } });
+  const interrupted = await client.threads.get(thread.thread_id);
+  const resumed = await client.runs.wait(thread.thread_id, "agent", { command: { resume: approved } });
   const state = await client.threads.getState(thread.thread_id);
   const history = await client.threads.getHistory(thread.thread_id);
   const runs = await client.runs.list(thread.thread_id);
   return {
     events,
-    paused: paused.status,
-    questions: Object.values(paused.interrupts).flat().length,
-    decision: done.decision,
+    interrupted: interrupted.status,
+    interrupts: Object.values(interrupted.interrupts).flat().length,
+    decision: resumed.decision,
     next: state.next,
     history: history.length,
     runs: runs.map((run) => run.status),
   };
 }
 
-async function overEvents(transport) {
+async function streamEvents(transport) {
   const thread = client.threads.stream({ assistantId: "agent", transport });
-  const lives = [];
-  const off = thread.onEvent((event) => {
-    if (event.method === "lifecycle" && event.params.namespace.length === 0) lives.push(event.params.data.event);
+  const statuses = [];
+  const unsubscribe = thread.onEvent((event) => {
+    if (event.method === "lifecycle" && event.params.namespace.length === 0) statuses.push(event.params.data.event);
   });
   await thread.run.start({ input });
   const words = [];
@@ -41,22 +41,22 @@ async function overEvents(transport) {
   while (thread.interrupts.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
   const { interruptId, namespace } = thread.interrupts[0];
   await thread.input.respond({ namespace, interrupt_id: interruptId, response: approved });
-  while (!lives.includes("completed")) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (!statuses.includes("completed")) await new Promise((resolve) => setTimeout(resolve, 10));
   const state = await client.threads.getState(thread.threadId);
-  off?.();
+  unsubscribe?.();
   await thread.close();
-  return { words, lives, decision: state.values.decision };
+  return { words, statuses, decision: state.values.decision };
 }
 
-/** Leaves a run in the middle and comes back, then cancels another. */
-async function leaves() {
+/** Leaves the stream of a run and rejoins it, then cancels another run. */
+async function leaveAndRejoin() {
   const { thread_id } = await client.threads.create();
   const ticks = [];
   let run;
   let last;
-  const asked = { input: { x: 30, log: [] }, streamMode: ["custom"], streamResumable: true, onDisconnect: "continue" };
+  const options = { input: { x: 30, log: [] }, streamMode: ["custom"], streamResumable: true, onDisconnect: "continue" };
   const onRunCreated = ({ run_id }) => (run = run_id);
-  for await (const part of client.runs.stream(thread_id, "slow", { ...asked, onRunCreated })) {
+  for await (const part of client.runs.stream(thread_id, "slow", { ...options, onRunCreated })) {
     if (part.event !== "custom") continue;
     ticks.push(part.data.tick);
     last = part.id;
@@ -70,8 +70,8 @@ async function leaves() {
   return { ticks, status };
 }
 
-/** Goes on from an earlier place, and from a state that was changed. */
-async function goesBack() {
+/** Runs from an earlier checkpoint, and from an updated state. */
+async function fork() {
   const { thread_id } = await client.threads.create();
   await client.runs.wait(thread_id, "counter", { input: { x: 0, log: [] } });
   const history = await client.threads.getHistory(thread_id);
@@ -82,12 +82,12 @@ async function goesBack() {
   return { forked, changed: changed.x };
 }
 
-const told = {
-  left: await leaves(),
-  back: await goesBack(),
-  runs: await overRuns(),
-  sse: await overEvents("sse"),
-  socket: await overEvents("websocket"),
+const results = {
+  rejoined: await leaveAndRejoin(),
+  forks: await fork(),
+  runs: await streamRuns(),
+  sse: await streamEvents("sse"),
+  socket: await streamEvents("websocket"),
 };
-process.stdout.write(JSON.stringify(told));
+process.stdout.write(JSON.stringify(results));
 process.exit(0);

@@ -1,162 +1,166 @@
-// What a person does with each hook. A scenario is given what opens a page, and returns what was seen.
+// Scenarios for each hook. A scenario gets a function that opens a tab, and returns what the page recorded.
 const TALE = "Once upon a time a server was asked twice, and told it once.";
 const LONG = `${TALE} ${TALE}`;
-/** What is being told for most of a minute, if nobody stops it. */
+/** A reply that takes most of a minute unless it is cancelled. */
 const ENDLESS = Array(25).fill(TALE).join(" ");
 
-async function asking(open, graph) {
-  const one = await open({ graph });
-  await one.say("hello");
-  await one.shown("Approve");
-  await one.ended();
-  return one;
+async function openUntilInterrupt(open, graph) {
+  const tab = await open({ graph });
+  await tab.send("hello");
+  await tab.waitForText("Approve");
+  await tab.waitForRunEnd();
+  return tab;
 }
 
-async function telling(open, tale) {
-  const one = await open({ graph: "teller" });
-  await one.say(tale);
-  return one;
+async function openAndSend(open, tale) {
+  const tab = await open({ graph: "teller" });
+  await tab.send(tale);
+  return tab;
 }
 
-async function midway(open, tale = LONG) {
-  const one = await telling(open, tale);
-  await one.until(() => seen.answers.length > 5);
-  return one;
+async function openDuringReply(open, tale = LONG) {
+  const tab = await openAndSend(open, tale);
+  await tab.waitUntil(() => record.answers.length > 5);
+  return tab;
 }
 
-async function wholly(one) {
-  await one.until((tale) => seen.answers.at(-1) === tale, LONG);
-  await one.ticked(LONG.split(" ").length);
-  await one.idle();
-  return await one.told();
+async function reportCompleteReply(tab) {
+  await tab.waitUntil((tale) => record.answers.at(-1) === tale, LONG);
+  await tab.waitForTicks(LONG.split(" ").length);
+  await tab.waitForIdle();
+  return await tab.report();
 }
 
-/** Every turn of a conversation: said, said again, said otherwise. */
-async function converses(open) {
-  const one = await telling(open, TALE);
-  await one.answered(TALE);
-  await one.ticked(TALE.split(" ").length);
-  const first = await one.told();
-  await one.press("Again");
-  await one.answered(TALE);
-  const again = await one.told();
-  await one.say("green");
-  await one.answered("green");
-  await one.write("blue", "Edit", 1);
-  await one.answered("blue");
-  const edited = await one.told();
+/** Sends a message, repeats the turn, sends another message, and edits that. */
+async function haveConversation(open) {
+  const tab = await openAndSend(open, TALE);
+  await tab.waitForReply(TALE);
+  await tab.waitForTicks(TALE.split(" ").length);
+  const first = await tab.report();
+  await tab.press("Again");
+  await tab.waitForReply(TALE);
+  const repeated = await tab.report();
+  await tab.send("green");
+  await tab.waitForReply("green");
+  await tab.fillAndPress("blue", "Edit", 1);
+  await tab.waitForReply("blue");
+  const edited = await tab.report();
   const branches = [];
-  for (const name of await one.page.getByRole("button", { name: "Branch" }).allTextContents()) {
-    await one.press(name);
-    branches.push(await one.messages());
+  for (const name of await tab.page.getByRole("button", { name: "Branch" }).allTextContents()) {
+    await tab.press(name);
+    branches.push(await tab.messages());
   }
-  return { first, again, branches, ...edited };
+  return { first, repeated, branches, ...edited };
 }
 
-async function answers(open) {
-  const one = await asking(open, "parent");
-  const asked = JSON.parse(await one.page.locator("form code").textContent());
-  await one.press("Approve");
-  await one.answered("Done deal");
-  await one.ticked(2);
-  return { asked, left: await one.page.locator("form").count(), ...(await one.told()) };
+async function answerInterrupt(open) {
+  const tab = await openUntilInterrupt(open, "parent");
+  const interrupt = JSON.parse(await tab.page.locator("form code").textContent());
+  await tab.press("Approve");
+  await tab.waitForReply("Done deal");
+  await tab.waitForTicks(2);
+  return { interrupt, openInterrupts: await tab.page.locator("form").count(), ...(await tab.report()) };
 }
 
-/** Answers a question on a page that was opened anew, and has what was said changed. */
-async function comesBack(open) {
-  const one = await asking(open, "agent");
-  await one.page.reload();
-  await one.press("Approve");
-  await one.answered("Done deal");
-  const answered = await one.told();
-  const [said] = answered.state.values.messages;
-  const changed = one.page.waitForResponse((it) => it.url().endsWith("/state") && it.request().method() === "POST");
-  await one.write(JSON.stringify({ messages: [{ ...said, content: "good day" }] }), "Change");
-  await changed;
-  await one.page.reload();
-  await one.shown("good day");
-  return { answered, ...(await one.told()) };
+/** Answers an interrupt after a reload, and updates the state. */
+async function answerAfterReload(open) {
+  const tab = await openUntilInterrupt(open, "agent");
+  await tab.page.reload();
+  await tab.press("Approve");
+  await tab.waitForReply("Done deal");
+  const answered = await tab.report();
+  const [message] = answered.state.values.messages;
+  const updated = tab.page.waitForResponse(
+    (response) => response.url().endsWith("/state") && response.request().method() === "POST",
+  );
+  await tab.fillAndPress(JSON.stringify({ messages: [{ ...message, content: "good day" }] }), "Change");
+  await updated;
+  await tab.page.reload();
+  await tab.waitForText("good day");
+  return { answered, ...(await tab.report()) };
 }
 
-async function reloads(open) {
-  const one = await midway(open);
-  await one.page.reload();
-  await one.until(() => seen.answers.length > 0);
-  const { answers } = await one.seen();
-  return { early: answers.at(-1), ...(await wholly(one)) };
+async function reloadDuringRun(open) {
+  const tab = await openDuringReply(open);
+  await tab.page.reload();
+  await tab.waitUntil(() => record.answers.length > 0);
+  const { answers } = await tab.readRecord();
+  return { partialReply: answers.at(-1), ...(await reportCompleteReply(tab)) };
 }
 
-async function isCutOff(open) {
-  const one = await midway(open);
-  const { answers } = await one.seen();
-  const cut = one.cut();
-  return { early: answers.at(-1), cut, ...(await wholly(one)) };
+async function cutConnection(open) {
+  const tab = await openDuringReply(open);
+  const { answers } = await tab.readRecord();
+  const cut = tab.cut();
+  return { partialReply: answers.at(-1), cut, ...(await reportCompleteReply(tab)) };
 }
 
-async function stops(open) {
-  const one = await midway(open, ENDLESS);
-  await one.press("Stop");
-  await one.idle();
-  const left = await one.messages();
-  await one.say("Again");
-  // Half an answer that the server has not kept is shown last.
-  await one.until(() => [...document.querySelectorAll("li q")].filter((it) => it.textContent === "Again").length === 2);
-  await one.ended();
-  return { left, ...(await one.told()) };
+async function cancelRun(open) {
+  const tab = await openDuringReply(open, ENDLESS);
+  await tab.press("Stop");
+  await tab.waitForIdle();
+  const messagesAfterStop = await tab.messages();
+  await tab.send("Again");
+  // The partial reply that the server has not stored is shown last.
+  await tab.waitUntil(
+    () => [...document.querySelectorAll("li q")].filter((line) => line.textContent === "Again").length === 2,
+  );
+  await tab.waitForRunEnd();
+  return { messagesAfterStop, ...(await tab.report()) };
 }
 
-async function usesTools(open) {
-  const one = await open({ graph: "tools" });
-  await one.say("double it");
-  await one.until(() => document.querySelector("ul.tools").textContent.endsWith("8"));
-  await one.ended();
-  return await one.told();
+async function callTools(open) {
+  const tab = await open({ graph: "tools" });
+  await tab.send("double it");
+  await tab.waitUntil(() => document.querySelector("ul.tools").textContent.endsWith("8"));
+  await tab.waitForRunEnd();
+  return await tab.report();
 }
 
-/** Two pages on one thread: each sees what the other does, and a question is answered once. */
-async function isShared(open) {
-  const one = await asking(open, "agent");
-  const two = await open({ graph: "agent", thread: await one.page.evaluate(() => thread) });
-  await two.press("Approve");
-  await two.answered("Done deal");
-  await one.shown("Done deal");
-  await one.idle();
-  await one.press("Approve");
-  await one.until(() => seen.errors.length > 0);
-  return { other: await two.told(), ...(await one.told()) };
+/** Two tabs on one thread show the same, and the interrupt is answered once. */
+async function shareThread(open) {
+  const tab = await openUntilInterrupt(open, "agent");
+  const otherTab = await open({ graph: "agent", thread: await tab.page.evaluate(() => thread) });
+  await otherTab.press("Approve");
+  await otherTab.waitForReply("Done deal");
+  await tab.waitForText("Done deal");
+  await tab.waitForIdle();
+  await tab.press("Approve");
+  await tab.waitUntil(() => record.errors.length > 0);
+  return { other: await otherTab.report(), ...(await tab.report()) };
 }
 
-async function saysWhoAsks(open, key) {
-  const one = await open({ graph: "teller", key });
-  await one.say("red");
-  await one.answered("red");
-  return await one.told();
+async function authenticate(open, key) {
+  const tab = await open({ graph: "teller", key });
+  await tab.send("red");
+  await tab.waitForReply("red");
+  return await tab.report();
 }
 
-async function fails(open) {
-  const one = await open({ graph: "boom" });
-  await one.say("hello");
-  await one.until(() => seen.errors.length > 0);
-  await one.idle();
-  return await one.told();
+async function failRun(open) {
+  const tab = await open({ graph: "boom" });
+  await tab.send("hello");
+  await tab.waitUntil(() => record.errors.length > 0);
+  await tab.waitForIdle();
+  return await tab.report();
 }
 
-async function makesAnAd(open) {
-  const one = await open({ graph: "ad_creation" });
-  await one.say("Make a 30 second ad for Miel, a bakery in Lyon, for families in the neighbourhood");
-  await one.answered("Ready to review: voices v1");
-  await one.ticked(12);
-  return await one.told();
+async function createAd(open) {
+  const tab = await open({ graph: "ad_creation" });
+  await tab.send("Make a 30 second ad for Miel, a bakery in Lyon, for families in the neighbourhood");
+  await tab.waitForReply("Ready to review: voices v1");
+  await tab.waitForTicks(12);
+  return await tab.report();
 }
 
-const OVER_A_SOCKET = { answers, reloads, isCutOff, saysWhoAsks };
-const ALL = { ...OVER_A_SOCKET, converses, comesBack, stops, usesTools, fails, makesAnAd };
+const WITH_SOCKET = { answerInterrupt, reloadDuringRun, cutConnection, authenticate };
+const ALL = { ...WITH_SOCKET, haveConversation, answerAfterReload, cancelRun, callTools, failRun, createAd };
 const HOOKS = {
-  legacy: { plays: ALL, query: { hook: "legacy" } },
-  current: { plays: { ...ALL, isShared }, query: { hook: "current" } },
-  socket: { plays: OVER_A_SOCKET, query: { hook: "current", transport: "websocket" } },
+  legacy: { scenes: ALL, query: { hook: "legacy" } },
+  current: { scenes: { ...ALL, shareThread }, query: { hook: "current" } },
+  socket: { scenes: WITH_SOCKET, query: { hook: "current", transport: "websocket" } },
 };
 
-export const scenarios = Object.entries(HOOKS).flatMap(([hook, { plays, query }]) =>
-  Object.entries(plays).map(([name, play]) => ({ title: `${name} ${hook}`, query, play })),
+export const scenarios = Object.entries(HOOKS).flatMap(([hook, { scenes, query }]) =>
+  Object.entries(scenes).map(([name, play]) => ({ title: `${name} ${hook}`, query, play })),
 );

@@ -1,17 +1,17 @@
-// What both pages show of a conversation, what a person can do in it, and a record of all that was shown.
+// The conversation that both pages show, its controls, and a record of all that was shown.
 import { useEffect, useState } from "react";
 
-export const chosen = Object.fromEntries(new URLSearchParams(location.search));
-export const seen = (window.seen = { answers: [], ticks: [], places: [], lives: [], errors: [] });
+export const parameters = Object.fromEntries(new URLSearchParams(location.search));
+export const record = (window.record = { answers: [], ticks: [], namespaces: [], statuses: [], errors: [] });
 
-/** Keep the thread in the address, so that a reload comes back to it. */
-export function remembered(thread) {
-  history.replaceState(null, "", `?${new URLSearchParams({ ...chosen, thread })}`);
+/** Store the thread in the address, so that a reload opens it again. */
+export function rememberThread(thread) {
+  history.replaceState(null, "", `?${new URLSearchParams({ ...parameters, thread })}`);
   window.thread = thread;
 }
 
-/** Whoever says something. */
-export function said(text) {
+/** The input of a run with one message. */
+export function humanMessage(text) {
   return { messages: [{ type: "human", content: text }] };
 }
 
@@ -24,33 +24,34 @@ export function Button({ name, onPress }) {
 }
 
 /**
- * A conversation. `stream` is what the hook gave; what is done differently with each hook is given beside it:
- * `Edit` is a button that says the words instead of a message, `onChange` writes into the state.
+ * A conversation. `stream` is the return value of the hook; the other properties differ from hook to hook:
+ * `Edit` is a button that sends the words instead of a message, `onChange` updates the state.
  */
 export function View({ stream, graphs = [], progress = [], Edit, onSay, onAnswer, onAgain, onChange }) {
   const [words, setWords] = useState("");
   const messages = stream.messages.map(({ id, type, content }) => ({ id, type, text: textOf(content) }));
   const last = messages.at(-1);
   window.client = stream.client;
-  useRecord(seen.answers, last?.type === "ai" ? last.text : "");
-  useRecord(seen.lives, stream.isLoading ? "running" : "idle");
-  useRecord(seen.errors, stream.error ? String(stream.error.message ?? stream.error) : "");
+  useRecord(record.answers, last?.type === "ai" ? last.text : "");
+  useRecord(record.statuses, stream.isLoading ? "running" : "idle");
+  useRecord(record.errors, stream.error ? String(stream.error.message ?? stream.error) : "");
   return (
     <main>
       <h1>
-        {chosen.hook} with {chosen.graph}
+        {parameters.hook} with {parameters.graph}
       </h1>
       <ol>
-        {messages.map((one) => (
-          <li key={one.id}>
-            <b>{one.type}:</b> <q>{one.text}</q> {one.type === "human" && <Edit message={one} words={words} />}
+        {messages.map((message) => (
+          <li key={message.id}>
+            <b>{message.type}:</b> <q>{message.text}</q>{" "}
+            {message.type === "human" && <Edit message={message} words={words} />}
           </li>
         ))}
       </ol>
-      {stream.interrupts.map((one) => (
-        <form key={one.id}>
-          <code>{JSON.stringify(one.value)}</code>{" "}
-          <Button name="Approve" onPress={() => onAnswer(one, { decisions: [{ type: "approve" }] })} />
+      {stream.interrupts.map((interrupt) => (
+        <form key={interrupt.id}>
+          <code>{JSON.stringify(interrupt.value)}</code>{" "}
+          <Button name="Approve" onPress={() => onAnswer(interrupt, { decisions: [{ type: "approve" }] })} />
         </form>
       ))}
       <p>
@@ -61,33 +62,33 @@ export function View({ stream, graphs = [], progress = [], Edit, onSay, onAnswer
         <Button name="Stop" onPress={() => stream.stop()} />
         <output>{stream.isLoading ? "running" : "idle"}</output>
       </p>
-      <Listed name="tools" lines={stream.toolCalls.map(toldOf)} />
-      <Listed name="progress" lines={progress.map((one) => `${one.name} ${one.state} ${one.result?.content}`)} />
-      <Listed name="graphs" lines={graphs.map((one) => `${one.nodeName} ${one.status}`)} />
+      <Lines name="tools" lines={stream.toolCalls.map(describeToolCall)} />
+      <Lines name="progress" lines={progress.map((call) => `${call.name} ${call.state} ${call.result?.content}`)} />
+      <Lines name="graphs" lines={graphs.map((graph) => `${graph.nodeName} ${graph.status}`)} />
     </main>
   );
 }
 
-function Listed({ name, lines }) {
+function Lines({ name, lines }) {
   return (
     <ul className={name}>
-      {lines.map((line, place) => (
-        <li key={place}>{line}</li>
+      {lines.map((line, index) => (
+        <li key={index}>{line}</li>
       ))}
     </ul>
   );
 }
 
-function useRecord(kept, value) {
-  useEffect(() => void (value && kept.push(value)), [kept, value]);
+function useRecord(entries, value) {
+  useEffect(() => void (value && entries.push(value)), [entries, value]);
 }
 
 function textOf(content) {
   return typeof content === "string" ? content : content.map((block) => block.text ?? "").join("");
 }
 
-/** A call of a tool; the older hook puts it together from messages. */
-function toldOf({ name, output, state, status, call, result }) {
-  const told = output ?? result?.content;
-  return [name ?? call.name, status ?? state, typeof told === "string" ? told : JSON.stringify(told)].join(" ");
+/** Name, status and result of a tool call, which the older hook builds from messages. */
+function describeToolCall({ name, output, state, status, call, result }) {
+  const value = output ?? result?.content;
+  return [name ?? call.name, status ?? state, typeof value === "string" ? value : JSON.stringify(value)].join(" ");
 }

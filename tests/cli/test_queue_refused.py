@@ -8,8 +8,9 @@ import pytest
 from redis import Redis
 
 from callsheet.storage.embedded import watchdog
-from tests.cli.test_doctor import Command, examined
-from tests.doubles.command import ForkedCommand, command_in_process
+from tests.cli.conftest import RunCommand
+from tests.cli.test_doctor import diagnose
+from tests.doubles.command import ForkedCommand
 from tests.doubles.killing import WarmParent
 from tests.doubles.redis_server import RedisServer, one_node_cluster, running_redis
 from tests.doubles.waiting import until
@@ -28,13 +29,6 @@ pytestmark = pytest.mark.slow
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     with running_redis(watchdog.binary(), tmp_path) as started:
         yield started
-
-
-@pytest.fixture
-def here(
-    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 def url_of_user(server: RedisServer, *rules: str) -> str:
@@ -62,45 +56,51 @@ def test_health_is_503_with_the_reason(server: RedisServer, rules: tuple[str, ..
         until(lambda: status() == 200, "the queue works", patience_s=30)
 
 
-def test_a_worker_ends_with_a_sentence(warm: WarmParent, server: RedisServer, tmp_path: Path) -> None:
+def test_a_worker_whose_queue_cannot_start_exits_with_an_error_and_a_remedy(
+    warm_parent: WarmParent, server: RedisServer, tmp_path: Path
+) -> None:
     url = url_of_user(server, "+@all", "-xreadgroup", "allchannels")
     environ = {"REDIS_URL": url, "CALLSHEET_LOG_LEVEL": "error"}
-    done = ForkedCommand.of(warm, tmp_path, "worker", **environ).finished()
+    done = ForkedCommand.of(warm_parent, tmp_path, "worker", **environ).result()
     assert done.code == 1
-    said = done.err.splitlines()[-2:]
-    assert [line.partition(":")[0] for line in said] == ["error", "remedy"], done.err
-    assert "xreadgroup" in said[0]
+    lines = done.err.splitlines()[-2:]
+    assert [line.partition(":")[0] for line in lines] == ["error", "remedy"], done.err
+    assert "xreadgroup" in lines[0]
 
 
 @REFUSED
 def test_doctor_fails_with_the_reason(
-    here: Command, server: RedisServer, monkeypatch: pytest.MonkeyPatch, rules: tuple[str, ...], reason: str
+    run_command: RunCommand,
+    server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    rules: tuple[str, ...],
+    reason: str,
 ) -> None:
     monkeypatch.setenv("REDIS_URL", url_of_user(server, *rules))
-    code, found = examined(here)
-    assert (code, found["Task queue"]["status"]) == (1, "fail")
-    assert reason in found["Task queue"]["message"]
-    assert "docs/operations.md" in found["Task queue"]["remedy"]
+    code, parts = diagnose(run_command)
+    assert (code, parts["Task queue"]["status"]) == (1, "fail")
+    assert reason in parts["Task queue"]["message"]
+    assert "docs/operations.md" in parts["Task queue"]["remedy"]
 
 
-def test_doctor_is_well_on_a_cluster_with_any_password(
-    here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_doctor_checks_the_queue_of_a_cluster_with_any_password(
+    run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X4: Docket takes the login of a cluster without decoding it from the URL."""
     with one_node_cluster(watchdog.binary(), tmp_path) as node:
         with Redis(port=node.port) as redis:
             redis.execute_command("ACL", "SETUSER", "app", "on", ">p@ss/word%", "~*", "&*", "+@all")
         monkeypatch.setenv("REDIS_URL", f"redis://app:p%40ss%2Fword%25@{node.address}?cluster=true")
-        code, found = examined(here)
-    assert (code, found["Task queue"]["status"]) == (0, "ok"), found["Task queue"]
+        code, parts = diagnose(run_command)
+    assert (code, parts["Task queue"]["status"]) == (0, "ok"), parts["Task queue"]
 
 
 def test_doctor_sends_a_delivery_whose_keys_expire(
-    here: Command, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for the user of docs/operations.md, who has no command that Redis calls dangerous."""
     monkeypatch.setenv("REDIS_URL", url_of_user(server, "&*", "+@all", "-@admin", "-@dangerous", "+info"))
-    code, found = examined(here)
-    assert (code, found["Task queue"]["status"]) == (0, "ok")
+    code, parts = diagnose(run_command)
+    assert (code, parts["Task queue"]["status"]) == (0, "ok")
     with Redis(port=server.port) as redis:
         assert {0 < redis.ttl(key) <= 60 for key in redis.scan_iter()} == {True}

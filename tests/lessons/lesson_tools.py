@@ -1,4 +1,4 @@
-"""A lesson whose tools are called through the guard, as a workflow calls them."""
+"""The tools of one lesson, called through the guard as a workflow calls them."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -14,7 +14,7 @@ from callsheet.tools.guard import guard
 from callsheet.tools.registry import Tool
 
 
-class LessonDouble:
+class LessonTools:
     """One lesson in the test's storage."""
 
     def __init__(
@@ -31,7 +31,7 @@ class LessonDouble:
         self._model = model
         self._count = count()
 
-    async def use(self, tool: str, **params: Any) -> dict[str, Any]:
+    async def call(self, tool: str, **params: Any) -> dict[str, Any]:
         """Call a tool and return what the model is answered, an error too."""
         number = next(self._count)
         step = Step(
@@ -48,13 +48,13 @@ class LessonDouble:
         )
         return (await guard.call(self._tools, step, scope)).output
 
-    async def put(self, stream: str, data: dict[str, Any]) -> str:
-        """Write a version by hand, as a person or an upload does."""
-        made = await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by-hand"))
-        return str(made["versionId"])
+    async def create_version(self, stream: str, data: dict[str, Any]) -> str:
+        """Write a version by hand, as a person or an upload does, and return its id."""
+        version = await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by-hand"))
+        return str(version["versionId"])
 
-    async def newest(self, stream: str) -> dict[str, Any]:
-        """Return what the newest version of a stream holds."""
-        found = (await self.artefact.stream_head(stream)).newest
-        assert found is not None
-        return dict(found.data)
+    async def newest_data(self, stream: str) -> dict[str, Any]:
+        """Return the data of a stream's newest version, which must exist."""
+        newest = (await self.artefact.stream_head(stream)).newest
+        assert newest is not None
+        return dict(newest.data)

@@ -1,4 +1,4 @@
-"""What of an exported page could run, load, frame or style something: read with html.parser, as it is."""
+"""Scan of an exported page for anything that could run, load, frame or style something, with html.parser."""
 
 import base64
 import hashlib
@@ -21,41 +21,41 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
 class PageScanner(HTMLParser):
-    """Collects what is wrong with a page."""
+    """A parser that collects the problems, styles, policy and text of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.wrong: list[str] = []
+        self.problems: list[str] = []
         self.styles: list[str] = []
         self.policy = ""
-        self.seen: list[tuple[str, dict[str, str]]] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
         self.text = ""
         self._in = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.seen.append((tag, found))
+        attributes = {name: value or "" for name, value in attrs}
+        self.elements.append((tag, attributes))
         self._in = tag
         if tag not in _TAGS:
-            self.wrong.append(f"<{tag}>")
+            self.problems.append(f"<{tag}>")
         if tag == "meta":
-            self._meta(found)
+            self._meta(attributes)
             return
-        self.wrong.extend(f"{tag} {name}" for name in found if name not in _ATTRIBUTES)
-        for name in _ADDRESSES & found.keys():
+        self.problems.extend(f"{tag} {name}" for name in attributes if name not in _ATTRIBUTES)
+        for name in _ADDRESSES & attributes.keys():
             # As browsers read it: without tabs and line ends, and what leads.
-            address = re.sub(r"[\t\r\n]", "", found[name]).strip("".join(map(chr, range(33))))
+            address = re.sub(r"[\t\r\n]", "", attributes[name]).strip("".join(map(chr, range(33))))
             scheme = _SCHEME.match(address)
-            known = scheme is None or scheme[1].lower() in {"http", "https", "mailto", "tel"}
-            if not known or address.replace("\\", "/").startswith("//"):
-                self.wrong.append(f"{tag} {name}={found[name]!r}")
+            allowed = scheme is None or scheme[1].lower() in {"http", "https", "mailto", "tel"}
+            if not allowed or address.replace("\\", "/").startswith("//"):
+                self.problems.append(f"{tag} {name}={attributes[name]!r}")
 
-    def _meta(self, found: dict[str, str]) -> None:
-        self.wrong.extend(f"meta {name}" for name in found if name not in _HEAD)
-        if "http-equiv" in found:
-            if found["http-equiv"] != "Content-Security-Policy" or self.policy:
-                self.wrong.append(f"meta {found}")
-            self.policy = found["content"]
+    def _meta(self, attributes: dict[str, str]) -> None:
+        self.problems.extend(f"meta {name}" for name in attributes if name not in _HEAD)
+        if "http-equiv" in attributes:
+            if attributes["http-equiv"] != "Content-Security-Policy" or self.policy:
+                self.problems.append(f"meta {attributes}")
+            self.policy = attributes["content"]
 
     def handle_endtag(self, tag: str) -> None:
         self._in = ""
@@ -67,25 +67,25 @@ class PageScanner(HTMLParser):
             self.text += data
 
     def handle_comment(self, data: str) -> None:
-        self.wrong.append(f"<!--{data}-->")
+        self.problems.append(f"<!--{data}-->")
 
     def unknown_decl(self, data: str) -> None:
-        self.wrong.append(f"<![{data}]>")
+        self.problems.append(f"<![{data}]>")
 
     def handle_pi(self, data: str) -> None:
-        self.wrong.append(f"<?{data}>")
+        self.problems.append(f"<?{data}>")
 
 
 def scan_html(html: str) -> PageScanner:
-    """Return what is to be told of a fragment or a page."""
-    watch = PageScanner()
-    watch.feed(html)
-    watch.close()
-    return watch
+    """Scan a fragment or a page."""
+    scanner = PageScanner()
+    scanner.feed(html)
+    scanner.close()
+    return scanner
 
 
 def hostile_css(css: str) -> list[str]:
-    """Return what a stylesheet of ours never has."""
+    """Return parts of a stylesheet that an exported page never has."""
     names = (
         r"url\s*\(|expression|@|\\|<|>\s*\*?\s*script|javascript|behavior|binding|/\*|position\s*:|!important"
     )
@@ -93,10 +93,10 @@ def hostile_css(css: str) -> list[str]:
 
 
 def page_faults(html: str) -> list[str]:
-    """Return what is wrong with a whole page: elements, attributes, addresses, styles and its policy."""
-    watch = scan_html(html)
-    (css,) = watch.styles
+    """Return the problems of a page: elements, attributes, addresses, styles and its policy."""
+    scanner = scan_html(html)
+    (css,) = scanner.styles
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    if f"style-src 'sha256-{digest}'" not in watch.policy or "default-src 'none'" not in watch.policy:
-        watch.wrong.append(f"policy {watch.policy!r}")
-    return watch.wrong + hostile_css(css)
+    if f"style-src 'sha256-{digest}'" not in scanner.policy or "default-src 'none'" not in scanner.policy:
+        scanner.problems.append(f"policy {scanner.policy!r}")
+    return scanner.problems + hostile_css(css)

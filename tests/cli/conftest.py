@@ -1,0 +1,26 @@
+"""The command line in this process: a fixture that runs one command, and standard input of a terminal."""
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.command import Finished, command_in_process
+
+RunCommand = Callable[..., Finished]
+
+
+class TerminalInput(StringIO):
+    """Standard input that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def run_command(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunCommand:
+    """Run `callsheet` with these arguments in an empty folder."""
+    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)

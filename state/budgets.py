@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from callsheet.state.errors import CallsheetError, Invalid
 
+RAISE_BUDGET: Final = "raise_budget"
+"""Type of the question, and name of its action."""
 BudgetName = Literal["turn", "thread", "day"]
 """`day` is an owner's day in UTC."""
 
@@ -58,19 +60,19 @@ class OverBudget:
         args |= {"ends": self.ends} if self.ends else {}
         return {
             "action_requests": [
-                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{self._text()}".strip()}
+                {"name": RAISE_BUDGET, "args": args, "description": f"{problem}\n\n{self._text()}".strip()}
             ],
             "review_configs": [
-                {"action_name": "raise_budget", "allowed_decisions": ["approve", "edit", "reject"]}
+                {"action_name": RAISE_BUDGET, "allowed_decisions": ["approve", "edit", "reject"]}
             ],
-            "type": "raise_budget",
+            "type": RAISE_BUDGET,
             **args,
             "problem": problem,
             "examples": [
                 {"decisions": [{"type": "approve"}]},
                 {
                     "decisions": [
-                        {"type": "edit", "edited_action": {"name": "raise_budget", "args": {"cap": 1.5}}}
+                        {"type": "edit", "edited_action": {"name": RAISE_BUDGET, "args": {"cap": 1.5}}}
                     ]
                 },
                 {"decisions": [{"type": "reject"}]},

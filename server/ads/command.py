@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import sys
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -55,7 +56,7 @@ def ad(options: AdOptions) -> None:
         request = _request(options)
         name = request["thread"] or request["ad_id"]
         with commands.report_interruption("ad --thread", name, options.data_dir):
-            _execute(request, options)
+            _show(_converse(request, options), options)
 
 
 def _request(options: AdOptions) -> dict[str, Any]:
@@ -103,17 +104,30 @@ def _parse_json(text: str, file: str | None) -> object:
         ) from error
 
 
-def _execute(request: Mapping[str, Any], options: AdOptions) -> None:
+def _converse(request: Mapping[str, Any], options: AdOptions) -> "AdCliTurn":
+    """Execute the message's turn and, while a question is pending, one for each answer in the terminal."""
+    turn = _execute(request, options)
+    while (question := turn.reply["question"]) and sys.stdin.isatty() and not options.as_json:
+        yes = commands.confirm(question["actions"], "answer with --thread and yes or no")
+        answer = {"content": "yes" if yes else "no", "thread": turn.reply["conversationId"]}
+        turn = _execute({**answer, "context": request["context"]}, options)
+    return turn
+
+
+def _execute(request: Mapping[str, Any], options: AdOptions) -> "AdCliTurn":
     def execute(report: Any) -> "Coroutine[Any, Any, AdCliTurn]":
         from callsheet.server.ads import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
 
         settings = commands.load_settings(options.data_dir)
         return terminal_session.run(terminal_session.AdCliRequest(**request), settings, report)
 
-    turn = commands.run_with_progress(execute, quiet=options.as_json)
+    return commands.run_with_progress(execute, quiet=options.as_json)
+
+
+def _show(turn: "AdCliTurn", options: AdOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    from callsheet.server.ads import rendering  # noqa: PLC0415 -- see above
+    from callsheet.server.ads import rendering  # noqa: PLC0415 -- slow to import
 
     rendering.show(terminal.console(), turn, options.data_dir)

@@ -36,7 +36,9 @@ def show(target: Console, turn: AdCliTurn, data_dir: Path | None = None) -> None
     """Print the result of a turn: the message, every new version, the timeline and the model."""
     layout.print_parts(target, _parts(turn))
     resume = resume_command("ad --thread", turn.reply["conversationId"], data_dir)
-    layout.print_next_command(target, "Refine", f'{resume} "make the music more upbeat"')
+    refine = ("Refine", '"make the music more upbeat"')
+    label, example = ("Answer", "yes") if turn.reply["question"] else refine
+    layout.print_next_command(target, label, f"{resume} {example}")
 
 
 def _parts(turn: AdCliTurn) -> Iterator[RenderableType]:

@@ -56,7 +56,7 @@ class AdTurn(TypedDict):
     created: list[DraftMade]
     """Every version this turn made, in order."""
     message: str
-    """Empty while a question is pending."""
+    """The model's words, or the text of `question`."""
     question: ApprovalQuestion | None
     timeline: Timeline
     mixer: Mixer

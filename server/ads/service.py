@@ -20,7 +20,7 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
+from callsheet.server.artefacts.turn_view import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply, pending_interrupts
 from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import ad, brief
@@ -171,15 +171,15 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's versions and message, from the state it ended in; JSON.
 
     `drafts` has only the streams that the turn changed, `created` every version with the tool call that
-    made it, `question` the pending one, `toolCalls` the calls in order, `usage` the tokens of
-    the whole conversation.
+    made it, `question` the pending one, whose words are the `message`, `toolCalls` the calls in order,
+    `usage` the tokens of the whole conversation.
     """
     interrupts = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
         "adId": ADS.artefact_id(thread),
         "drafts": dict(state.get("drafts", {})),
-        "message": "" if interrupts else last_message(state),
+        "message": turn_message(state),
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state, _shorten),
     }

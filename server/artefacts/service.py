@@ -19,6 +19,7 @@ from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.server.http.requests import checked_idempotency_key, identifier
 from callsheet.state.ads import brief
 from callsheet.state.approvals import check_answer
+from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Invalid, Missing
@@ -296,6 +297,20 @@ def answer_in_words(
     decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
     request = answer_interrupt(pending, caller, thread, {"decisions": [decision]})
     return replace(request, fingerprint=fingerprint(thread, caller, body))
+
+
+async def budget_answer_run(
+    worker: Worker, thread: Thread, caller: RequestContext, text: str, body: Mapping[str, Any]
+) -> RunRequest | None:
+    """Return the run that answers a pending question about a budget by a plain yes or no; else None.
+
+    `body` is the message's, as in `answer_in_words`.
+    """
+    if not thread.is_stored or consent(text) is None:
+        return None
+    pending = await pending_questions(worker, thread)
+    budgets = [one for one in pending if question_type(one.value) == RAISE_BUDGET]
+    return answer_in_words(budgets, caller, thread, text, body)
 
 
 async def decision_run(

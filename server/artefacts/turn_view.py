@@ -32,14 +32,14 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's changes and message, from the state it ended in; JSON.
 
     `drafts` has the newest version of each stream that the turn changed, `toolCalls` its calls in order,
-    `question` the pending interrupt, or None.
+    `question` the pending interrupt, or None; with one, `message` is its words.
     """
     interrupts = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
         "artefactId": thread.artefact.partition(":")[2],
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
-        "message": "" if interrupts else last_message(state),
+        "message": turn_message(state),
         "question": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state),
     }
@@ -53,6 +53,23 @@ def reply_builder(storage: Storage) -> BuildReply:
         return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build
+
+
+def turn_message(state: Mapping[str, Any]) -> str:
+    """Return the words of the pending question; without one those of the model."""
+    interrupts = state.get("__interrupt__") or ()
+    return question_text(interrupts[0].value) if interrupts else last_message(state)
+
+
+def question_text(question: Any) -> str:
+    """Return a question in words, a line for each action; empty for a question of another form."""
+    if not isinstance(question, Mapping):
+        return question if isinstance(question, str) else ""
+    actions = [
+        str(action.get("description") or action.get("name", ""))
+        for action in question.get("action_requests", ())
+    ]
+    return "\n".join(actions) or str(question.get("message") or "")
 
 
 def last_message(state: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Behaviour that all commands share: settings, progress, and errors as two lines with an exit code."""
 
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -90,6 +90,16 @@ def ask(prompt: "Callable[[], Result]", remedy: str) -> "Result":
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
         raise Invalid("nobody is there to answer", remedy=remedy) from None
+
+
+def confirm(actions: Iterable[Mapping[str, Any]], remedy: str) -> bool:
+    """Show actions that need approval and return a person's yes or no; raise as `ask`."""
+    # Rich is slow to import, and most commands do not ask.
+    from callsheet.server.cli import layout  # noqa: PLC0415
+    from callsheet.server.processes import terminal  # noqa: PLC0415
+
+    layout.print_question(terminal.console(stderr=True), actions)
+    return ask(lambda: typer.confirm("  Shall I?", default=False, err=True), remedy)
 
 
 def fail(message: str, remedy: str) -> None:

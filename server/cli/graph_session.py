@@ -1,10 +1,13 @@
 """One turn of any served graph in this process, on the server's storage: `callsheet run`."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from langgraph.pregel import Pregel
 
 from callsheet.nodes.workflow import workflow_of
 from callsheet.server.artefacts.service import (
@@ -23,6 +26,7 @@ from callsheet.server.engine.graphs_file import read_graphs_file
 from callsheet.server.engine.worker import OnProgress, Worker
 from callsheet.server.engine.workflows import load_workflows
 from callsheet.server.http.requests import identifier
+from callsheet.server.langgraph.graph_views import schemas_view
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.installation import program
 from callsheet.server.settings.settings import Settings
@@ -33,6 +37,8 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+
+MESSAGES: Final = "messages"
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> 
                 f"no graph {request.graph!r} is served",
                 remedy=f"use one of: {', '.join(sorted(graphs))}",
             )
+        if request.message:
+            _require_messages(graphs[request.graph], request.graph)
         worker, storage = await stack.enter_async_context(local_worker(settings, graphs))
         spec = workflow_of(graphs[request.graph])
         thread = await _thread(storage, request, spec.artefact.kind if spec else "")
@@ -85,6 +93,19 @@ async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> 
         return GraphTurn(
             thread.id, last_message(state.values), state.values, questions[0].value if questions else None
         )
+
+
+def _require_messages(graph: Pregel[Any, Any], name: str) -> None:
+    """Raise `Invalid` for a message to a graph whose input has fields, but no messages."""
+    schema = schemas_view(graph)["input_schema"] or {}
+    fields = list(schema.get("properties", ()))
+    if not fields or MESSAGES in fields:
+        return
+    example = json.dumps(dict.fromkeys(schema.get("required") or fields, "…"), ensure_ascii=False)
+    raise Invalid(
+        f"graph {name!r} takes no message; its input has {', '.join(fields)}",
+        remedy=f"give the input as JSON instead: --input '{example}'",
+    )
 
 
 async def _thread(storage: Storage, request: GraphRequest, kind: str) -> Thread:
@@ -111,7 +132,7 @@ async def _run_request(worker: Worker, thread: Thread, request: GraphRequest) ->
         return run_request(thread, caller, {}, repeatable=True, **resume_fields(answers, questions))
     graph_input = dict(request.input or {})
     if request.message:
-        graph_input["messages"] = [human_message(clean_message(request.message))]
+        graph_input[MESSAGES] = [human_message(clean_message(request.message))]
     if not graph_input:
         raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
     return run_request(thread, caller, {}, repeatable=True, input=graph_input)

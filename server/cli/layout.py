@@ -32,6 +32,13 @@ def print_next_command(target: Console, label: str, command: str) -> None:
     target.print()
 
 
+def print_question(target: Console, actions: Iterable[Mapping[str, Any]]) -> None:
+    """Print the actions that need approval."""
+    for action in actions:
+        text = Text(without_control_chars(action["description"]), "bold yellow")
+        target.print(Padding(text, (0, INDENT)))
+
+
 def model_line(reply: Mapping[str, Any]) -> Text:
     """Return the provider of a reply and the reason for it."""
     reason = without_control_chars(reply["providerReason"])

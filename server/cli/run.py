@@ -1,6 +1,7 @@
 """`callsheet run`: run any served graph in the terminal and answer its interrupts."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ import typer
 
 from callsheet.server.cli import commands, text_input
 from callsheet.server.cli.options import DataDir, Debug, takes_options
-from callsheet.server.settings.installation import program
 
 if TYPE_CHECKING:
     from callsheet.server.cli.graph_session import GraphTurn
 
 _MESSAGE = "The message; - for stdin."
 _INPUT = "Further input of the graph, a JSON object."
+_YES = {"decisions": [{"type": "approve"}]}
 _ANSWER = "Answer to the pending question: JSON, or text."
 
 
@@ -55,14 +56,15 @@ def run(options: RunOptions) -> None:
         }
         turn = _turn(request, options)
         while turn.question is not None and sys.stdin.isatty() and not options.as_json:
-            _show_question(turn.question, err=True)
+            _print(turn.message, err=True)
+            _print(_question_text(turn.question), err=True)
             reply = commands.ask(
                 lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer"
             )
             answer = parse_answer(reply, turn.question)
             request = {"graph": options.graph, "thread": turn.thread, "answer": answer, "context": context}
             turn = _turn(request, options)
-        _show(turn, options.graph, as_json=options.as_json)
+        _show(turn, options)
         wanted = (options.provider or "").strip().partition("/")[0].casefold()
         answered = turn.values.get("provider", wanted)
         if wanted and answered != wanted:
@@ -107,10 +109,11 @@ def _turn(request: Mapping[str, Any], options: RunOptions) -> "GraphTurn":
     return commands.run_with_progress(execute, quiet=options.as_json)
 
 
-def _show_question(question: Any, *, err: bool) -> None:
+def _print(text: str, *, err: bool = False) -> None:
     from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
 
-    typer.echo(terminal.without_control_chars(_question_text(question)), err=err)
+    if text:
+        typer.echo(terminal.without_control_chars(text), err=err)
 
 
 def _question_text(question: Any) -> str:
@@ -119,30 +122,44 @@ def _question_text(question: Any) -> str:
             str(action.get("description") or action.get("name")) for action in question["action_requests"]
         ]
         wish = ["Shall I do this? Answer yes or no."] if _takes_yes(question) else []
-        return "\n".join([*wish, *(f"  {action}" for action in actions)])
+        example = [] if wish else [f"Answer such as: {_example(question)}"]
+        return "\n".join([*wish, *(f"  {action}" for action in actions), *example])
     return question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, indent=2)
 
 
 def _takes_yes(question: Any) -> bool:
-    """Return True for a question that "yes" and "no" answer."""
-    configs = question.get("review_configs", ()) if isinstance(question, Mapping) else ()
-    return any("approve" in config.get("allowed_decisions", ()) for config in configs)
+    """Return True for a question that "yes" and "no" answer; a choice has other examples."""
+    if not isinstance(question, Mapping):
+        return False
+    examples = question.get("examples") or [_YES]
+    configs = question.get("review_configs", ())
+    approvable = any("approve" in config.get("allowed_decisions", ()) for config in configs)
+    return approvable and ("yes" in examples or any("approve" in json.dumps(one) for one in examples))
 
 
-def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
-    from callsheet.server.langgraph.shapes import to_json_value  # noqa: PLC0415
-    from callsheet.server.processes import terminal  # noqa: PLC0415 -- see above
+def _example(question: Any) -> str:
+    """Return an answer that the question names, in words if it names one; else an ellipsis."""
+    examples = (question.get("examples") if isinstance(question, Mapping) else None) or ["…"]
+    words = [one for one in examples if isinstance(one, str)]
+    return words[0] if words else json.dumps(examples[0], ensure_ascii=False)
 
-    if as_json or not (turn.message or turn.question):
+
+def _show(turn: "GraphTurn", options: RunOptions) -> None:
+    from callsheet.server.langgraph.shapes import to_json_value  # noqa: PLC0415 -- see above
+
+    if options.as_json or not (turn.message or turn.question):
         value = to_json_value({"thread": turn.thread, "values": turn.values, "question": turn.question})
         typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
         return
-    if turn.message:
-        typer.echo(terminal.without_control_chars(turn.message))
+    _print(turn.message)
     for version in turn.values.get("created", ()):
         typer.echo(f"Made {version['stream']} {version['versionId']}")
+    last = '"…"'
     if turn.question is not None:
-        _show_question(turn.question, err=False)
-    answer = "--answer yes" if _takes_yes(turn.question) else "--answer '…'"
-    last = answer if turn.question is not None else '"…"'
-    typer.echo(f"Continue with: {program()} run {graph} --thread {turn.thread} {last}")
+        _print(_question_text(turn.question))
+        last = f"--answer {'yes' if _takes_yes(turn.question) else shlex.quote(_example(turn.question))}"
+    resume = text_input.resume_command(
+        f"run {shlex.quote(options.graph)} --thread", turn.thread, options.data_dir
+    )
+    provider = f" --provider {shlex.quote(options.provider)}" if options.provider else ""
+    typer.echo(f"Continue with: {resume}{provider} {last}")

@@ -61,12 +61,15 @@ def lesson(options: LessonOptions) -> None:
 def _converse(options: LessonOptions) -> Reply:
     """Execute the first turn and, while a question is pending, one for each answer."""
     reply = _execute(options, **_first_request(options))
-    answer = options.choose
-    while reply["interrupt"] and (answer or (sys.stdin.isatty() and not options.as_json)):
-        answer = answer or _ask(reply)
+    choice = options.choose
+    while reply["interrupt"]:
+        if choice and not rendering.is_about_budget(reply):
+            answer, choice = choice, None
+        else:
+            answer = _ask(reply) if sys.stdin.isatty() and not options.as_json else ""
         if not answer:
             break
-        reply, answer = _execute(options, message=answer, lesson=reply["sessionId"]), None
+        reply = _execute(options, message=answer, lesson=reply["sessionId"])
     return reply
 
 

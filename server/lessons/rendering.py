@@ -14,6 +14,7 @@ from callsheet.server.cli import layout
 from callsheet.server.cli.layout import INDENT, TimedText
 from callsheet.server.cli.text_input import resume_command
 from callsheet.server.processes.terminal import without_control_chars
+from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.lessons.review import REQUEST as REVIEW
 
 TITLES: Final[Mapping[str, str]] = {
@@ -41,6 +42,11 @@ def show_question(target: Console, reply: Mapping[str, Any]) -> None:
         target.print(Padding(part, (1, INDENT)))
     question = reply["interrupt"]["value"]["action_requests"][0]["description"]
     target.print(Padding(Text(without_control_chars(question)), (0, INDENT)))
+
+
+def is_about_budget(reply: Mapping[str, Any]) -> bool:
+    """Return True if the pending question is about a budget; yes or no answers it."""
+    return bool(reply["interrupt"]["value"].get("type") == RAISE_BUDGET)
 
 
 def _body(reply: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -120,4 +126,4 @@ def _next_step(reply: Mapping[str, Any]) -> tuple[str, str]:
     if not reply["interrupt"]:
         return "Go on", "make the hook shorter" if reply["narration"] else "…"
     review = reply["interrupt"]["value"].get("type") == REVIEW
-    return "Answer", "yes" if review else "1 and 2"
+    return "Answer", "yes" if review or is_about_budget(reply) else "1 and 2"

@@ -21,21 +21,24 @@ from callsheet.server.artefacts.service import (
     ArtefactService,
     RequestContext,
     answer_interrupt,
+    budget_answer_run,
     clean_message,
     decision_run,
     fingerprint,
     human_message,
     new_thread_id,
     pending_questions,
+    question_type,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields, turn_use
+from callsheet.server.artefacts.turn_view import question_text, turn_fields, turn_use
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.lessons import sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
 from callsheet.state import conversation, pricing
+from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import agents
 from callsheet.state.lessons import selection as answers
@@ -120,6 +123,8 @@ async def turn_run(
         text = clean_message(message, MAX_PASTED)
         graph_input = {**options, "messages": [human_message(text)]}
         what = {"ask": "chat", "message": text, **options}
+        if answer_run := await budget_answer_run(worker, thread, caller, text, what):
+            return answer_run
         return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
     facts = body.chosen_facts
     choice = {"facts": facts, **({"message": message} if message.strip() else {})}
@@ -181,11 +186,12 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
     failure = _failure(results)
     question = interrupts[0].value if interrupts else None
     problem = str(question.get("problem") or "") if isinstance(question, Mapping) else ""
+    budget = question_text(question) if question_type(question) == RAISE_BUDGET else ""
     return {
         "type": "tool-result" if results else "text",
         "output": json.dumps(last_output, ensure_ascii=False) if results else None,
         "success": not failure and not problem,
-        "message": failure or _turn_message(state, results) or problem,
+        "message": budget or failure or _turn_message(state, results) or problem,
         "sessionId": thread.id,
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)

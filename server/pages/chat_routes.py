@@ -33,7 +33,7 @@ class PageTurn(TypedDict):
     """`page`: the newest version, if the turn made one."""
     created: list[DraftMade]
     message: str
-    """Empty while a question is pending."""
+    """The model's words, or the text of `question`."""
     question: ApprovalQuestion | None
     provider: str
     providerReason: str

@@ -67,7 +67,8 @@ def _converse(options: PageOptions, name: str) -> "PageCliTurn":
     while question := turn.reply["question"]:
         if options.yes is None and not sys.stdin.isatty():
             return turn
-        yes = _ask(question) if options.yes is None else options.yes
+        remedy = "answer with --yes or --no"
+        yes = commands.confirm(question["actions"], remedy) if options.yes is None else options.yes
         turn = _execute(options, name, _APPROVE if yes else _REJECT)
     return turn
 
@@ -90,15 +91,6 @@ def _body(options: PageOptions, decisions: Decisions | None) -> Any:
         return DecisionCreate.model_validate({"decisions": decisions, **model})
     message = text_input.read_text(options.text, None, "the message")
     return PageChatCreate.model_construct(message=message, selectedElementId=options.select, **model)
-
-
-def _ask(question: Mapping[str, Any]) -> bool:
-    from callsheet.server.pages import rendering  # noqa: PLC0415
-
-    rendering.show_question(terminal.console(stderr=True), question)
-    return commands.ask(
-        lambda: typer.confirm("  Shall I?", default=False, err=True), "answer with --yes or --no"
-    )
 
 
 def _show(turn: "PageCliTurn", options: PageOptions) -> None:

@@ -1,11 +1,9 @@
 """A turn of a page's chat in the terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -21,13 +19,6 @@ def show(target: Console, turn: PageCliTurn, data_dir: Path | None = None) -> No
     resume = resume_command("page --page", turn.reply["pageId"], data_dir)
     label, example = ("Answer", "--yes") if turn.reply["question"] else ("Go on", '"undo that"')
     layout.print_next_command(target, label, f"{resume} {example}")
-
-
-def show_question(target: Console, question: Mapping[str, Any]) -> None:
-    """Print the actions that need approval."""
-    for action in question["actions"]:
-        text = Text(without_control_chars(action["description"]), "bold yellow")
-        target.print(Padding(text, (0, layout.INDENT)))
 
 
 def _parts(turn: PageCliTurn) -> Iterator[RenderableType]:

@@ -19,7 +19,7 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import last_message, turn_fields, turn_use
+from callsheet.server.artefacts.turn_view import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
@@ -85,14 +85,14 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's changes and message, from the state it ended in; JSON.
 
     `drafts` has the page's newest version if the turn made one, `toolCalls` its calls in order with their
-    results, `question` the pending question, or None.
+    results, `question` the pending question, whose words are the `message`, or None.
     """
     interrupts = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
         "pageId": PAGES.artefact_id(thread),
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
-        "message": "" if interrupts else last_message(state),
+        "message": turn_message(state),
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state),
     }

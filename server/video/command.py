@@ -1,8 +1,9 @@
 """`callsheet scenes`: edit a video by one prompt, in the terminal."""
 
 import json
+import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -54,7 +55,18 @@ def scenes(options: ScenesOptions) -> None:
         commands.report_errors(debug=options.debug),
         commands.report_interruption("scenes", options.project, options.data_dir),
     ):
-        _show(_execute(options), options)
+        _show(_converse(options), options)
+
+
+def _converse(options: ScenesOptions) -> "VideoCliTurn":
+    """Execute the command's turn and, while a question about a budget is pending, one for each answer."""
+    turn = _execute(options)
+    while rendering.is_about_budget(turn) and sys.stdin.isatty() and not options.as_json:
+        question = turn.reply["question"]["value"]
+        yes = commands.confirm(question["action_requests"], "answer with the text yes or no")
+        answer = replace(options, text="yes" if yes else "no", starter=None, scene=None, undo=False)
+        turn = _execute(answer)
+    return turn
 
 
 def _execute(options: ScenesOptions) -> "VideoCliTurn":

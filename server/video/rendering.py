@@ -10,6 +10,7 @@ from rich.text import Text
 from callsheet.server.cli import layout
 from callsheet.server.cli.text_input import resume_command
 from callsheet.server.processes.terminal import without_control_chars
+from callsheet.state.budgets import RAISE_BUDGET
 
 if TYPE_CHECKING:
     from callsheet.server.video.command import ScenesOptions
@@ -20,9 +21,16 @@ def show(target: Console, turn: "VideoCliTurn", options: "ScenesOptions") -> Non
     """Print the message, the scenes and the next commands."""
     layout.print_parts(target, _parts(turn))
     resume = resume_command("scenes", turn.reply["projectId"], options.data_dir)
-    layout.print_next_command(target, "Go on", f'{resume} "make it slower"')
+    label, example = ("Answer", "yes") if is_about_budget(turn) else ("Go on", '"make it slower"')
+    layout.print_next_command(target, label, f"{resume} {example}")
     if not options.preview:
         layout.print_next_command(target, "Look", f"{resume} --preview {turn.reply['projectId']}.html")
+
+
+def is_about_budget(turn: "VideoCliTurn") -> bool:
+    """Return True if a question about a budget is pending; yes or no answers it."""
+    question = turn.reply.get("question")
+    return bool(question and question["value"].get("type") == RAISE_BUDGET)
 
 
 def _parts(turn: "VideoCliTurn") -> Iterator[RenderableType]:

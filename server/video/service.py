@@ -11,18 +11,15 @@ from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
     RequestContext,
-    answer_in_words,
+    budget_answer_run,
     clean_message,
     human_message,
-    pending_questions,
-    question_type,
     run_request,
 )
 from callsheet.server.artefacts.turn_view import turn_use, turn_view
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.video.bodies import ExecutionCreate
-from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import project
@@ -55,11 +52,7 @@ async def edit_run(
     }
     what = {"ask": "edit", "message": text, "scenes": [*body.sceneIds], "approve": body.approve}
     caller = replace(caller, context={**caller.context, "approve_plan": body.approve})
-    pending = (
-        await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()
-    )
-    budgets = [one for one in pending if question_type(one.value) == "raise_budget"]
-    if answer_run := answer_in_words(budgets, caller, thread, text, what):
+    if answer_run := await budget_answer_run(worker, thread, caller, text, what):
         return answer_run
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])

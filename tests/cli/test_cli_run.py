@@ -1,9 +1,12 @@
 """`callsheet run`: the graphs of a user's own project, and their artefacts over REST and in files."""
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ import httpx
 import pytest
 from redis import Redis
 
+from callsheet.server.cli import commands
 from tests.cli.conftest import RunCommand, TerminalInput
 from tests.doubles.command import assert_refused, command_in_process
 from tests.doubles.redis_server import free_port
 from tests.doubles.wire_server import running_server
+from tests.lessons.lesson_material import material
 
 CODE = '''
 """A workflow that writes the menu of a restaurant after a person has approved it."""
@@ -143,6 +148,40 @@ def test_a_question_is_answered_by_the_next_command(run_command: RunCommand) -> 
     )
 
 
+def test_the_next_command_names_the_folder_of_the_data_and_the_provider(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    load = commands.load_settings
+    monkeypatch.setattr(
+        commands,
+        "load_settings",
+        lambda _: load(None).model_copy(update={"redis_url": valkey_url}),
+    )
+    options = ("--data-dir", "my data", "--provider", "offline")
+    question = run_command("run", "menu_writer", "Soup, bread", *options)
+    last = question.out.splitlines()[-1]
+    assert last.endswith(" --data-dir 'my data' --provider offline --answer yes")
+    words = shlex.split(last.partition("callsheet ")[2])
+    assert "The menu is written." in run_command(*words).out
+
+
+def test_a_choice_at_the_terminal_is_shown_as_a_numbered_list_with_its_own_example(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_packaged = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    monkeypatch.setattr(sys, "stdin", TerminalInput("1 and 2\n"))
+    text = f"My student is 10 and loves soccer.\n\n{material('photosynthesis').text}"
+    result = run_packaged("run", "fact_narration", text, "--provider", "offline")
+    assert result.code == 0, result.err
+    assert re.search(r"^1\. .+\n2\. ", result.err, re.MULTILINE)
+    assert "Answer such as: 1 and 3" in result.err
+    assert "yes or no" not in result.err
+    assert "The lesson tells" in result.out or "narration is ready" in result.out
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    piped = run_packaged("run", "fact_narration", text, "--provider", "offline")
+    assert piped.out.splitlines()[-1].endswith("--answer '1 and 3'")
+
+
 def test_a_model_other_than_the_requested_one_is_named_with_the_reason(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +242,7 @@ def test_a_graph_that_is_no_workflow_accepts_json_input_and_any_answer(run_comma
     [
         (("bogus", "hello"), ("'bogus'", "menu_writer, tables")),
         (("tables",), ("no input", "--input")),
+        (("tables", "for four"), ("takes no message", "guests, table", '--input \'{"guests": "…"')),
         (("tables", "--input", "[1]"), ("--input", "not a JSON object")),
         (("tables", "--input", "{"), ("--input", "not JSON")),
         (("tables", "--thread", "nowhere", "--answer", "1"), ("'nowhere'",)),

@@ -72,6 +72,7 @@ def cli_turn(
 ) -> AdCliTurn:
     reply = {
         "message": message,
+        "question": None,
         "timeline": timeline,
         "provider": "offline",
         "providerReason": "no key is set",

@@ -1,0 +1,65 @@
+"""A reached budget in the terminal: the commands show the question, and a person answers it (X14)."""
+
+import sys
+from collections.abc import Iterator
+from io import StringIO
+
+import pytest
+
+from tests.cli.conftest import RunCommand, TerminalInput
+from tests.doubles.chat_double import ChatDouble, Say
+
+COMMANDS = {
+    "ad": ("ad", "30 seconds for Miel, a bakery in Lyon"),
+    "page": ("page", "make the headline teal", "--page", "shop"),
+    "lesson": ("lesson", "My student is 10. Plants make their food from light.", "--choose", "1"),
+    "scenes": ("scenes", "launch", "make all scenes faster"),
+}
+QUESTION = "The budget of this turn is $"
+each_command = pytest.mark.parametrize("args", COMMANDS.values(), ids=COMMANDS)
+
+
+@pytest.fixture
+def double(run_command: RunCommand, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
+    """A vendor's endpoint, and a budget that no call fits; `run_command` has emptied the environment."""
+    with ChatDouble() as model:
+        environ = {**model.environ, "OPENAI_MODEL": "gpt-4o-mini", "CALLSHEET_BUDGETS": '{"turn": 0.0001}'}
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        yield model
+
+
+@each_command
+def test_a_reached_budget_is_printed_with_the_command_that_answers(
+    run_command: RunCommand, double: ChatDouble, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    result = run_command(*args, "--provider", "openai")
+    assert result.code == 0, result.err
+    assert QUESTION in " ".join(result.out.split())
+    answer = next(line for line in result.out.splitlines() if line.startswith("  Answer  "))
+    assert answer.endswith((" yes", " --yes"))
+    assert not double.requests
+    words = answer.partition("callsheet ")[2].split()
+    double.script(*[Say("There is nothing to do.")] * 3)
+    answered = run_command(*words, "--provider", "openai")
+    assert (answered.code, QUESTION in answered.out, bool(double.requests)) == (0, False, True)
+
+
+@each_command
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_a_reached_budget_is_a_question_at_the_terminal(
+    run_command: RunCommand,
+    double: ChatDouble,
+    monkeypatch: pytest.MonkeyPatch,
+    args: tuple[str, ...],
+    answer: str,
+) -> None:
+    double.script(*[Say("There is nothing to do.")] * 3)
+    monkeypatch.setattr(sys, "stdin", TerminalInput(f"{answer}\n"))
+    result = run_command(*args, "--provider", "openai")
+    assert result.code == 0, result.err
+    assert QUESTION in " ".join(result.err.split())
+    assert QUESTION not in result.out
+    assert answer == "yes" or "the budget was not raised" in " ".join(result.out.split())
+    assert bool(double.requests) == (answer == "yes")

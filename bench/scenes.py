@@ -16,16 +16,17 @@ from typing import Any, Final
 
 from bench import size
 from callsheet import storage
-from callsheet.nodes.video.execution import LiveExecution
+from callsheet.nodes.plan_execution import PlanExecution, SharedRecord
 from callsheet.providers.offline.video.forms import edit_form
+from callsheet.state import live_plan
+from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
-from callsheet.state.video import live
-from callsheet.state.video.live import Execution
 from callsheet.state.video.patch import ScenePatch, apply_patch
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.starter import starters
 from callsheet.state.video.style import style_match
+from callsheet.storage.plans import Executions
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.video.executions import Executions
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import Outcome
@@ -92,16 +93,23 @@ def _scope(name: str) -> Scope:
 
 async def _execute(opened: Storage, name: str, steps: list[Step]) -> tuple[Execution, float]:
     """Execute a plan and return its record and its seconds."""
-    executions = Executions(opened, name, "local")
-    record = await executions.create(_record(name, steps))
+    executions = Executions(opened, "video", name, "local", RULES)
+    await executions.create(_record(name, steps))
     scope = _scope(name)
-    record = await executions.update(name, lambda current, now: live.begin(current, scope.task, 1, now))
+    held = await executions.change(
+        await executions.read(name), lambda record, now: live_plan.begin(record, scope.task, 1, now)
+    )
 
     async def execute_step(step: Step) -> Outcome:
         return await guard.call(TOOLS, step, scope)
 
-    execution = LiveExecution(
-        executions, record, execute_step, parallel=PARALLEL, report=lambda _: None, stopping=lambda: False
+    execution = PlanExecution(
+        SharedRecord(executions, held),
+        execute_step,
+        rules=RULES,
+        parallel=PARALLEL,
+        report=lambda _: None,
+        stopping=lambda: False,
     )
     start_s = time.perf_counter()
     result = await execution.run()
@@ -126,7 +134,7 @@ def _record(name: str, steps: list[Step]) -> Execution:
         created_ms=0,
         started_ms=0,
         ended_ms=0,
-        steps=live.live_steps(steps),
+        steps=live_plan.live_steps(steps),
         changes=[],
     )
 
@@ -177,11 +185,11 @@ async def _step_cost(opened: Storage) -> None:
 
 async def _events(opened: Storage) -> int:
     """Print how the progress of a plan of sixty scenes is streamed; return 1 if a status is missing."""
-    from callsheet.server.video.progress import progress_events
+    from callsheet.server.artefacts.execution_progress import progress_events
 
     steps = _steps(60, "write")
     task = asyncio.create_task(_execute(opened, "sixty", steps))
-    executions = Executions(opened, "sixty", "local")
+    executions = Executions(opened, "video", "sixty", "local", RULES)
     while not await executions.first_event("sixty"):  # noqa: ASYNC110 -- the plan is in Redis
         await asyncio.sleep(0.01)
     arrivals: list[float] = []

@@ -6,15 +6,16 @@ from typing import Any, ClassVar, Final
 
 from callsheet.graphs import scene_edit
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.live_plan import Execution
 from callsheet.state.owners import LOCAL
 from callsheet.state.video import project
-from callsheet.state.video.live import Execution
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, Order
 from callsheet.state.video.scene import FPS, Scene
 from callsheet.state.video.starter import starters
 from callsheet.state.video.style import style_match
 from callsheet.storage.artefacts.artefacts import NewVersion
-from callsheet.storage.video.executions import Executions
+from callsheet.storage.plans import Executions
 from evals import turns
 from evals.colors import is_darker
 from evals.session import EvalSession
@@ -65,7 +66,7 @@ class SceneSession(EvalSession[EvaluatedProject]):
             start |= {name: versions[0].data["scene"]} if versions and versions[0].batch == "given" else {}
             scenes |= {name: versions[-1].data["scene"]} if versions else {}
         contents = {name: scenes[name] for name in order.scenes if name in scenes}
-        executions = Executions(self.opened, self.artefact.id, LOCAL)
+        executions = Executions(self.opened, "video", self.artefact.id, LOCAL, RULES)
         return EvaluatedProject(contents, start, await executions.newest(20))
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 
+from callsheet.graphs.loop import after_approval, after_tools
+from callsheet.nodes.approval import approval_node
 from callsheet.nodes.campaigns.planning import CampaignPlanning, answer_messages
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
@@ -81,10 +83,12 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
         """Return the graph's builder."""
         builder = StateGraph(CampaignState, context_schema=Context)
         builder.add_node("planner", planner_node(self, CampaignPlanning()), input_schema=CampaignState)
+        builder.add_node("approval", approval_node(self), input_schema=CampaignState)
         builder.add_node("tool_executor", tool_executor_node(self), input_schema=CampaignState)
         builder.add_node("summarizer", summarizer_node(self), input_schema=CampaignState)
         builder.add_edge(START, "planner")
         builder.add_conditional_edges("planner", after_planner)
+        builder.add_conditional_edges("approval", after_approval)
         builder.add_conditional_edges("tool_executor", after_tools)
         builder.add_edge("summarizer", END)
         return builder
@@ -93,16 +97,11 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
 def after_planner(state: CampaignState) -> Literal["tool_executor", "planner", "summarizer"]:
     """Return the next node: the planner again for an answer that was sent back.
 
-    Searches change nothing, so nobody approves them.
+    Searches change nothing, so nobody approves them; approval holds a paused plan.
     """
     if state.get("plan"):
         return "tool_executor"
     return "planner" if isinstance(state["messages"][-1], ToolMessage) else "summarizer"
-
-
-def after_tools(state: CampaignState) -> Literal["tool_executor", "planner"]:
-    """Return the next node: the planner, or the executor where steps are still pending."""
-    return "tool_executor" if state.get("plan") else "planner"
 
 
 WORKFLOW: Final = CampaignSearch(REGISTRY.of("campaign"))

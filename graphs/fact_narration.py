@@ -158,13 +158,14 @@ def _image_question(
     return {"picturing": now}
 
 
-def after_tools(state: LessonState) -> Literal["planner", "tool_executor", "summarizer"]:
+def after_tools(state: LessonState) -> Literal["planner", "approval", "tool_executor", "summarizer"]:
     """Return the next node: new facts and a person's plan end the turn, a recorded choice is narrated.
 
     After the narration of a choice in words the model ends the turn, since the message may have held more.
     """
-    if state.get("plan"):
-        return "tool_executor"
+    if plan := state.get("plan"):
+        # A person has decided, and nobody can pause a single step.
+        return "tool_executor" if state.get("decided") and len(plan["steps"]) <= 1 else "approval"
     if state.get("chosen"):
         return "planner"
     proposed = any(made["stream"] == "facts" for made in state["created"])

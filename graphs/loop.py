@@ -16,7 +16,7 @@ from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import S, WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.workflow import Workflow
+from callsheet.state.workflow import Workflow, is_repetition
 
 
 class LoopWorkflow(WorkflowSpec[S]):
@@ -62,6 +62,8 @@ def after_approval(state: Workflow) -> Literal["tool_executor", "planner"]:
     return "tool_executor" if state.get("plan") else "planner"
 
 
-def after_tools(state: Workflow) -> Literal["approval", "planner"]:
-    """Return the next node: the planner, or approval where steps are still pending."""
-    return "approval" if state.get("plan") else "planner"
+def after_tools(state: Workflow) -> Literal["approval", "planner", "summarizer"]:
+    """Return the next node: approval where steps are still pending, the end for a step done again."""
+    if state.get("plan"):
+        return "approval"
+    return "summarizer" if is_repetition(state) else "planner"

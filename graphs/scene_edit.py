@@ -12,18 +12,20 @@ from typing import Any, Final, Literal
 from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 
-from callsheet.graphs.loop import after_approval, after_tools
+from callsheet.graphs.loop import after_approval
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
+from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
+from callsheet.nodes.video.closing import SceneClosing
 from callsheet.nodes.video.planning import SUBMIT, ScenePlanning
-from callsheet.nodes.video.tool_executor import scene_executor_node
 from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
 from callsheet.state.versions import Version
 from callsheet.state.video import project
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, SCENES, Order
 from callsheet.state.video.scene import Scene
 from callsheet.state.video.workflow import VideoState
@@ -88,7 +90,7 @@ class SceneEdit(WorkflowSpec[VideoState]):
     title = "videos"
     state = VideoState
     artefact = VideoArtefact("video", (ORDER, SCENES))
-    turn = VideoTurnRules()
+    turn = VideoTurnRules(plan_rules=RULES)
 
     def allowed_tools(self, state: Any) -> Mapping[str, Tool]:
         """Return the tools of steps; `submit_plan` is none of them."""
@@ -100,7 +102,7 @@ class SceneEdit(WorkflowSpec[VideoState]):
         builder = StateGraph(VideoState, context_schema=Context)
         builder.add_node("planner", planner_node(self, ScenePlanning()), input_schema=VideoState)
         builder.add_node("approval", scene_approval_node(self), input_schema=VideoState)
-        builder.add_node("tool_executor", scene_executor_node(self), input_schema=VideoState)
+        builder.add_node("tool_executor", tool_executor_node(self, SceneClosing()), input_schema=VideoState)
         builder.add_node("summarizer", summarizer_node(self), input_schema=VideoState)
         builder.add_conditional_edges(START, after_start)
         builder.add_conditional_edges("planner", after_planner)
@@ -125,8 +127,9 @@ def after_planner(state: VideoState) -> Literal["approval", "planner", "summariz
 
 def after_execution(state: VideoState) -> Literal["approval", "planner", "summarizer"]:
     """Return the next node: the end of a turn without a model for a plan that a person decided."""
-    following = after_tools(state)
-    return "summarizer" if following == "planner" and state.get("decided") else following
+    if state.get("plan"):
+        return "approval"
+    return "summarizer" if state.get("decided") else "planner"
 
 
 WORKFLOW: Final = SceneEdit(REGISTRY.of("video"), REGISTRY.of("video", internal=True))

@@ -13,6 +13,7 @@ from langgraph.types import interrupt
 
 from callsheet import storage
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.pausing import is_under_way
 from callsheet.nodes.question import refusal_text
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.approvals import PLAN_SCHEMA, plan_decisions
@@ -35,15 +36,17 @@ def approval_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
+        scope = workflow.scope(state, runtime)
+        if plan is None or await is_under_way(workflow, state, plan, scope):
+            return {}
         every = bool(run_context(runtime).get("approve_plan"))
         steps = await _steps_in_question(workflow, state, runtime, every=every)
-        if plan is None or not steps:
+        if not steps:
             return {}
         tools = workflow.allowed_tools(state)
         readable = [await _as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
         shown = approval_request(readable, about, tools)
-        scope = workflow.scope(state, runtime)
         await _record_question(scope, steps)
         decided = list(zip(steps, _ask(shown, tools, scope.artefact), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]

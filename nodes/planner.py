@@ -1,6 +1,7 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from callsheet.nodes.asking import ask_model, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
-from callsheet.nodes.refused_calls import log_refused_calls
+from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
@@ -28,6 +29,7 @@ from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome
@@ -35,6 +37,7 @@ from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
 from callsheet.tools.registry import definitions
 
+_log = logging.getLogger(__name__)
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
@@ -66,7 +69,8 @@ class Planning:
         """Return the planner's update where a person has decided or code can; None asks the model."""
         del runtime
         plan = state.get("plan")
-        decided = plan and state.get("decided") and state["messages"][-1].id == plan["id"]
+        own = (plan["id"], state.get("decision")) if plan else ()
+        decided = plan and state.get("decided") and state["messages"][-1].id in own
         return {} if decided else None
 
     async def prepare(
@@ -82,8 +86,11 @@ class Planning:
         return Planned(plan_of_calls(workflow, answer))
 
     async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
-        """Return the outcome of a call that an earlier run left open; None looks for its receipt."""
-        del state, scope, call_id
+        """Cancel the execution that an earlier run left open; None looks for the receipt of its call."""
+        del call_id
+        if plan := state.get("plan"):
+            executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
+            await cancel_if_open(executions, plan["id"])
         return None
 
 
@@ -287,7 +294,12 @@ def _step(
 
 def _last_answer(answer: AIMessage, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
     """Return the answer at the limit of rounds, without calls; log which ones the turn was refused."""
-    log_refused_calls(scope.thread, turn.get("results", []))
+    failed = [result for result in turn.get("results", []) if result["status"] == "error"]
+    # The words of an error may quote arguments, which do not belong into a log.
+    for tool, kind in dict.fromkeys((result["tool"], result["output"].get("type")) for result in failed):
+        _log.warning(
+            "thread %s reached its limit of rounds; calls of %.80s failed: %s", scope.thread, tool, kind
+        )
     return _without_calls(answer)
 
 

@@ -35,13 +35,21 @@ def earlier_writes(tools: Mapping[str, Tool], messages: Sequence[AnyMessage]) ->
 class Repeats:
     """The limits on one plan."""
 
-    def __init__(self, tools: Mapping[str, Tool], plan: Plan, writes: Writes) -> None:
+    def __init__(self, tools: Mapping[str, Tool], plan: Plan | None, messages: Sequence[AnyMessage]) -> None:
+        """Limit a plan; None limits nothing. `messages` have the calls before it."""
         self._tools = tools
-        self._excess = frozenset(step["id"] for step in plan["steps"][MAX_CALLS:])
-        self._writes = writes
+        steps = plan["steps"] if plan else []
+        self._planned = frozenset(step["id"] for step in steps)
+        self._excess = frozenset(step["id"] for step in steps[MAX_CALLS:])
+        self._writes = earlier_writes(tools, messages)
 
     async def execute(self, step: Step, call: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """Return the outcome of `call`, or of an equal call before; refuse a call over the limit."""
+        """Return the outcome of `call`, or of an equal call before; refuse a call over the limit.
+
+        A step that a person inserted or wants again is carried out.
+        """
+        if step["id"] not in self._planned:
+            return await call
         earlier = _too_many() if step["id"] in self._excess else self._equal(step)
         if earlier is not None:
             call.close()

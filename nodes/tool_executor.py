@@ -1,10 +1,12 @@
-"""Executes a plan: steps start as soon as their dependencies are done, a few at once."""
+"""Executor: carries out a plan by its record, and merges the record into the state at the end.
 
-import asyncio
+A plan of several steps has its record in Redis, where people see and change it. A plan of one step has it in
+memory, unless the workflow keeps all its plans.
+"""
+
 import json
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from langchain_core.runnables.config import ensure_config, get_async_callback_manager_for_config
 from langgraph.runtime import Runtime
@@ -12,22 +14,23 @@ from langgraph.runtime import Runtime
 from callsheet import storage
 from callsheet.nodes.budget import Declined, within_budget
 from callsheet.nodes.node import Node, run_context
-from callsheet.nodes.repeats import REPEATED, Repeats, earlier_writes
-from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import conversation
-from callsheet.state.budgets import BudgetExceeded
-from callsheet.state.context import Context
-from callsheet.state.plan import (
-    Plan,
-    Step,
-    StepResult,
-    StepStatus,
-    blocked_steps,
-    call_digest,
-    ready_steps,
+from callsheet.nodes.plan_execution import (
+    PARALLEL,
+    OwnRecord,
+    PlanExecution,
+    PlanRecord,
+    SharedRecord,
+    new_execution,
 )
-from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.nodes.repeats import REPEATED, Repeats
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state import conversation, live_plan
+from callsheet.state.context import Context
+from callsheet.state.live_plan import Execution, LiveStep, plan_digest
+from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
+from callsheet.state.workflow import DraftMade, Repetition, Workflow, is_repetition
 from callsheet.storage import consents
+from callsheet.storage.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
@@ -54,50 +57,131 @@ async def report_to_callbacks(step: Step, call: Awaitable[Outcome]) -> Outcome:
     return outcome
 
 
-PARALLEL: Final = 3
-"""Steps that run at once unless the caller chose otherwise."""
+class PlanClosing:
+    """The part of an executor that workflows may replace: the end of a plan."""
 
-OnStep = Callable[[dict[str, Any]], None]
+    async def close(
+        self, workflow: WorkflowSpec[Any], state: Any, scope: Scope, record: Execution
+    ) -> Mapping[str, Any]:
+        """Return the messages that answer the model's calls, and further keys of the state."""
+        del scope
+        since_ms = _since_ms(state, record)
+        results = live_plan.results(record, since_ms)
+        made = created_drafts(workflow.allowed_tools(state), record, since_ms)
+        update = dict(workflow.turn.after_plan(state, made, results))
+        if is_repetition(state):
+            # The calls were answered when they were made.
+            return update
+        plan, refused = state["plan"], _refused_by_person(record)
+        messages = workflow.turn.answer_messages(plan, _answers(plan, record))
+        if refused:
+            update["rejected"] = [*state.get("rejected", []), *refused]
+        return update | {"messages": [*messages, *workflow.turn.question_messages(results)]}
 
 
-def tool_executor_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
+def tool_executor_node(workflow: WorkflowSpec[Any], closing: PlanClosing | None = None) -> Node[Workflow]:
     """Return the node that executes the plan's steps through the guard."""
+    own = closing or PlanClosing()
 
     async def tool_executor(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
         if plan is None:
             return {}
-        earlier = state.get("results", [])
-        tools = workflow.allowed_tools(state)
-        scope = workflow.scope(state, runtime)
-        repeats = Repeats(tools, plan, earlier_writes(tools, state["messages"]))
-        execution = PlanExecution(
-            plan,
-            lambda step: report_to_callbacks(step, repeats.execute(step, call_tool(tools, step, scope))),
-            parallel=run_context(runtime).get("parallel", PARALLEL),
-            report=runtime.stream_writer,
-            stopping=lambda: runtime.drain_requested,
-        )
-        account = Account(scope.owner, scope.thread, conversation.turn_id(state["messages"]))
-        done = [result for result in earlier if result["plan"] == plan["id"]]
-        try:
-            results, stopped = await within_budget(account, lambda: execution.run(done)), {}
-        except Declined:
-            results, stopped = execution.stop(), {"stopped": account.turn}
-        kept = [result for result in earlier if result["plan"] != plan["id"]] + results
-        if len(results) < len(plan["steps"]):
-            return {"results": kept}
-        made, turn = _created_drafts(tools, plan, results), workflow.turn
-        return {
-            "results": kept,
-            "messages": [*turn.answer_messages(plan, results), *turn.question_messages(results)],
-            "plan": None,
-            "created": [*state.get("created", []), *made],
-            **turn.after_plan(state, made, results),
-            **stopped,
-        }
+        scope, rules = workflow.scope(state, runtime), workflow.turn.plan_rules
+        parallel = run_context(runtime).get("parallel", PARALLEL)
+        held = await _open_record(workflow, plan, state, scope, parallel)
+        record, stopped = held.newest, {}
+        # Otherwise another run did the same already.
+        if record["task"] == scope.task:
+            tools = workflow.allowed_tools(state)
+            repeats = Repeats(tools, plan if rules.limited else None, state["messages"])
+            execution = PlanExecution(
+                held,
+                lambda step: report_to_callbacks(step, repeats.execute(step, call_tool(tools, step, scope))),
+                rules=rules,
+                parallel=parallel,
+                report=runtime.stream_writer,
+                stopping=lambda: runtime.drain_requested,
+            )
+            account = Account(scope.owner, scope.thread, conversation.turn_id(state["messages"]))
+            try:
+                record = await within_budget(account, execution.run)
+            except Declined:
+                record, stopped = await execution.stop(stopped_output), {"stopped": account.turn}
+        return await _merge(workflow, own, state, scope, record) | stopped
 
     return tool_executor
+
+
+async def _merge(
+    workflow: WorkflowSpec[Any], closing: PlanClosing, state: Workflow, scope: Scope, record: Execution
+) -> dict[str, Any]:
+    """Return the state after an execution; the plan stays where steps are still pending."""
+    others = [result for result in state.get("results", []) if result["plan"] != record["id"]]
+    merged: dict[str, Any] = {"results": others + live_plan.results(record)}
+    if state.get("again"):
+        merged["again"] = None
+    if not live_plan.is_over(record):
+        return merged
+    made = created_drafts(workflow.allowed_tools(state), record, _since_ms(state, record))
+    created = [*state.get("created", []), *(made if record["task"] == scope.task else ())]
+    return {
+        **merged,
+        "plan": None,
+        "created": created,
+        **await closing.close(workflow, state, scope, record),
+    }
+
+
+async def _open_record(
+    workflow: WorkflowSpec[Any], plan: Plan, state: Workflow, scope: Scope, parallel: int
+) -> PlanRecord:
+    """Return the record that this task has taken over."""
+    rules, again = workflow.turn.plan_rules, state.get("again") if is_repetition(state) else None
+    done = [result for result in state.get("results", []) if result["plan"] == plan["id"]]
+
+    def begin(now_ms: int) -> Execution:
+        new = live_plan.with_results(new_execution(plan, scope, state, now_ms), done)
+        record = live_plan.begin(new, scope.task, scope.epoch, now_ms)
+        return live_plan.claim_steps(record, (), parallel, now_ms)
+
+    def take_over(record: Execution, now_ms: int) -> Execution:
+        is_other = not (rules.kept or state.get("decided")) and record["approved"] != plan_digest(plan)
+        if is_other and record["task"] != scope.task:
+            # Some vendors use ids again.
+            return begin(now_ms)
+        is_fork = live_plan.is_over(record) and record["task"] != scope.task and not again
+        taken = _take_over(scope, again, record, now_ms)
+        return live_plan.with_results(taken, done) if is_fork and not live_plan.is_over(taken) else taken
+
+    if len(plan["steps"]) == 1 and not (rules.kept or again):
+        return OwnRecord(begin)
+    executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner, rules)
+    held = await (executions.read(plan["id"]) if rules.kept else executions.open(begin))
+    seen = {result["id"] for result in done}
+    if held.record["task"] != scope.task:
+        seen = {result["id"] for result in live_plan.results(held.record)}
+    return SharedRecord(executions, await executions.change(held, take_over), seen)
+
+
+def _take_over(scope: Scope, again: Repetition | None, record: Execution, now_ms: int) -> Execution:
+    """Return the record as this task takes it over, with the step that a person wants again.
+
+    It is returned as it is if it has ended and that step was done again since: two people wanted the same.
+    """
+    if again and record["task"] != scope.task:
+        if _is_wanted(again, live_plan.find(record, again["step"])):
+            do_again = live_plan.repeat_step if again["completed"] else live_plan.retry_step
+            record = do_again(record, again["step"], now_ms)
+        elif live_plan.is_over(record):
+            return record
+    return live_plan.assign(live_plan.begin(record, scope.task, scope.epoch, now_ms), scope.run)
+
+
+def _is_wanted(again: Repetition, one: LiveStep) -> bool:
+    """Return True if the step is as it was when the person asked."""
+    expected = {"completed"} if again["completed"] else {"error", "cancelled"}
+    return one["generation"] == again["generation"] and one["status"] in expected
 
 
 async def call_tool(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
@@ -115,130 +199,46 @@ async def call_tool(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outc
     return await guard.call(tools, step, scope)
 
 
-class PlanExecution:
-    """The execution of one plan."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        execute: Callable[[Step], Awaitable[Outcome]],
-        *,
-        parallel: int,
-        report: OnStep,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._plan = plan
-        self._carry_out = execute
-        self._parallel = max(1, parallel)
-        self._report = report
-        self._stopping = stopping
-        self._results: dict[str, StepResult] = {}
-        self._running: dict[asyncio.Task[StepResult], str] = {}
-        self._exceeded: BudgetExceeded | None = None
-
-    async def run(self, done: list[StepResult]) -> list[StepResult]:
-        """Return the results in plan order; fewer than steps if the process stops meanwhile.
-
-        A failed step blocks only the steps that depend on it. An error that ends the attempt (storage away,
-        lease lost) is raised after the running steps were cancelled; their receipts keep their effects.
-        `BudgetExceeded` is raised after the running steps have ended; the next call runs the others.
-        """
-        self._exceeded = None
-        self._results.update({result["id"]: result for result in done})
-        for step in self._plan["steps"]:
-            if step["id"] not in self._results:
-                self._report_step(step, "pending", input=step["params"])
-        try:
-            self._start()
-            while self._running:
-                ended, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-                for task in ended:
-                    self._finish_task(task)
-                self._start()
-        finally:
-            await self._cancel()
-        if self._exceeded:
-            raise self._exceeded
-        return self._in_order()
-
-    def stop(self) -> list[StepResult]:
-        """Return the results in plan order; steps that were not executed failed because of the budget."""
-        for step in self._plan["steps"]:
-            if step["id"] not in self._results:
-                self._record(step, "error", stopped_output(step), 0.0)
-        return self._in_order()
-
-    def _in_order(self) -> list[StepResult]:
-        return [self._results[step["id"]] for step in self._plan["steps"] if step["id"] in self._results]
-
-    def _start(self) -> None:
-        # Blocking one step may block further ones.
-        while stuck := blocked_steps(self._plan, self._statuses()):
-            for step in stuck:
-                self._record(step, "blocked", _blocked_output(step), 0.0)
-        if self._stopping() or self._exceeded:
-            return
-        for step in ready_steps(self._plan, self._statuses(), self._running.values()):
-            if len(self._running) >= self._parallel:
-                return
-            self._report_step(step, "in-progress")
-            self._running[asyncio.create_task(self._execute(step))] = step["id"]
-
-    async def _execute(self, step: Step) -> StepResult:
-        began = time.monotonic()
-        outcome = await self._carry_out(step)
-        status: StepStatus = "completed" if outcome.ok else "error"
-        return self._record(step, status, outcome.output, time.monotonic() - began)
-
-    def _finish_task(self, task: asyncio.Task[StepResult]) -> None:
-        del self._running[task]
-        try:
-            task.result()
-        except BudgetExceeded as exceeded:
-            self._exceeded = exceeded
-
-    def _record(self, step: Step, status: StepStatus, output: dict[str, Any], took_s: float) -> StepResult:
-        result = StepResult(
-            id=step["id"],
-            plan=self._plan["id"],
-            tool=step["tool"],
-            status=status,
-            output=output,
-            duration_s=round(took_s, 4),
-        )
-        self._results[step["id"]] = result
-        self._report_step(step, status, **_preview(result))
-        return result
-
-    def _report_step(self, step: Step, status: StepStatus, **more: Any) -> None:
-        self._report(
-            {
-                "type": "step",
-                "stepId": step["id"],
-                "plan": self._plan["id"],
-                "tool": step["tool"],
-                "name": step["display"],
-                "status": status,
-                **more,
-            }
-        )
-
-    def _statuses(self) -> dict[str, StepStatus]:
-        return {name: result["status"] for name, result in self._results.items()}
-
-    async def _cancel(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+def _since_ms(state: Workflow, record: Execution) -> int:
+    """Return the time from which results are those of this turn."""
+    times = [one["at_ms"] for one in record["changes"] if one["kind"] in {"retried", "repeated"}]
+    return times[-1] if times and is_repetition(state) else 0
 
 
-def _blocked_output(step: Step) -> dict[str, Any]:
-    return failed_outcome(
-        "execution_error",
-        f"{step['tool']} was not executed, because a step it depends on failed",
-        suggestion="Correct the failed step and call this one again",
-        retryable=True,
-    ).output
+def _answers(plan: Plan, record: Execution) -> list[StepResult]:
+    """Return the results of the model's calls, with what a person changed."""
+    called = {step["id"] for step in plan["steps"]}
+    edited = {one["step"]: one["after"] for one in record["changes"] if one["kind"] == "edited"}
+    results = live_plan.results(record)
+    answers = [
+        cast("StepResult", {**one, "output": _with_person(one, edited.get(one["id"]))})
+        for one in results
+        if one["id"] in called
+    ]
+    if added := [one for one in results if one["id"] not in called]:
+        shown = [{"tool": one["tool"], "status": one["status"], "result": one["output"]} for one in added]
+        answers[-1] = {**answers[-1], "output": {**answers[-1]["output"], "addedByPerson": shown}}
+    return answers
+
+
+def _with_person(result: StepResult, edited: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the output of a step, with the arguments that a person gave it; why it has none, if so."""
+    if result["status"] in _REFUSED:
+        return failed_outcome(
+            "permission_denied",
+            f"A person {result['status']} this step before it began",
+            suggestion="Go on without it, and do not call it again unless they ask",
+            rejected=True,
+        ).output
+    return {**result["output"], "editedByPerson": edited} if edited else result["output"]
+
+
+_REFUSED: Final = frozenset({"skipped", "cancelled"})
+
+
+def _refused_by_person(record: Execution) -> list[str]:
+    """Return the fingerprints of the steps that a person skipped or cancelled."""
+    return [fingerprint(one["step"]) for one in record["steps"] if one["status"] in _REFUSED]
 
 
 def stopped_output(step: Step) -> dict[str, Any]:
@@ -250,20 +250,15 @@ def stopped_output(step: Step) -> dict[str, Any]:
     ).output
 
 
-def _preview(result: StepResult) -> dict[str, Any]:
-    output = result["output"]
-    shown = {key: output[key] for key in ("versionId", "count", "error") if key in output}
-    return {"preview": shown, "output": output, "durationSeconds": result["duration_s"]}
-
-
-def _created_drafts(tools: Mapping[str, Tool], plan: Plan, results: list[StepResult]) -> list[DraftMade]:
-    declared = {step["id"]: step["writes"] for step in plan["steps"]}
+def created_drafts(tools: Mapping[str, Tool], record: Execution, since_ms: int = 0) -> list[DraftMade]:
+    """Return the versions that the completed steps have made since a time."""
     return [
-        DraftMade(stream=stream, versionId=version_id, toolCallId=result["id"])
-        for result in results
-        if result["status"] == "completed" and result["tool"] in tools and REPEATED not in result["output"]
+        DraftMade(stream=stream, versionId=version_id, toolCallId=one["step"]["id"])
+        for one in record["steps"]
+        if one["status"] == "completed" and one["ended_ms"] >= since_ms
+        if one["step"]["tool"] in tools and REPEATED not in one["output"]
         for stream, version_id in written_versions(
-            tools[result["tool"]], declared[result["id"]], result["output"]
+            tools[one["step"]["tool"]], one["step"]["writes"], one["output"]
         ).items()
     ]
 

@@ -24,6 +24,7 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
 from callsheet.state.conversation import first_requests
 from callsheet.state.errors import Broken, Invalid
+from callsheet.state.live_plan import ANY, PlanRules
 from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Plan, Step, StepResult, covers
 from callsheet.state.versions import Version
@@ -146,6 +147,8 @@ class ModelView(Generic[S]):
 class TurnRules(Generic[S]):
     """The course of a turn: what it still lacks, and what an executed plan changes."""
 
+    plan_rules: PlanRules = ANY
+    """The rules in which its plans differ from those of other workflows."""
     max_rounds: int = MAX_ROUNDS
     """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
 

@@ -13,7 +13,7 @@ from langgraph.store.base import TTLConfig
 from starlette.routing import BaseRoute
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
-from callsheet.server.artefacts import archive_routes, conversation_routes
+from callsheet.server.artefacts import archive_routes, conversation_routes, execution_routes
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
@@ -62,6 +62,8 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     archive_routes.router,
     artefact_routes.router,
     conversation_routes.router,
+    execution_routes.router,
+    execution_routes.progress_router,
     tool_routes.router,
     usage_routes.router,
 )

@@ -6,7 +6,8 @@ independent steps run concurrently and dependent ones in the model's order.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -77,25 +78,14 @@ def with_dependencies(steps: Sequence[Step]) -> list[Step]:
     return result
 
 
-def ready_steps(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) -> list[Step]:
-    """Return the steps that may start now, in plan order."""
-    return [
-        step
-        for step in plan["steps"]
-        if step["id"] not in done
-        and step["id"] not in running
-        and all(done.get(needed) == "completed" for needed in step["dependencies"])
-    ]
-
-
-def blocked_steps(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
-    """Return the steps that can never start because a dependency did not complete."""
-    return [
-        step
-        for step in plan["steps"]
-        if step["id"] not in done
-        and any(done.get(needed, "completed") != "completed" for needed in step["dependencies"])
-    ]
+def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequential", "mixed"]:
+    """Return the label of a plan, as its dependencies make it."""
+    if len(steps) == 1:
+        return "single"
+    if not any(step["dependencies"] or step.get("alone") for step in steps):
+        return "parallel"
+    waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
+    return "sequential" if waits else "mixed"
 
 
 def fingerprint(step: Step) -> str:

@@ -43,6 +43,17 @@ class DraftMade(TypedDict):
     toolCallId: str
 
 
+class Repetition(TypedDict):
+    """A person's request to do a step of an ended execution again."""
+
+    step: str
+    """Its id."""
+    completed: bool
+    """True if it is completed and repeated, False if it failed and is retried."""
+    generation: int
+    """Repetitions of the step when the person asked; if there are more now, it was done again already."""
+
+
 class Workflow(TypedDict):
     """State keys common to all workflows."""
 
@@ -52,6 +63,10 @@ class Workflow(TypedDict):
     """The current round, or None."""
     decided: NotRequired[bool]
     """True when a person's answer made the plan; the next plan then needs no model either."""
+    again: NotRequired[Repetition | None]
+    """Step to do again; None once it is."""
+    decision: NotRequired[str]
+    """Id of the message by which a person decided a plan without a model."""
     results: NotRequired[list[StepResult]]
     """Results of this turn's steps, in order."""
     created: NotRequired[list[DraftMade]]
@@ -78,3 +93,8 @@ class Workflow(TypedDict):
     """Provider that answered this turn."""
     provider_reason: NotRequired[str]
     """Reason for the provider."""
+
+
+def is_repetition(state: Workflow) -> bool:
+    """Return True if a person wanted a step of an ended plan again: the model's calls are answered."""
+    return bool(state.get("decided")) and state["messages"][-1].id == state.get("decision")

@@ -9,20 +9,23 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from pydantic import ValidationError
 
 from callsheet import storage
+from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state import live_plan
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid, Missing
+from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
-from callsheet.state.video import live, plan, project
-from callsheet.state.video.live import Execution
+from callsheet.state.video import plan, project
 from callsheet.state.video.outline import scene_line, state_block
 from callsheet.state.video.plan import SubmittedPlan
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, Order, SceneLine
 from callsheet.state.video.workflow import VideoState
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.plans import Executions
 from callsheet.storage.video import settings
-from callsheet.storage.video.executions import Executions
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
@@ -43,9 +46,9 @@ class ScenePlanning(Planning):
         opened = await storage.current()
         artefact = Artefact(opened, scope.kind, scope.artefact, scope.owner)
         order, lines = await read_outline(artefact)
-        executions = Executions(opened, scope.artefact, scope.owner)
+        executions = Executions(opened, scope.kind, scope.artefact, scope.owner, RULES)
         last = next(iter(await executions.newest(1)), None)
-        if last and not live.is_over(last):
+        if last and not live_plan.is_over(last):
             # A new message has taken the place of the question that it waited for.
             last = await cancel_if_open(executions, last["id"])
         return state_block(
@@ -92,22 +95,9 @@ class ScenePlanning(Planning):
         del call_id
         if not (name := state.get("execution")):
             return None
-        executions = Executions(await storage.current(), scope.artefact, scope.owner)
+        executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner, RULES)
         record = await cancel_if_open(executions, name)
         return Outcome(ok=True, output=plan_output(record)) if record else None
-
-
-async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
-    """Cancel an execution that an earlier run left open, and return it; None if there is none."""
-
-    def cancel(held: Execution, now_ms: int) -> Execution:
-        has_ended = live.is_over(held) and not held.get("abandoned")
-        return held if has_ended else live.cancel(held, now_ms)
-
-    try:
-        return await executions.update(name, cancel)
-    except Missing:
-        return None
 
 
 async def _read_plan(answer: AIMessage) -> SubmittedPlan:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
+from callsheet.server.artefacts.executions import PlanEdits
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.http.context import AppContext
 from callsheet.storage.archive.file import ArtefactEntry
@@ -34,6 +35,8 @@ class FeatureApi:
     """OpenAPI tags with their descriptions."""
     check_artefact: "Callable[[ArtefactEntry], None]" = _accept
     """Raises for an imported artefact that no person could have made; called after `check_version`."""
+    plan_edits: PlanEdits = field(default_factory=PlanEdits)
+    """Changes of its plans by people."""
     max_file_bytes: int = 0
     """Total size of the files of one artefact."""
     file_url: Callable[[str, str, str], str] | None = None

@@ -126,3 +126,37 @@ class ImportedThread(TypedDict):
     graph: str
     artefact: str | None
     """`kind:id` of its artefact."""
+
+
+class ExecutionSummary(TypedDict):
+    """An execution in a list."""
+
+    id: str
+    projectId: str
+    """Id of the artefact: of a project, an ad, a page, a lesson."""
+    threadId: str
+    kind: str
+    """`plan`, `undo` or `redo`."""
+    request: str
+    status: str
+    """`planned` (waits for approval), `running`, `paused`, `completed`, `failed` or `cancelled`."""
+    success: bool | None
+    """Null before the end."""
+    counts: dict[str, int]
+    """Steps by status."""
+    createdAt: str | None
+    startedAt: str | None
+    completedAt: str | None
+    totalTime: float
+    """Seconds."""
+
+
+class ExecutionView(ExecutionSummary):
+    """An execution with its plan."""
+
+    plan: dict[str, Any]
+    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}`."""
+    changes: list[dict[str, Any]]
+    """Differences between the approved and the executed plan, made by people."""
+    approvedPlan: str
+    """Digest of the plan as it was approved."""

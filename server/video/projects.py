@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from callsheet.server.artefacts.execution_views import plan_view
+from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.service import RequestContext, claim
 from callsheet.server.http.context import AppContext
 from callsheet.server.video import executions, service, views
@@ -96,14 +98,14 @@ async def restore_version(
         reads=[],
         writes=[scene_id],
     )
-    await executions.require_no_question(ref.ctx.worker, thread)
+    await require_no_question(ref.ctx.worker, thread)
     run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)
     started = await executions.start_run(ref.ctx, run, queued=True)
     record = started.execution
     return {
         "executionId": record["id"] if record else None,
         "threadId": thread.id,
-        "plan": views.plan_view(record) if record else None,
+        "plan": plan_view(record, views.plan_context(record)) if record else None,
         "message": started.message,
         "question": started.question,
     }

@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ApprovalQuestion
+from callsheet.server.artefacts.replies import ApprovalQuestion, ExecutionSummary
 
 
 class SceneSummary(TypedDict):
@@ -69,45 +69,12 @@ class ProjectView(ProjectSummary):
     """Ids of scenes that nothing may change, and `order`."""
 
 
-class ExecutionSummary(TypedDict):
-    """An execution in a list."""
-
-    id: str
-    projectId: str
-    threadId: str
-    kind: str
-    """`plan`, `undo` or `redo`."""
-    request: str
-    status: str
-    """`planned` (waits for approval), `running`, `paused`, `completed`, `failed` or `cancelled`."""
-    success: bool | None
-    """Null before the end."""
-    counts: dict[str, int]
-    """Steps by status."""
-    createdAt: str | None
-    startedAt: str | None
-    completedAt: str | None
-    totalTime: float
-    """Seconds."""
-
-
 class ExecutionList(TypedDict):
     """Executions, newest first."""
 
     executions: list[ExecutionSummary]
     next: str | None
     """`after` of the next page; null on the last."""
-
-
-class ExecutionView(ExecutionSummary):
-    """An execution with its plan."""
-
-    plan: dict[str, Any]
-    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}`."""
-    changes: list[dict[str, Any]]
-    """Differences between the approved and the executed plan, made by people."""
-    approvedPlan: str
-    """Digest of the plan as it was approved."""
 
 
 class ExecutionStarted(TypedDict):

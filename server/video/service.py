@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from callsheet.server.artefacts import executions
 from callsheet.server.artefacts.service import (
     CHAT,
     ArtefactService,
@@ -22,7 +23,6 @@ from callsheet.server.video.bodies import ExecutionCreate
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import project
-from callsheet.state.video.workflow import Repetition
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
@@ -58,31 +58,9 @@ async def edit_run(
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
 
-def decided_run(
-    caller: RequestContext,
-    thread: Thread,
-    plan: Plan,
-    text: str,
-    again: Repetition | None = None,
-) -> RunRequest:
-    """Return the run of a plan that a person decided; no model is asked. `text` tells it in the conversation.
-
-    `again` names a step of an ended execution that is done again.
-    """
-    message = {"role": "user", "content": text, "id": uuid.uuid4().hex}
-    graph_input = {
-        "project_id": VIDEOS.artefact_id(thread),
-        "plan": plan,
-        "decided": True,
-        "decision": message["id"],
-        "again": again,
-        "results": [],
-        "created": [],
-        "drafts": {},
-        "messages": [message],
-    }
-    what = {"ask": "decided", "plan": plan["id"], "text": text, "id": message["id"]}
-    return run_request(thread, caller, what, repeatable=True, input=graph_input, stream_mode=[*CHAT])
+def decided_run(caller: RequestContext, thread: Thread, plan: Plan, text: str) -> RunRequest:
+    """Return the run of a plan that a person decided; no model is asked."""
+    return executions.decided_run(caller, thread, plan, text, {"project_id": VIDEOS.artefact_id(thread)})
 
 
 def decided_plan(steps: Sequence[Step], kind: str) -> Plan:

@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.service import RequestContext, is_recorded, run_request, with_fingerprint
 from callsheet.server.engine.worker import Worker
 from callsheet.server.video import service
-from callsheet.server.video.executions import MAX_LISTED, require_no_question
+from callsheet.server.video.executions import MAX_LISTED
 from callsheet.server.video.service import VIDEOS
+from callsheet.state import live_plan
 from callsheet.state.errors import Conflict
-from callsheet.state.video import live, undo
-from callsheet.state.video.live import Execution
+from callsheet.state.live_plan import Execution
+from callsheet.state.video import undo
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.plans import Executions
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
-from callsheet.storage.video.executions import Executions
 
 
 async def undo_run(
@@ -33,18 +36,18 @@ async def undo_run(
         return run_request(thread, caller, body)
     await require_no_question(worker, thread)
     storage = worker.storage
-    executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
+    executions = Executions(storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
     if execution_id:
-        record = await executions.get(execution_id)
+        record = await executions.settle(execution_id)
     else:
         record = undo.undone_execution(await executions.newest(MAX_LISTED))
-    if not (steps or live.is_over(record)):
+    if not (steps or live_plan.is_over(record)):
         raise Conflict(
             f"execution {record['id']!r} has not ended",
             remedy="cancel it first, or name the steps that are to be undone",
         )
     wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(storage, thread), record))
-    prompts = [live.find(record, name)["step"]["display"] for name in steps]
+    prompts = [live_plan.find(record, name)["step"]["display"] for name in steps]
     about = ", ".join(prompts) or record["request"]
     if record["kind"] == "plan":
         text = f"the person undid {about!r}"
@@ -59,7 +62,7 @@ async def redo_run(worker: Worker, caller: RequestContext, thread: Thread) -> Ru
     if await is_recorded(worker, thread, caller):
         return run_request(thread, caller, body)
     await require_no_question(worker, thread)
-    executions = Executions(worker.storage, VIDEOS.artefact_id(thread), thread.owner)
+    executions = Executions(worker.storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
     record = undo.redone_execution(await executions.newest(MAX_LISTED))
     wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(worker.storage, thread), record))
     text = f"Redo: {record['request'].removeprefix('Undo: ')}"

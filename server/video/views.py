@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from callsheet.server.artefacts.execution_views import execution_summary
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Missing
+from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
-from callsheet.state.video.live import Execution, LiveStep, counts, is_over
 from callsheet.state.video.outline import FPS, about
-from callsheet.state.video.plan import plan_type
-from callsheet.state.video.progress import step_view, total_seconds
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import ORDER, Order
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
-from callsheet.storage.video.executions import Executions
+from callsheet.storage.plans import Executions
 
 KIND: Final = "video"
 
@@ -159,60 +159,21 @@ def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
 
 async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict[str, Any]:
     """Return a page of a project's executions, newest first, and where the next one begins."""
-    records = await Executions(ref.ctx.storage, ref.artefact.id, ref.owner).newest(limit + 1, after)
+    records = await Executions(ref.ctx.storage, "video", ref.artefact.id, ref.owner, RULES).newest(
+        limit + 1, after
+    )
     shown = [execution_summary(record) for record in records[:limit]]
     return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 
 
-def execution_summary(record: Execution) -> dict[str, Any]:
-    """Return an execution in a list."""
-    return {
-        "id": record["id"],
-        "projectId": record["project"],
-        "threadId": record["thread"],
-        "kind": record["kind"],
-        "request": record["request"],
-        "status": record["status"],
-        "success": record["status"] == "completed" if is_over(record) else None,
-        "counts": counts(record),
-        "createdAt": iso_time_or_none(record["created_ms"]),
-        "startedAt": iso_time_or_none(record["started_ms"]),
-        "completedAt": iso_time_or_none(record["ended_ms"]),
-        "totalTime": total_seconds(record),
-    }
-
-
-def execution_view(record: Execution) -> dict[str, Any]:
-    """Return an execution with its plan and what people changed."""
-    changes = [{**one, "at": iso_time_or_none(one["at_ms"])} for one in record["changes"]]
-    return {
-        **execution_summary(record),
-        "plan": plan_view(record),
-        "changes": [
-            {name: one[name] for name in ("kind", "step", "before", "after", "at")} for one in changes
-        ],
-        "approvedPlan": record["approved"],
-    }
-
-
-def plan_view(record: Execution) -> dict[str, Any]:
-    """Return the plan in the shape of `executionPlan`, each step with its status."""
-    steps = [one["step"] for one in record["steps"]]
-    gathering = [step["params"] for step in steps if step["tool"] == "contextGatherer"]
-    queries = [query for params in gathering for query in params.get("queries", ())]
+def plan_context(record: Execution) -> dict[str, Any]:
+    """Return what a plan looks up, and the scene that it works like."""
+    gathering = [one["step"]["params"] for one in record["steps"] if one["step"]["tool"] == "contextGatherer"]
     references = _references(record["steps"])
     return {
-        "type": plan_type(steps),
-        "totalSteps": len(steps),
-        "estimatedTime": record["estimated_s"],
-        "reasoning": record["reasoning"],
-        "userFeedback": record["feedback"],
-        "context": {
-            "needsWebSearch": any("web" in params.get("sources", ()) for params in gathering),
-            "searchQueries": queries,
-            "referenceSceneId": references[0] if references else None,
-        },
-        "steps": [_step(record, one) for one in record["steps"]],
+        "needsWebSearch": any("web" in params.get("sources", ()) for params in gathering),
+        "searchQueries": [query for params in gathering for query in params.get("queries", ())],
+        "referenceSceneId": references[0] if references else None,
     }
 
 
@@ -224,20 +185,3 @@ def _references(steps: Sequence[LiveStep]) -> list[str]:
         for name in [params.get("targetSceneId"), *params.get("referenceSceneIds", ())]
     ]
     return [*dict.fromkeys(name for name in named if name)]
-
-
-def _step(record: Execution, one: LiveStep) -> dict[str, Any]:
-    step = one["step"]
-    return {
-        **step_view(record, one),
-        "toolName": step["tool"],
-        "displayName": step["display"],
-        "params": step["params"],
-        "dependencies": step["dependencies"],
-        "canParallelize": not step.get("alone", False),
-        "contextKeys": step["params"].get("contextKeys", []),
-        "reads": step["reads"],
-        "writes": step["writes"],
-        "error": one["output"].get("error"),
-        "result": one["output"] or None,
-    }

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from callsheet.state.live_plan import Execution, written
 from callsheet.state.state_block import StateLine, fit
-from callsheet.state.video.live import Execution, written
-from callsheet.state.video.project import Order, SceneLine
+from callsheet.state.video.project import ORDER, Order, SceneLine
 
 FPS: Final = 30
 """Frames of a second."""
@@ -93,7 +93,8 @@ def _last_plan(record: Execution) -> Iterator[StateLine]:
     yield StateLine(f"The last plan, {record['status']}:")
     for one in record["steps"]:
         step = one["step"]
-        made = ", ".join(f"{stream} now {version}" for stream, version in written(one).items())
+        versions = ((stream, version) for stream, version in written(one).items() if stream != ORDER)
+        made = ", ".join(f"{stream} now {version}" for stream, version in versions)
         head = f"- {step['id']} {step['tool']} {step['params'].get('sceneId', '')}: {one['status']}"
         yield StateLine(head, f" ({made})" if made else "", more="steps of it")
 

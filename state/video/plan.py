@@ -6,7 +6,6 @@ step waits for which: a step that reads or writes a scene waits for the earlier 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -407,16 +406,6 @@ def cyclic_steps(steps: Sequence[Step]) -> list[str]:
         for name in free:
             del left[name]
     return list(left)
-
-
-def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequential", "mixed"]:
-    """Return the label of a plan, as its dependencies make it."""
-    if len(steps) == 1:
-        return "single"
-    if not any(step["dependencies"] or step.get("alone") for step in steps):
-        return "parallel"
-    waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
-    return "sequential" if waits else "mixed"
 
 
 def estimated_seconds(steps: Sequence[Step], seconds: Mapping[str, float], parallel: int) -> float:

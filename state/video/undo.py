@@ -7,10 +7,10 @@ changed again later is left alone: a person must say which of its versions is wa
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from callsheet.state import live_plan
 from callsheet.state.errors import Conflict
+from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.plan import Step
-from callsheet.state.video import live
-from callsheet.state.video.live import Execution, LiveStep
 from callsheet.state.video.project import ORDER, Order
 
 UNDO: Final = "undo"
@@ -70,7 +70,7 @@ def redone_execution(newest_first: Sequence[Execution]) -> Execution:
 
 def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> list[Step]:
     """Return the steps that undo these steps of an execution, or all of them for none, newest first."""
-    wanted = [live.find(record, name) for name in step_ids] if step_ids else record["steps"]
+    wanted = [live_plan.find(record, name) for name in step_ids] if step_ids else record["steps"]
     done = [one for one in wanted if _has_changed(one)]
     if not done:
         raise Conflict(
@@ -78,7 +78,9 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
             remedy="choose steps that are completed",
         )
     written_by: dict[str, list[str]] = {}
-    for stream, version in (item for one in done for versions in live.made(one) for item in versions.items()):
+    for stream, version in (
+        item for one in done for versions in live_plan.made(one) for item in versions.items()
+    ):
         written_by.setdefault(stream, []).append(version)
     steps: list[Step] = []
     for one in reversed(done):
@@ -103,10 +105,10 @@ def _undo_step(
             return None
         return _step(name, opposite, display, {"sceneId": scene}, [scene], [ORDER])
     if step["tool"] == "reorderScenes":
-        order = [*about.earlier_order(live.made(one)[0][ORDER])]
+        order = [*about.earlier_order(live_plan.made(one)[0][ORDER])]
         return _step(name, "reorderScenes", display, {"sceneIds": order}, [], [ORDER])
     versions = written_by[scene]
-    if live.made(one)[0][scene] != versions[0]:
+    if live_plan.made(one)[0][scene] != versions[0]:
         return None
     last, first = _span(about, scene, versions)
     before, current = about.earlier(scene, first), about.content(scene, about.newest[scene])
@@ -158,4 +160,4 @@ def _has_changes(record: Execution) -> bool:
 
 def _has_changed(one: LiveStep) -> bool:
     """Return True for a step that made a version; an edit may find everything as it is wanted."""
-    return bool(live.made(one))
+    return bool(live_plan.made(one))

@@ -168,21 +168,23 @@ def file_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:file-part:{name}"
 
 
-# Executions of plans for videos.
+# Executions of plans.
 
 EXECUTION_EVENTS_TTL_S: Final = 600.0
 """Lifetime of an execution's events after its end."""
+EXECUTION_TTL_S: Final = 7 * DAY_S
+"""Lifetime of an execution that is not kept for ever, after its last change."""
 
 
 class ExecutionKeys(NamedTuple):
-    """Keys for one execution of a project."""
+    """Keys for one execution of an artefact's plan."""
 
     record: str
     """Hash of the execution: its record as JSON, and the number of changes to it."""
     events: str
     """Stream of its events; expires after its end."""
     all: str
-    """Sorted set of the project's executions, by creation time."""
+    """Sorted set of the artefact's executions that are kept for ever, by creation time."""
 
 
 @lru_cache(maxsize=1024)
@@ -198,7 +200,7 @@ def project_context(kind: str, artefact: str) -> str:
 
 
 def execution_place(owner: str, execution: str) -> str:
-    """Project and thread of an execution, as JSON."""
+    """Artefact and thread of an execution, as JSON."""
     return f"owner:{hash_tag(owner)}:execution:{execution}"
 
 
@@ -511,7 +513,7 @@ KEYS: Final = (
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
-    Key("owner:{<id>}:execution:<execution>", "string", "forever", "project and thread of an execution"),
+    Key("owner:{<id>}:execution:<execution*>", "string", "chosen", "artefact and thread of an execution"),
     Key("owner:{<id>}:searches", "hash", "forever", "saved searches, JSON by name"),
     Key("owner:{<id>}:video:<name>", "hash", "forever", "presets, preferences and durations of steps"),
     Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
@@ -542,10 +544,10 @@ KEYS: Final = (
     Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
     Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
     Key("<kind>:{<id>}:file-part:<name>", "list", UPLOAD_TTL_S, "pieces of an unfinished upload"),
-    Key("<kind>:{<id>}:execution:<execution>", "hash", "forever", "an execution of a plan"),
-    Key("<kind>:{<id>}:execution-events:<execution>", "stream", "chosen", "events of an execution"),
+    Key("<kind>:{<id>}:execution:<execution*>", "hash", "chosen", "an execution of a plan"),
+    Key("<kind>:{<id>}:execution-events:<execution*>", "stream", "chosen", "events of an execution"),
     Key("<kind>:{<id>}:context", "hash", "forever", "gathered context, by key"),
-    Key("<kind>:{<id>}:executions", "zset", "forever", "executions by creation time"),
+    Key("<kind>:{<id>}:executions", "zset", "forever", "kept executions by creation time"),
     Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
     Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
     Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),

@@ -422,6 +422,6 @@ async def test_a_turn_at_its_limit_of_rounds_logs_each_reason_for_refused_calls_
     assert state["messages"][-1].text.startswith("I have done as much as one turn allows.")
     lines = [record.getMessage() for record in caplog.records if "limit of rounds" in record.getMessage()]
     assert len(lines) == 2
-    assert lines[0].endswith("create_music_draft was called with wrong arguments: prompt: Field required")
-    assert lines[1].endswith("a call of sing was refused: unknown tool")
+    assert lines[0].endswith("calls of create_music_draft failed: validation_error")
+    assert lines[1].endswith("calls of sing failed: unknown_tool")
     assert "hunter2" not in caplog.text

@@ -205,7 +205,7 @@ def test_an_interrupted_plan_goes_on_at_the_tool_executor() -> None:
     pending: Any = {"messages": [], "plan": {"id": "p", "steps": []}, "decided": True}
     assert fact_narration.after_tools(pending) == "tool_executor"
     undecided: Any = {**pending, "decided": False}
-    assert fact_narration.after_tools(undecided) == "tool_executor"
+    assert fact_narration.after_tools(undecided) == "approval"
 
 
 async def test_facts_added_concurrently_are_all_stored(opened: Storage) -> None:

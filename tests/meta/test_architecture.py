@@ -64,9 +64,9 @@ def test_the_architecture_names_the_functions_that_newcomers_look_for() -> None:
         "tools/policy.py:ToolPolicy.effective",
         "server/http/events.py:EventFormat.encode",
         "storage/checkpoints/writing.py:put",
-        "state/video/live.py:startable",
+        "state/live_plan.py:startable",
         "state/campaigns/answers.py:problems",
         "providers/routing.py:route",
-        "storage/video/executions.py:Executions.get",
+        "storage/plans.py:Executions.settle",
         "storage/redis/keys.py:KEYS",
     }

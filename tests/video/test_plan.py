@@ -1,14 +1,10 @@
 """Plans: dependencies, ready steps and blocked steps."""
 
-import pytest
-
 from callsheet.state.plan import (
     Plan,
     Step,
-    blocked_steps,
     canonical_json,
     fingerprint,
-    ready_steps,
     with_dependencies,
 )
 
@@ -40,21 +36,6 @@ def test_a_step_depends_on_earlier_steps_that_write_its_streams():
     }
     assert dependencies_of(plan(LOOK, VOICES)) == {"look": [], "v": []}
     assert dependencies_of(plan(VOICES, step("v2", writes=["voices"]))) == {"v": [], "v2": ["v"]}
-
-
-def test_independent_steps_are_ready_at_once_and_dependent_steps_after_them():
-    planned = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in ready_steps(planned, {}, ())] == ["v", "m"]
-    assert [one["id"] for one in ready_steps(planned, {}, {"v"})] == ["m"]
-    assert [one["id"] for one in ready_steps(planned, {"v": "completed", "m": "error"}, ())] == ["x"]
-
-
-@pytest.mark.parametrize("status", ["error", "blocked", "cancelled"])
-def test_a_step_is_blocked_by_a_dependency_that_did_not_complete(status):
-    planned = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in blocked_steps(planned, {"v": status})] == ["x"]
-    assert blocked_steps(planned, {"m": status}) == []
-    assert blocked_steps(planned, {"v": status, "x": "blocked"}) == []
 
 
 def test_steps_with_equal_tool_and_params_have_equal_fingerprints():

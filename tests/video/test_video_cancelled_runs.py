@@ -6,12 +6,13 @@ from typing import cast
 import pytest
 from redis import Redis
 
+from callsheet.state import live_plan
+from callsheet.state.live_plan import Execution
 from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Step
-from callsheet.state.video import live
-from callsheet.state.video.live import Execution
+from callsheet.state.video.plan_rules import RULES
 from callsheet.storage import Storage
-from callsheet.storage.video.executions import Executions
+from callsheet.storage.plans import Executions
 from tests.doubles.served import served_app
 from tests.video.test_video_decisions import start_unapproved
 from tests.video.video_double import PlanningModel, VideoClient, edit, status_is
@@ -116,7 +117,9 @@ async def test_a_plan_offered_again_by_a_later_run_is_not_cancelled_with_the_fir
     step = record["steps"][0]["step"]
     step |= {"params": {"sceneId": "scene-1", "prompt": "x"}, "writes": ["scene-1"]}
     planned: Execution = {**record, "thread": video.thread, "run": run, "status": "planned", "task": ""}
-    await Executions(storage, "launch", LOCAL).create({**planned, "asks": True, "started_ms": 0})
+    await Executions(storage, "video", "launch", LOCAL, RULES).create(
+        {**planned, "asks": True, "started_ms": 0}
+    )
     values = {"plan": {"id": "e", "steps": [step]}, "decided": False}
     update = {"values": values, "as_node": "planner"}
     assert (await video.http.post(f"/threads/{video.thread}/state", json=update)).status_code == 200
@@ -166,15 +169,15 @@ async def test_a_plan_can_be_approved_after_the_record_of_its_run_is_deleted(vid
 
 async def test_reading_an_execution_without_a_run_record_does_not_cancel_it(storage: Storage):
     """D-R8: a graph that runs without the server has no record of a run."""
-    executions = Executions(storage, "launch", LOCAL)
+    executions = Executions(storage, "video", "launch", LOCAL, RULES)
     await executions.create(bare_record())
-    assert (await executions.get("e"))["status"] == "running"
+    assert (await executions.settle("e"))["status"] == "running"
 
 
 def bare_record() -> Execution:
     texts = {"kind": "plan", "request": "", "reasoning": "", "feedback": "", "approved": "", "task": "t"}
     times = {"epoch": 1, "estimated_s": 1.0, "created_ms": 0, "started_ms": 1, "ended_ms": 0}
     step = Step(id="s1", tool="editScene", display="", params={}, dependencies=[], reads=[], writes=[])
-    steps = live.live_steps([step])
+    steps = live_plan.live_steps([step])
     named = {"id": "e", "thread": "t", "project": "launch", "run": "r", "status": "running"}
     return cast("Execution", {**named, **texts, **times, "steps": steps, "changes": []})

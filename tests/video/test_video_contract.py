@@ -10,9 +10,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from callsheet.state.video.plan_rules import RULES
 from callsheet.storage import Storage
+from callsheet.storage.plans import Executions
 from callsheet.storage.redis import keys
-from callsheet.storage.video.executions import Executions
 from tests.doubles.wire_server import running_server
 from tests.video.video_double import PlanningModel, VideoClient, edit
 
@@ -104,7 +105,7 @@ async def test_events_expire_ten_minutes_after_the_end_and_the_execution_is_kept
     assert 0 < await storage.redis.ttl(stored.events) <= 600
     assert await storage.redis.ttl(stored.record) == -1
     await storage.redis.delete(stored.events)
-    assert await Executions(storage, "launch", "local").first_event(name) is None
+    assert await Executions(storage, "video", "launch", "local", RULES).first_event(name) is None
     plan, end = await events_of(video.http, name)
     assert (plan[0], plan[1]["steps"][0]["status"]) == ("execution-plan", "completed")
     assert (end[0], end[1]["totalTime"]) == ("execution-complete", done["totalTime"])

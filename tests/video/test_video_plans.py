@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import Step
-from callsheet.state.video import live, plan, project, undo
-from callsheet.state.video.live import Execution
+from callsheet.state.live_plan import Execution
+from callsheet.state.plan import Step, plan_type
+from callsheet.state.plan_progress import events_between
+from callsheet.state.video import plan, project, undo
 from callsheet.state.video.outline import about, scene_line, state_block
 from callsheet.state.video.plan import PlannedStep, Project, SubmittedPlan
-from callsheet.state.video.progress import events_between
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import DeletedScene, Order
 
 ORDER = Order(
@@ -121,7 +123,7 @@ def test_positions_and_names_of_new_scenes_are_resolved_to_ids():
     assert steps[4]["alone"]
     assert steps[5]["dependencies"] == ["s2", "s5"]
     assert steps[6]["after"] == ["s1"], "a scene that an earlier step reads is written after it"
-    assert plan.plan_type(steps) == "mixed"
+    assert plan_type(steps) == "mixed"
 
 
 def test_scenes_are_moved_by_a_complete_order_or_behind_a_scene():
@@ -143,11 +145,11 @@ def test_scenes_are_moved_by_a_complete_order_or_behind_a_scene():
 
 def test_the_plan_type_and_the_estimated_time_follow_the_dependencies():
     """D2, D-R1, D11 to D13."""
-    assert plan.plan_type(plan_steps(edit("scene-1"))) == "single"
-    assert plan.plan_type(plan_steps(edit("scene-1", "scene-2"))) == "parallel"
+    assert plan_type(plan_steps(edit("scene-1"))) == "single"
+    assert plan_type(plan_steps(edit("scene-1", "scene-2"))) == "parallel"
     tree = plan_steps(edit("scene-1"), edit("scene-2", like=["scene-1"]), edit("scene-4", like=["scene-1"]))
-    assert plan.plan_type(tree) == "mixed"
-    assert plan.plan_type(plan_steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
+    assert plan_type(tree) == "mixed"
+    assert plan_type(plan_steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
     four = plan_steps(
         edit("scene-1", "scene-2", "scene-4"), {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "x"}
     )
@@ -210,7 +212,7 @@ def record(*planned: dict[str, object]) -> Execution:
         created_ms=1,
         started_ms=2,
         ended_ms=0,
-        steps=live.live_steps(plan_steps(*planned)),
+        steps=live_plan.live_steps(plan_steps(*planned)),
         changes=[],
     )
 
@@ -218,124 +220,127 @@ def record(*planned: dict[str, object]) -> Execution:
 def test_a_step_marked_alone_never_runs_with_others():
     """D-R2."""
     execution = record(edit("scene-1"), edit("scene-2", alone=True), edit("scene-4"))
-    assert [one["step"]["id"] for one in live.startable(execution)] == ["s1", "s3"]
-    execution = live.claim_step(execution, "s1", 5)
-    assert [one["step"]["id"] for one in live.startable(execution)] == ["s1", "s3"]
-    execution = live.finish_step(
-        live.finish_step(execution, "s1", "completed", {}, 6), "s3", "completed", {}, 6
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s1", "s3"]
+    execution = live_plan.claim_step(execution, "s1", 5)
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s1", "s3"]
+    execution = live_plan.finish_step(
+        live_plan.finish_step(execution, "s1", "completed", {}, 6), "s3", "completed", {}, 6
     )
-    assert [one["step"]["id"] for one in live.startable(execution)] == ["s2"]
-    execution = live.claim_step(execution, "s2", 7)
-    assert [one["step"]["id"] for one in live.startable(execution)] == ["s2"]
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s2"]
+    execution = live_plan.claim_step(execution, "s2", 7)
+    assert [one["step"]["id"] for one in live_plan.startable(execution)] == ["s2"]
     first = record(edit("scene-1", alone=True), edit("scene-2"))
-    assert [one["step"]["id"] for one in live.startable(first)] == ["s1"]
-    assert live.startable({**first, "status": "paused"}) == []
+    assert [one["step"]["id"] for one in live_plan.startable(first)] == ["s1"]
+    assert live_plan.startable({**first, "status": "paused"}) == []
 
 
 def test_a_later_attempt_takes_over_an_execution():
-    execution = live.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
+    execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
     with pytest.raises(Fenced):
-        live.begin(execution, "task", 1, 9)
-    taken_over = live.begin(execution, "task", 3, 9)
+        live_plan.begin(execution, "task", 1, 9)
+    taken_over = live_plan.begin(execution, "task", 3, 9)
     assert (taken_over["epoch"], taken_over["steps"][0]["status"]) == (3, "in-progress"), (
         "its receipt is looked up"
     )
-    other = live.begin(execution, "other", 3, 9)
+    other = live_plan.begin(execution, "other", 3, 9)
     assert other["steps"][0]["status"] == "pending"
     with pytest.raises(Fenced):
-        live.require_newest(other, "task", 3)
-    failed = live.end(
-        live.finish_step(live.finish_step(execution, "s1", "completed", {}, 6), "s2", "error", {}, 6), 8
+        live_plan.require_newest(other, "task", 3)
+    failed = live_plan.end(
+        live_plan.finish_step(
+            live_plan.finish_step(execution, "s1", "completed", {}, 6), "s2", "error", {}, 6
+        ),
+        8,
     )
     assert failed["status"] == "failed"
-    fork = live.begin(failed, "third", 4, 9)
+    fork = live_plan.begin(failed, "third", 4, 9)
     assert [one["status"] for one in fork["steps"]] == ["pending", "pending"], (
         "a fork starts from the beginning"
     )
-    assert live.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
-    cancelled = live.cancel(execution, 8)
-    cancelled_again = live.begin(cancelled, "other", 3, 9)
+    assert live_plan.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    cancelled = live_plan.cancel(execution, 8)
+    cancelled_again = live_plan.begin(cancelled, "other", 3, 9)
     assert (cancelled_again["status"], cancelled_again["steps"]) == ("cancelled", cancelled["steps"]), (
         "a cancelled execution is not forked"
     )
-    assert live.startable(live.begin(live.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
-    assert live.end(execution, 9) == execution
+    assert live_plan.startable(live_plan.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
+    assert live_plan.end(execution, 9) == execution
 
 
 def test_an_abandoned_execution_continues_unless_a_person_cancelled_it():
     """D-R15."""
-    execution = live.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
-    execution = live.begin({**execution, "started_ms": 5}, "task", 4, 6)
-    abandoned = live.abandon(execution, 7)
-    assert live.counts(abandoned) == {"cancelled": 3}
-    assert live.counts(live.begin(abandoned, "task", 5, 9)) == {"pending": 3}
-    assert live.begin(live.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
-    partly_cancelled = live.retry_step(live.cancel(execution, 7), "s2", 8)
-    continued = live.begin(live.abandon(partly_cancelled, 9), "other", 5, 10)
+    execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
+    execution = live_plan.begin({**execution, "started_ms": 5}, "task", 4, 6)
+    abandoned = live_plan.abandon(execution, 7)
+    assert live_plan.counts(abandoned) == {"cancelled": 3}
+    assert live_plan.counts(live_plan.begin(abandoned, "task", 5, 9)) == {"pending": 3}
+    assert live_plan.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
+    partly_cancelled = live_plan.retry_step(live_plan.cancel(execution, 7), "s2", 8)
+    continued = live_plan.begin(live_plan.abandon(partly_cancelled, 9), "other", 5, 10)
     assert [one["status"] for one in continued["steps"]] == ["pending", "pending", "cancelled"], (
         "s3 was cancelled"
     )
-    planned = live.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
-    assert live.reopen(planned)["status"] == "planned"
+    planned = live_plan.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
+    assert live_plan.reopen(planned)["status"] == "planned"
 
 
 def test_changes_of_ended_or_started_steps_are_refused():
     """D43: 409."""
     execution = record(edit("scene-1"))
-    ended = live.end(live.finish_step(execution, "s1", "completed", {}, 6), 7)
+    ended = live_plan.end(live_plan.finish_step(execution, "s1", "completed", {}, 6), 7)
     for change in (
-        lambda: live.pause(ended, 8),
-        lambda: live.pause({**execution, "status": "planned"}, 8),
-        lambda: live.resume(ended, 8),
-        lambda: live.cancel(ended, 8),
-        lambda: live.insert_steps(ended, [], 8),
-        lambda: live.retry_step(ended, "s1", 8),
-        lambda: live.repeat_step(execution, "s1", 8),
-        lambda: live.skip_step(ended, "s1", 8),
-        lambda: live.edit_step({**execution, "status": "planned"}, "s1", {"prompt": "y"}, 8),
+        lambda: live_plan.pause(ended, 8),
+        lambda: live_plan.pause({**execution, "status": "planned"}, 8),
+        lambda: live_plan.resume(ended, 8),
+        lambda: live_plan.cancel(ended, 8),
+        lambda: live_plan.insert_steps(ended, [], 8),
+        lambda: live_plan.retry_step(ended, "s1", 8),
+        lambda: live_plan.repeat_step(execution, "s1", 8),
+        lambda: live_plan.skip_step(ended, "s1", 8),
+        lambda: live_plan.edit_step({**execution, "status": "planned"}, "s1", {"prompt": "y"}, 8),
     ):
         with pytest.raises(Conflict):
             change()
-    assert live.edit_step(execution, "s1", {"prompt": "x"}, 8) == execution
-    paused = live.pause(execution, 8)
-    assert live.pause(paused, 9) == paused
-    assert live.resume(execution, 9) == execution
-    stopped = live.cancel(execution, 8)
-    assert live.cancel(stopped, 9) == stopped
-    assert live.end(stopped, 9) == stopped
+    assert live_plan.edit_step(execution, "s1", {"prompt": "x"}, 8) == execution
+    paused = live_plan.pause(execution, 8)
+    assert live_plan.pause(paused, 9) == paused
+    assert live_plan.resume(execution, 9) == execution
+    stopped = live_plan.cancel(execution, 8)
+    assert live_plan.cancel(stopped, 9) == stopped
+    assert live_plan.end(stopped, 9) == stopped
 
 
 def test_a_started_step_can_be_released():
-    execution = live.claim_step(record(edit("scene-1")), "s1", 5)
-    assert live.release_step(execution, "s1")["steps"][0]["status"] == "pending"
+    execution = live_plan.claim_step(record(edit("scene-1")), "s1", 5)
+    assert live_plan.release_step(execution, "s1")["steps"][0]["status"] == "pending"
 
 
 def test_a_skipped_step_is_not_stale_after_its_dependency_is_repeated():
-    execution = live.finish_step(
+    execution = live_plan.finish_step(
         record(edit("scene-1"), edit("scene-2", like=["scene-1"])), "s1", "completed", {}, 5
     )
-    repeated = live.repeat_step(live.skip_step(execution, "s2", 6), "s1", 7)
+    repeated = live_plan.repeat_step(live_plan.skip_step(execution, "s2", 6), "s1", 7)
     assert [bool(one.get("stale")) for one in repeated["steps"]] == [False, False]
 
 
 def test_skipping_a_step_that_adds_a_scene_blocks_its_dependents():
     execution = record({"tool": "addScene", "scenes": ["new"], "prompt": "p"}, edit("new"), edit("scene-1"))
-    execution = live.skip_step(execution, "s1", 8)
+    execution = live_plan.skip_step(execution, "s1", 8, RULES)
     assert [one["status"] for one in execution["steps"]] == ["skipped", "blocked", "pending"]
-    repeated = live.repeat_step(live.finish_step(execution, "s3", "completed", {}, 9), "s3", 10)
+    repeated = live_plan.repeat_step(live_plan.finish_step(execution, "s3", "completed", {}, 9), "s3", 10)
     assert repeated["steps"][2]["generation"] == 1
     before = record(edit("scene-1"), edit("scene-2", like=["scene-1"]))
-    assert [one["step"]["id"] for one in live.startable(live.skip_step(before, "s1", 8))] == ["s2"]
+    assert [one["step"]["id"] for one in live_plan.startable(live_plan.skip_step(before, "s1", 8))] == ["s2"]
 
 
 def test_every_change_of_a_status_is_one_event():
     """D-R6, D-R7."""
     execution = record(edit("scene-1"))
-    started = live.claim_step(execution, "s1", 3)
-    step_completed = live.finish_step(
+    started = live_plan.claim_step(execution, "s1", 3)
+    step_completed = live_plan.finish_step(
         started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4
     )
-    ended = live.end(step_completed, 5)
+    ended = live_plan.end(step_completed, 5)
     names = [
         name
         for before, after in (
@@ -344,13 +349,13 @@ def test_every_change_of_a_status_is_one_event():
             (started, step_completed),
             (step_completed, ended),
         )
-        for name, _ in events_between(before, after)
+        for name, _ in events_between(before, after, RULES)
     ]
     assert names == ["execution-plan", "step-update", "step-update", "scene-update", "execution-complete"]
     assert [*events_between(ended, ended)] == []
-    stopped = live.cancel(started, 5)
+    stopped = live_plan.cancel(started, 5)
     assert [name for name, _ in events_between(started, stopped)] == [], "its step still runs"
-    last_step_ended = live.finish_step(stopped, "s1", "completed", {}, 6)
+    last_step_ended = live_plan.finish_step(stopped, "s1", "completed", {}, 6)
     assert [name for name, _ in events_between(stopped, last_step_ended)] == [
         "step-update",
         "execution-complete",
@@ -399,10 +404,10 @@ def completed_execution(*planned: dict[str, object], kind: str = "plan") -> Exec
     for one in execution["steps"]:
         stream = one["step"]["writes"][0]
         newest[stream] = newest.get(stream, 1) + 1
-        execution = live.finish_step(
+        execution = live_plan.finish_step(
             execution, one["step"]["id"], "completed", {"versionId": f"v{newest[stream]}"}, 9
         )
-    return live.end(execution, 10)
+    return live_plan.end(execution, 10)
 
 
 def undo_calls(execution: Execution, history: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
@@ -451,8 +456,10 @@ def test_undo_reverts_only_the_versions_that_a_step_made():
 
 def test_undo_of_a_repeated_step_restores_the_version_before_the_first_execution():
     """D50."""
-    execution = live.repeat_step(completed_execution(edit("scene-1"), edit("scene-1")), "s1", 11)
-    execution = live.end(live.finish_step(execution, "s1", "completed", {"versionId": "v4"}, 12), 13)
+    execution = live_plan.repeat_step(completed_execution(edit("scene-1"), edit("scene-1")), "s1", 11)
+    execution = live_plan.end(
+        live_plan.finish_step(execution, "s1", "completed", {"versionId": "v4"}, 12), 13
+    )
     history = undo_history(newest={"scene-1": "v4"})._replace(
         content=lambda _, version: version,
         earlier=lambda _, version: {"v2": "v1", "v3": "v2", "v4": "v3"}.get(version),

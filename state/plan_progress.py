@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from callsheet.state.video.live import ENDED, Execution, LiveStep, counts, written
+from callsheet.state.live_plan import ANY, ENDED, Execution, LiveStep, PlanRules, counts, written
 
 PLAN: Final = "execution-plan"
 STEP: Final = "step-update"
-SCENE: Final = "scene-update"
 COMPLETE: Final = "execution-complete"
 Event = tuple[str, dict[str, Any]]
 """Name and data of an event."""
 _PREVIEW: Final = ("sceneId", "versionId", "preview", "differences", "message")
 
 
-def events_between(before: Execution | None, after: Execution) -> Iterator[Event]:
+def events_between(before: Execution | None, after: Execution, rules: PlanRules = ANY) -> Iterator[Event]:
     """Yield the events of a change; together they tell every change of a status."""
     known = {one["step"]["id"]: one for one in before["steps"]} if before else {}
     if (
@@ -27,16 +26,18 @@ def events_between(before: Execution | None, after: Execution) -> Iterator[Event
         old = known.get(one["step"]["id"])
         if old is not None and old != one:
             yield STEP, step_event(after, one)
-            yield from _scene_events(old, one)
+            yield from _version_events(old, one, rules)
     if is_settled(after) and not (before and is_settled(before)):
         yield COMPLETE, complete_event(after)
 
 
-def _scene_events(before: LiveStep, after: LiveStep) -> Iterator[Event]:
-    """Yield the scenes that a step has changed once it is completed."""
+def _version_events(before: LiveStep, after: LiveStep, rules: PlanRules) -> Iterator[Event]:
+    """Yield the versions that a step has made once it is completed."""
     if after["status"] == "completed" != before["status"]:
         for stream, version in written(after).items():
-            yield SCENE, {"stepId": after["step"]["id"], "sceneId": stream, "versionId": version}
+            if stream not in rules.unannounced:
+                names = {"stepId": after["step"]["id"], rules.stream_key: stream, "versionId": version}
+                yield rules.version_event, names
 
 
 def is_settled(record: Execution) -> bool:

@@ -13,10 +13,10 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import events
 from callsheet.server.http.events import ServerEvent
 from callsheet.state.errors import Missing
-from callsheet.state.video.live import is_over
-from callsheet.state.video.progress import COMPLETE, PLAN, STEP, Event, plan_event
+from callsheet.state.live_plan import is_over
+from callsheet.state.plan_progress import COMPLETE, PLAN, STEP, Event, plan_event
+from callsheet.storage.plans import READ_EVENTS, Executions, closing_events
 from callsheet.storage.runs.events import GAP, START_ID, order_of
-from callsheet.storage.video.executions import READ_EVENTS, Executions, closing_events
 
 INTERVAL_S: Final = 0.5
 """Shortest time between two collections of events."""
@@ -54,7 +54,7 @@ async def _collections(
     loop = asyncio.get_running_loop()
     quiet_s = loop.time()
     # A reader who has the end already gets nothing; nothing follows it.
-    was_over = is_over(await executions.get(execution_id))
+    was_over = is_over(await executions.settle(execution_id))
     may_miss = True
     while True:
         if fresh := await _read_all(executions, execution_id, cursor):
@@ -78,7 +78,7 @@ async def _collections(
 
 async def _lost(executions: Executions, execution_id: str, after: str) -> Events:
     """Return what stands for events after `after` that are not kept any more: `GAP` and the newest plan."""
-    first, record = await executions.first_event(execution_id), await executions.get(execution_id)
+    first, record = await executions.first_event(execution_id), await executions.settle(execution_id)
     if first is None or order_of(first[0]) <= order_of(after):
         return []
     # The first of all events is the plan; a later plan says all that came before it.
@@ -98,7 +98,7 @@ async def _read_all(executions: Executions, execution_id: str, after: str) -> li
 async def _is_gone(executions: Executions, execution_id: str) -> bool:
     """Return True if nothing will follow: the events have expired or the record is gone."""
     try:
-        await executions.get(execution_id)
+        await executions.settle(execution_id)
     except Missing:
         return True
     return not await executions.first_event(execution_id)

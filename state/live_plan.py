@@ -1,27 +1,53 @@
-"""An execution while it runs: one record that the executor and people change.
+"""An execution of a plan: one record that the executor and people change while it runs.
 
 Every function returns a new record and raises `Conflict` for a change that comes too late. Storage applies
 them one at a time, so that two changes never see the same record.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import Step, StepResult, StepStatus
-from callsheet.state.video.project import ORDER
+from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
-_DONE_ONCE: Final = frozenset({"addScene", "duplicateScene", "deleteScene", "restoreScene"})
-"""Tools whose step cannot be done a second time: its scene is there already, or gone."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses of an execution that is over."""
-EDITABLE: Final = frozenset({"prompt", "name", "durationSeconds", "volume", "queries", "sources"})
-"""Parameters that a person may change while a step is pending; ids are not among them."""
-_CREATORS: Final = frozenset({"addScene", "duplicateScene"})
-"""Tools whose skipped step leaves nothing for the steps that depend on it."""
+
+
+@dataclass(frozen=True)
+class PlanRules:
+    """The rules in which the plans of one workflow differ from those of others."""
+
+    creators: frozenset[str] = frozenset()
+    """Tools whose skipped step leaves nothing for the steps that depend on it."""
+    once: frozenset[str] = frozenset()
+    """Tools whose step cannot be done a second time."""
+    editable: frozenset[str] | None = None
+    """Parameters that a person may change while a step is pending; None for all of the tool."""
+    preview: tuple[str, ...] = ("versionId", "count", "error")
+    """Keys of a result that are its preview in the events of a run."""
+    version_event: str = "version-update"
+    """Event of a version that a step made."""
+    stream_key: str = "stream"
+    """Key of the version's stream in that event."""
+    unannounced: frozenset[str] = frozenset()
+    """Streams whose versions have no such event."""
+    limited: bool = True
+    """True if a round has so many steps at most, and equal ones are carried out once."""
+    kept: bool = False
+    """True if every plan has a record, made before a person is asked, that is listed and kept for ever.
+
+    Otherwise a plan of several steps has one while it runs and for some time after.
+    """
+
+
+ANY: Final = PlanRules()
+"""The rules of a workflow that has none of its own."""
 
 
 class LiveStep(TypedDict):
@@ -40,6 +66,8 @@ class LiveStep(TypedDict):
     """True if a step it depends on was done again later."""
     cut: NotRequired[bool]
     """True if it was cancelled because the run had ended, and not by a person."""
+    lacking: NotRequired[bool]
+    """True if it was skipped and left nothing for the steps that depend on it."""
     earlier: NotRequired[list[Mapping[str, str]]]
     """Versions that it made before it was repeated, oldest first, each by stream."""
 
@@ -64,6 +92,7 @@ class Execution(TypedDict):
     """Id of the plan."""
     thread: str
     project: str
+    """Id of the artefact, such as the project or the ad."""
     run: str
     """Id of the run that made it."""
     kind: str
@@ -104,6 +133,21 @@ def live_steps(steps: Sequence[Step]) -> list[LiveStep]:
     ]
 
 
+def plan_digest(plan: Plan) -> str:
+    """Return the digest of a plan's steps."""
+    return hashlib.sha256(canonical_json(plan["steps"]).encode(errors="backslashreplace")).hexdigest()
+
+
+def with_results(record: Execution, done: Sequence[StepResult]) -> Execution:
+    """Return the record with the results that an earlier task left in the state."""
+    known = {one["id"]: one for one in done if one["plan"] == record["id"]}
+    for one in record["steps"]:
+        if result := known.get(one["step"]["id"]):
+            fields = {"status": result["status"], "output": result["output"]}
+            record = _with_step(record, result["id"], **fields)
+    return record
+
+
 def find(record: Execution, step_id: str) -> LiveStep:
     """Return a step; raise `Missing` for an unknown one."""
     for one in record["steps"]:
@@ -111,6 +155,12 @@ def find(record: Execution, step_id: str) -> LiveStep:
             return one
     known = ", ".join(one["step"]["id"] for one in record["steps"])
     raise Missing(f"execution {record['id']!r} has no step {step_id!r}", remedy=f"its steps are: {known}")
+
+
+def call_of(one: LiveStep) -> Step:
+    """Return the call that a step is now: a repetition is another call, with a receipt of its own."""
+    step, generation = one["step"], one["generation"]
+    return {**step, "id": f"{step['id']}#{generation}"} if generation else step
 
 
 # What the executor does.
@@ -201,6 +251,20 @@ def finish_step(
     return _block_stuck(changed, now_ms)
 
 
+def claim_steps(record: Execution, busy: Collection[str], limit: int, now_ms: int) -> Execution:
+    """Return the record with the steps in progress that may start beside those in `busy`, as many as fit."""
+    for one in to_start(record, busy, limit):
+        if one["status"] == "pending":
+            record = claim_step(record, one["step"]["id"], now_ms)
+    return record
+
+
+def to_start(record: Execution, busy: Collection[str], limit: int) -> list[LiveStep]:
+    """Return the steps that a task may start beside those in `busy`, as many as fit."""
+    ready = [one for one in startable(record) if one["step"]["id"] not in busy]
+    return ready[: max(0, limit - len(busy))]
+
+
 def end(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution in which nothing can start any more."""
     statuses = {one["status"] for one in record["steps"]}
@@ -218,26 +282,30 @@ def is_over(record: Execution) -> bool:
 # What people do.
 
 
-def edit_step(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int) -> Execution:
+def edit_step(
+    record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int, rules: PlanRules = ANY
+) -> Execution:
     """Return the record with other parameters of a pending step."""
     one = _pending(record, step_id, "edited")
-    if wrong := sorted(params.keys() - EDITABLE):
+    if rules.editable is not None and (wrong := sorted(params.keys() - rules.editable)):
         raise Invalid(
             f"{', '.join(wrong)} of a step cannot be edited",
-            remedy=f"edit {', '.join(sorted(EDITABLE))}; for another scene skip the step and insert one",
+            remedy=f"edit {', '.join(sorted(rules.editable))}; otherwise skip the step and insert one",
         )
     before = one["step"]["params"]
     after = {**before, **params}
     if after == before:
         return record
-    changed = _with_step(record, step_id, step={**one["step"], "params": after})
+    step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
+    changed = _with_step(record, step_id, step={**step, "params": after})
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
 
 
-def skip_step(record: Execution, step_id: str, now_ms: int) -> Execution:
-    """Return the record without a pending step; steps that need a scene it would make are blocked."""
-    _pending(record, step_id, "skipped")
-    changed = _with_step(record, step_id, status="skipped", ended_ms=now_ms)
+def skip_step(record: Execution, step_id: str, now_ms: int, rules: PlanRules = ANY) -> Execution:
+    """Return the record without a pending step; steps that need what it would make are blocked."""
+    one = _pending(record, step_id, "skipped")
+    lacking = one["step"]["tool"] in rules.creators
+    changed = _with_step(record, step_id, status="skipped", ended_ms=now_ms, lacking=lacking)
     return _block_stuck(_with_change(changed, "skipped", step_id, now_ms), now_ms)
 
 
@@ -263,7 +331,7 @@ def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:
     return _with_change(_again(record, again), "retried", step_id, now_ms)
 
 
-def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
+def repeat_step(record: Execution, step_id: str, now_ms: int, rules: PlanRules = ANY) -> Execution:
     """Return the record with a completed step to be done again; what was made from it is stale."""
     one = find(record, step_id)
     if one["status"] != "completed":
@@ -271,7 +339,7 @@ def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
             f"step {step_id!r} is {one['status']}, and only a completed step can be repeated",
             remedy="retry a failed step with /retry",
         )
-    if one["step"]["tool"] in _DONE_ONCE:
+    if one["step"]["tool"] in rules.once:
         raise Conflict(
             f"step {step_id!r} is a {one['step']['tool']}, which is done already", remedy="undo it instead"
         )
@@ -336,8 +404,8 @@ def abandon(record: Execution, ended_ms: int) -> Execution:
 # What others read.
 
 
-def results(record: Execution) -> list[StepResult]:
-    """Return the results of the steps that have ended."""
+def results(record: Execution, since_ms: int = 0) -> list[StepResult]:
+    """Return the results of the steps that have ended, since a time."""
     return [
         StepResult(
             id=one["step"]["id"],
@@ -348,26 +416,22 @@ def results(record: Execution) -> list[StepResult]:
             duration_s=max(0, one["ended_ms"] - one["started_ms"]) / 1000 if one["started_ms"] else 0.0,
         )
         for one in record["steps"]
-        if one["status"] not in {"pending", "in-progress"}
+        if one["status"] not in {"pending", "in-progress"} and one["ended_ms"] >= since_ms
     ]
 
 
 def written(one: LiveStep) -> Mapping[str, str]:
-    """Return the versions of scenes that a completed step made, by stream."""
-    return {name: version for name, version in _versions(one).items() if name != ORDER}
-
-
-def made(one: LiveStep) -> list[Mapping[str, str]]:
-    """Return all versions that a step made, those of the order too, oldest first, each by stream."""
-    return [*one.get("earlier", ()), *([newest] if (newest := _versions(one)) else [])]
-
-
-def _versions(one: LiveStep) -> Mapping[str, str]:
+    """Return the versions that a completed step made, by stream."""
     output, streams = one["output"], one["step"]["writes"]
     versions: Mapping[str, str] | None = output.get("versions")
     if versions is None:
         versions = dict.fromkeys(streams, output["versionId"]) if "versionId" in output else {}
-    return {name: version for name, version in versions.items() if name in streams}
+    return {name: version for name, version in versions.items() if covers(streams, name)}
+
+
+def made(one: LiveStep) -> list[Mapping[str, str]]:
+    """Return all versions that a step made, oldest first, each by stream."""
+    return [*one.get("earlier", ()), *([newest] if (newest := written(one)) else [])]
 
 
 def counts(record: Execution) -> dict[str, int]:
@@ -387,7 +451,7 @@ def _is_ready(step: Step, states: Mapping[str, LiveStep]) -> bool:
 def _satisfies(needed: LiveStep) -> bool:
     """Return True if steps that depend on this one may start; a skipped one is gone on without."""
     if needed["status"] == "skipped":
-        return needed["step"]["tool"] not in _CREATORS
+        return not needed.get("lacking")
     return needed["status"] == "completed"
 
 

@@ -1,0 +1,93 @@
+"""Ends and holds executions: a paused one until a person lets it go on, one left open for good."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.types import interrupt
+
+from callsheet import storage
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state import live_plan
+from callsheet.state.consent import consent
+from callsheet.state.errors import Missing
+from callsheet.state.live_plan import Execution
+from callsheet.state.plan import Plan
+from callsheet.state.workflow import Workflow, is_repetition
+from callsheet.storage.plans import Executions
+from callsheet.tools.call import Scope
+
+
+async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan, scope: Scope) -> bool:
+    """Return True for a plan whose execution has begun, or was cancelled: nobody is asked about it again.
+
+    A paused one waits for a person first.
+    """
+    has_record = len(plan["steps"]) > 1 or is_repetition(state)
+    if workflow.turn.plan_rules.kept or not has_record:
+        return False
+    executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    try:
+        record = (await executions.read(plan["id"])).record
+    except Missing:
+        return False
+    if record["status"] == "paused":
+        await hold(executions, record, scope.run)
+    # A plan that has ended is executed again by a fork.
+    return record["status"] in {"running", "paused", "cancelled"}
+
+
+async def hold(executions: Executions, record: Execution, run: str) -> None:
+    """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
+    change = live_plan.resume if _wants_to_go_on(record) else live_plan.cancel
+
+    def with_answer(held: Execution, now_ms: int) -> Execution:
+        return held if live_plan.is_over(held) else live_plan.assign(change(held, now_ms), run)
+
+    await executions.update(record["id"], with_answer)
+
+
+def _wants_to_go_on(record: Execution) -> bool:
+    """Return the person's answer; one that is no plain yes or no is refused, and the question asked again."""
+    problem = ""
+    while True:
+        answer = interrupt(_pause_question(record, problem))
+        if (agreed := _agreement(answer)) is not None:
+            return agreed
+        problem = f'the answer {str(answer)[:200]!r} is no yes and no no: send {{"resume": true}}, or false'
+
+
+def _pause_question(record: Execution, problem: str) -> dict[str, Any]:
+    open_steps = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
+    text = f"The execution is paused; {len(open_steps)} steps are pending. Go on?"
+    return {
+        "type": "paused",
+        "executionId": record["id"],
+        "message": f"{problem}\n\n{text}" if problem else text,
+        "steps": open_steps,
+        "problem": problem,
+        "response_schema": {"type": "object", "properties": {"resume": {"type": "boolean"}}},
+        "examples": [{"resume": True}, {"resume": False}],
+    }
+
+
+def _agreement(answer: Any) -> bool | None:
+    """Return True for a yes, False for a no, and None for anything else."""
+    if isinstance(answer, Mapping):
+        decisions = answer.get("decisions", [])
+        if isinstance(decisions, list) and len(decisions) == 1 and isinstance(decisions[0], Mapping):
+            return {"approve": True, "reject": False}.get(str(decisions[0].get("type")))
+        answer = answer.get("resume")
+    return answer if isinstance(answer, bool) else consent(str(answer))
+
+
+async def cancel_if_open(executions: Executions, name: str) -> Execution | None:
+    """Cancel an execution that an earlier run left open, and return it; None if there is none."""
+
+    def cancel(held: Execution, now_ms: int) -> Execution:
+        has_ended = live_plan.is_over(held) and not held.get("abandoned")
+        return held if has_ended else live_plan.cancel(held, now_ms)
+
+    try:
+        return await executions.update(name, cancel)
+    except Missing:
+        return None

@@ -1,0 +1,317 @@
+"""Executions of plans over REST: found, changed while they run, done again, for every workflow."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any
+from uuid import uuid4
+
+from langgraph.types import Interrupt
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.server.artefacts.service import (
+    CHAT,
+    RequestContext,
+    answer_interrupt,
+    pending_questions,
+    run_request,
+    submit,
+)
+from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.worker import Worker
+from callsheet.server.http.context import AppContext
+from callsheet.state import live_plan
+from callsheet.state.errors import Conflict, Invalid
+from callsheet.state.live_plan import Execution, Update
+from callsheet.state.plan import Plan, Step, call_digest
+from callsheet.state.workflow import Repetition
+from callsheet.storage import consents
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.plans import Executions, find_place, missing_execution
+from callsheet.storage.runs.records import Created, RunRequest
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+from callsheet.tools.guard.arguments import validate_arguments
+
+
+@dataclass(frozen=True)
+class ExecutionRef:
+    """An existing execution of the caller."""
+
+    ctx: AppContext
+    owner: str
+    thread: Thread
+    workflow: WorkflowSpec[Any]
+    executions: Executions
+    id: str
+
+    @property
+    def artefact(self) -> Artefact:
+        """The artefact that the plan is about."""
+        name = self.thread.artefact.partition(":")[2] or self.thread.id
+        return Artefact(self.ctx.storage, self.workflow.artefact.kind, name, self.owner)
+
+
+async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
+    """Return the owner's execution; raise `Missing` if there is none."""
+    name, thread_id = await find_place(ctx.storage, owner, execution_id)
+    thread = await threads.get(ctx.storage, thread_id, owner)
+    workflow = ctx.workflows.specs.get(thread.graph)
+    if workflow is None:
+        raise missing_execution(execution_id)
+    executions = Executions(ctx.storage, workflow.artefact.kind, name, owner, workflow.turn.plan_rules)
+    return ExecutionRef(ctx, owner, thread, workflow, executions, execution_id)
+
+
+class _NewStep(BaseModel):
+    """A step to insert: a call of a tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Annotated[str, Field(max_length=64)] = ""
+    tool: str
+    params: dict[str, Any] = {}
+    after: Annotated[list[str], Field(max_length=100)] = []
+
+
+NewSteps = Callable[[Execution], list[Step]]
+"""Returns the steps to insert into a record."""
+
+
+class PlanEdits:
+    """Changes of plans by people, as far as workflows differ in them."""
+
+    async def new_steps(self, ref: ExecutionRef, given: Mapping[str, Any]) -> NewSteps:
+        """Return the steps to insert for the body of a request; raise pydantic's error, or `Invalid`."""
+        step = _NewStep.model_validate(given)
+        tool = ref.workflow.tools.get(step.tool)
+        if tool is None:
+            raise Invalid(
+                f"there is no tool {step.tool!r}", remedy=f"the tools are: {', '.join(ref.workflow.tools)}"
+            )
+        validate_arguments(tool, step.params, ref.artefact.id)
+
+        def build(record: Execution) -> list[Step]:
+            known = require_known(record, step.after)
+            touched = tool.reads | tool.writes
+            waits = [
+                one["step"]["id"]
+                for one in record["steps"]
+                if one["status"] in {"pending", "in-progress"} and touched & {*one["step"]["writes"]}
+            ]
+            new = Step(
+                id=step.id or free_id(known),
+                tool=tool.name,
+                display=tool.display,
+                params=step.params,
+                dependencies=[*dict.fromkeys([*waits, *step.after])],
+                reads=sorted(tool.reads),
+                writes=sorted(tool.writes),
+            )
+            return [new]
+
+        return build
+
+    async def note_edit(self, ref: ExecutionRef, before: Mapping[str, Any], record: Execution) -> None:
+        """Note that a person gave a step other parameters than these; by default nothing."""
+
+    def run_input(self, thread: Thread) -> Mapping[str, Any]:
+        """Return what a run that does a step again needs beside the thread's state."""
+        del thread
+        return {}
+
+    def context(self, record: Execution) -> Mapping[str, Any]:
+        """Return what the plan looks up, for its view."""
+        del record
+        return {}
+
+
+def require_known(record: Execution, names: Sequence[str]) -> set[str]:
+    """Return the ids of a record's steps; raise `Invalid` if one of these is none of them."""
+    known = {one["step"]["id"] for one in record["steps"]}
+    if unknown := [name for name in names if name not in known]:
+        raise Invalid(
+            f"the step waits for {', '.join(unknown)}, which the execution has not",
+            remedy=f"its steps are: {', '.join(sorted(known))}",
+        )
+    return known
+
+
+def free_id(known: set[str]) -> str:
+    """Return an id for an inserted step."""
+    return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
+
+
+async def require_no_question(worker: Worker, thread: Thread) -> None:
+    """Raise `Conflict` if the thread waits for an answer: a run without one would end the question."""
+    if await pending_questions(worker, thread):
+        raise Conflict(
+            "a plan of the project is paused or waits for approval",
+            remedy="answer it, resume it or cancel it first",
+        )
+
+
+async def change(ref: ExecutionRef, update: Update) -> Execution:
+    """Apply a person's change to an execution that runs or is paused."""
+    # One that nobody carries out any more ends here.
+    record = await ref.executions.settle(ref.id)
+    await _consent(ref, record, update(record, record["ended_ms"]))
+    return await ref.executions.update(ref.id, update)
+
+
+async def _consent(ref: ExecutionRef, before: Execution, after: Execution) -> None:
+    """Record the person's consent to the destructive calls that a change makes, or lets happen again."""
+    known = [*before["steps"]]
+    tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
+    calls = [
+        call_digest(ref.id, live_plan.call_of(one))
+        for one in after["steps"]
+        if one["status"] == "pending" and one not in known
+        if (tool := tools.get(one["step"]["tool"])) and tool.is_destructive
+    ]
+    await consents.grant(ref.ctx.storage, ref.thread.id, calls)
+
+
+async def edit_step(
+    ref: ExecutionRef, edits: PlanEdits, step_id: str, params: Mapping[str, Any]
+) -> Execution:
+    """Change parameters of a pending step; raise `Invalid` for those that do not fit its tool."""
+    rules = ref.workflow.turn.plan_rules
+    tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
+
+    def edit(held: Execution, now_ms: int) -> Execution:
+        edited = live_plan.edit_step(held, step_id, params, now_ms, rules)
+        step = live_plan.find(edited, step_id)["step"]
+        if tool := tools.get(step["tool"]):
+            validate_arguments(tool, step["params"], ref.artefact.id)
+        return edited
+
+    before = live_plan.find(await ref.executions.settle(ref.id), step_id)["step"]["params"]
+    record = await change(ref, edit)
+    await edits.note_edit(ref, before, record)
+    return record
+
+
+async def insert_step(ref: ExecutionRef, edits: PlanEdits, given: Mapping[str, Any]) -> Execution:
+    """Add a step to an execution that has not ended."""
+    build = await edits.new_steps(ref, given)
+
+    def insert(record: Execution, now_ms: int) -> Execution:
+        new = build(record)
+        if taken := sorted({one["step"]["id"] for one in record["steps"]} & {one["id"] for one in new}):
+            raise Conflict(f"step {taken[0]!r} exists already", remedy="choose another id, or none")
+        return live_plan.insert_steps(record, new, now_ms)
+
+    return await change(ref, insert)
+
+
+async def do_again(
+    ref: ExecutionRef, edits: PlanEdits, caller: RequestContext, step_id: str, *, completed: bool
+) -> Execution:
+    """Do a failed or a completed step again: in the running execution, or in a new run if it has ended.
+
+    Two people who ask for the same get it once.
+    """
+    rules = ref.workflow.turn.plan_rules
+    repeat = partial(live_plan.repeat_step, rules=rules) if completed else live_plan.retry_step
+    record = await change(
+        ref, lambda held, now_ms: held if live_plan.is_over(held) else repeat(held, step_id, now_ms)
+    )
+    if not live_plan.is_over(record):
+        return record
+    await require_no_question(ref.ctx.worker, ref.thread)
+    wanted = repeat(record, step_id, record["ended_ms"])
+    await _consent(ref, record, wanted)
+    one = live_plan.find(record, step_id)
+    again = Repetition(step=step_id, completed=completed, generation=one["generation"])
+    plan = Plan(id=record["id"], steps=[each["step"] for each in wanted["steps"]])
+    text = f"{'Repeat' if completed else 'Retry'}: {one['step']['display']}"
+    await queue_run(ref.ctx, decided_run(caller, ref.thread, plan, text, edits.run_input(ref.thread), again))
+    return wanted
+
+
+def decided_run(
+    caller: RequestContext,
+    thread: Thread,
+    plan: Plan,
+    text: str,
+    more: Mapping[str, Any],
+    again: Repetition | None = None,
+) -> RunRequest:
+    """Return the run of a plan that a person decided; no model is asked. `text` tells it in the conversation.
+
+    `again` names a step of an ended execution that is done again; `more` is further input.
+    """
+    message = {"role": "user", "content": text, "id": uuid4().hex}
+    graph_input = {
+        **more,
+        "plan": plan,
+        "decided": True,
+        "decision": message["id"],
+        "again": again,
+        "results": [],
+        "created": [],
+        "drafts": {},
+        "messages": [message],
+    }
+    what = {"ask": "decided", "plan": plan["id"], "text": text, "id": message["id"]}
+    return run_request(thread, caller, what, repeatable=True, input=graph_input, stream_mode=[*CHAT])
+
+
+async def queue_run(ctx: AppContext, request: RunRequest) -> Created:
+    """Submit a run; it waits for the thread's active run, which may be about to end."""
+    return await submit(ctx.worker, replace(request, strategy="enqueue"))
+
+
+async def resume(ref: ExecutionRef, caller: RequestContext) -> Execution:
+    """Let a paused execution go on; its run waits for that once its running steps have ended."""
+    record = await change(ref, live_plan.resume)
+    pending = await pending_questions(ref.ctx.worker, ref.thread)
+    if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
+        run = answer_interrupt([question], caller, ref.thread, {"resume": True})
+        await queue_run(ref.ctx, run)
+    return record
+
+
+async def cancel(ref: ExecutionRef, caller: RequestContext) -> Execution:
+    """Start nothing more; steps that run end, and what is done stays."""
+    record = await change(ref, live_plan.cancel)
+    if pending := await _open_questions(ref):
+        paused = _is_about(pending[0].value, ref.id)
+        answer: Any = {"resume": False} if paused else _rejection()
+        # Where another answer was faster, its run finds the cancelled record.
+        with suppress(Conflict):
+            await queue_run(ref.ctx, answer_interrupt(pending, caller, ref.thread, answer))
+    return record
+
+
+def _rejection() -> dict[str, Any]:
+    return {"decisions": [{"type": "reject", "message": "cancelled"}]}
+
+
+def _is_about(question: Any, execution_id: str) -> bool:
+    return isinstance(question, Mapping) and question.get("executionId") == execution_id
+
+
+async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
+    """Return the questions that wait for an answer, without those about another plan of the thread."""
+    state = await ref.ctx.worker.state(ref.thread)
+    current = state.values.get("plan")
+    return [] if current and current["id"] != ref.id else pending_interrupts(state)
+
+
+async def answer_plan(
+    ref: ExecutionRef, caller: RequestContext, decisions: Sequence[Mapping[str, Any]]
+) -> Execution:
+    """Approve, edit or reject a plan that waits for approval.
+
+    Raises `Invalid` for decisions that do not fit the question, which then still waits.
+    """
+    pending = await _open_questions(ref)
+    is_edited = len(decisions) > 1 or bool(decisions[0].get("edited_action"))
+    if pending and _is_about(pending[0].value, ref.id) and is_edited:
+        raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
+    await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, {"decisions": [*decisions]}))
+    return await ref.executions.settle(ref.id)

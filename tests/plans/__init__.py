@@ -1,0 +1,1 @@
+"""Executions of the plans of every workflow."""

@@ -1,0 +1,126 @@
+"""The record of an execution, as a value."""
+
+from typing import Any
+
+import pytest
+
+from callsheet.state import live_plan
+from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.live_plan import Execution, PlanRules
+from callsheet.state.plan import Plan, Step, StepResult, with_dependencies
+from callsheet.state.plan_progress import events_between
+from callsheet.state.workflow import is_repetition
+
+
+def step(name: str, *writes: str, reads: tuple[str, ...] = ()) -> Step:
+    return Step(
+        id=name,
+        tool=f"make-{name}",
+        display=name,
+        params={"prompt": name},
+        dependencies=[],
+        reads=[*reads],
+        writes=[*writes],
+    )
+
+
+def record(*steps: Step) -> Execution:
+    plan = Plan(id="p", steps=with_dependencies(steps))
+    return Execution(
+        id="p",
+        thread="t",
+        project="a",
+        run="r",
+        kind="plan",
+        request="x",
+        reasoning="",
+        feedback="",
+        status="running",
+        approved=live_plan.plan_digest(plan),
+        task="task",
+        epoch=1,
+        estimated_s=0,
+        created_ms=1,
+        started_ms=2,
+        ended_ms=0,
+        steps=live_plan.live_steps(plan["steps"]),
+        changes=[],
+    )
+
+
+def statuses(held: Execution) -> list[str]:
+    return [one["status"] for one in held["steps"]]
+
+
+def test_as_many_steps_are_claimed_as_fit() -> None:
+    held = record(step("v", "voices"), step("m", "music"), step("s", "sfx"), step("v2", "voices"))
+    two = live_plan.claim_steps(held, (), 2, 5)
+    assert statuses(two) == ["in-progress", "in-progress", "pending", "pending"]
+    assert live_plan.claim_steps(two, {"v", "m"}, 2, 6) == two
+    assert statuses(live_plan.claim_steps(two, {"v", "m"}, 3, 6))[2] == "in-progress"
+    again = live_plan.claim_steps(two, (), 2, 6)
+    assert again == two, "a step that is in progress is started again after a crash, and claimed once"
+
+
+@pytest.mark.parametrize("status", ["error", "blocked", "cancelled"])
+def test_results_of_an_earlier_task_are_in_the_record(status: Any) -> None:
+    held = record(step("v", "voices"), step("x", reads=("voices",)), step("m", "music"))
+    done = [
+        StepResult(id=name, plan=plan, tool="t", status=status, output={"error": "no"}, duration_s=0)
+        for name, plan in (("v", "p"), ("m", "other"))
+    ]
+    known = live_plan.with_results(held, done)
+    assert statuses(known) == [status, "pending", "pending"]
+    assert known["steps"][0]["output"] == {"error": "no"}
+    assert [one["id"] for one in live_plan.results(known)] == ["v"]
+    assert live_plan.results(known, since_ms=1) == []
+
+
+def test_a_repetition_is_another_call() -> None:
+    held = live_plan.finish_step(record(step("v", "voices")), "v", "completed", {"versionId": "v1"}, 5)
+    assert live_plan.call_of(held["steps"][0])["id"] == "v"
+    assert live_plan.call_of(live_plan.repeat_step(held, "v", 6)["steps"][0])["id"] == "v#1"
+
+
+def test_rules_of_a_workflow_hold_for_its_plans() -> None:
+    rules = PlanRules(
+        creators=frozenset({"make-v"}), once=frozenset({"make-m"}), editable=frozenset({"prompt"})
+    )
+    held = record(step("v", "voices"), step("x", reads=("voices",)), step("m", "music"))
+    with pytest.raises(Invalid):
+        live_plan.edit_step(held, "v", {"volume": 1}, 5, rules)
+    assert live_plan.edit_step(held, "v", {"volume": 1}, 5)["steps"][0]["step"]["params"]["volume"] == 1
+    assert statuses(live_plan.skip_step(held, "v", 5, rules)) == ["skipped", "blocked", "pending"]
+    assert statuses(live_plan.skip_step(held, "v", 5)) == ["skipped", "pending", "pending"]
+    done = live_plan.finish_step(held, "m", "completed", {}, 5)
+    with pytest.raises(Conflict):
+        live_plan.repeat_step(done, "m", 6, rules)
+    with pytest.raises(Missing):
+        live_plan.find(held, "none")
+
+
+def test_an_edit_replaces_arguments_that_were_no_json() -> None:
+    broken: Step = {**step("v", "voices"), "raw": "{prompt"}
+    edited = live_plan.edit_step(record(broken), "v", {"prompt": "y"}, 5)["steps"][0]["step"]
+    assert ("raw" in edited, edited["params"]) == (False, {"prompt": "y"})
+
+
+def test_a_version_is_announced_unless_its_stream_is_not() -> None:
+    held = record(step("v", "voices"))
+    done = live_plan.finish_step(held, "v", "completed", {"versionId": "v1"}, 4)
+    assert ("version-update", {"stepId": "v", "stream": "voices", "versionId": "v1"}) in [
+        *events_between(held, done)
+    ]
+    silent = PlanRules(unannounced=frozenset({"voices"}))
+    assert [name for name, _ in events_between(held, done, silent)] == ["step-update"]
+
+
+def test_a_turn_repeats_a_step_only_while_the_persons_message_is_the_last() -> None:
+    class Message:
+        id = "m1"
+
+    state: Any = {"messages": [Message()], "decided": True, "decision": "m1"}
+    assert is_repetition(state)
+    for other in ({"decision": "m0"}, {"decided": False}):
+        state = {"messages": [Message()], "decided": True, "decision": "m1", **other}
+        assert not is_repetition(state)

@@ -112,7 +112,7 @@ class FactNarration(WorkflowSpec[LessonState]):
         """Return the graph's builder; `ask` replaces the node that asks a person."""
         builder = StateGraph(LessonState, context_schema=Context)
         builder.add_node("planner", planner_node(self, LessonPlanning(self)), input_schema=LessonState)
-        builder.add_node("approval", approval_node(self), input_schema=LessonState)
+        builder.add_node("approval", approval_node(self, asks_decided=False), input_schema=LessonState)
         builder.add_node("tool_executor", tool_executor_node(self), input_schema=LessonState)
         builder.add_node("ask", ask or ask_node(self), input_schema=LessonState)
         builder.add_node("summarizer", summarizer_node(self), input_schema=LessonState)
@@ -158,14 +158,13 @@ def _image_question(
     return {"picturing": now}
 
 
-def after_tools(state: LessonState) -> Literal["planner", "approval", "tool_executor", "summarizer"]:
+def after_tools(state: LessonState) -> Literal["planner", "approval", "summarizer"]:
     """Return the next node: new facts and a person's plan end the turn, a recorded choice is narrated.
 
     After the narration of a choice in words the model ends the turn, since the message may have held more.
     """
-    if plan := state.get("plan"):
-        # A person has decided, and nobody can pause a single step.
-        return "tool_executor" if state.get("decided") and len(plan["steps"]) <= 1 else "approval"
+    if state.get("plan"):
+        return "approval"
     if state.get("chosen"):
         return "planner"
     proposed = any(made["stream"] == "facts" for made in state["created"])

@@ -31,13 +31,15 @@ from callsheet.tools.registry import Tool
 from callsheet.tools.schemas import model_schema
 
 
-def approval_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
-    """Return the node that asks for approval of a plan."""
+def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> Node[Workflow]:
+    """Return the node that asks for approval of a plan; `asks_decided`: also of one that a person decided."""
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
         scope = workflow.scope(state, runtime)
         if plan is None or await is_under_way(workflow, state, plan, scope):
+            return {}
+        if state.get("decided") and not asks_decided:
             return {}
         every = bool(run_context(runtime).get("approve_plan"))
         steps = await _steps_in_question(workflow, state, runtime, every=every)

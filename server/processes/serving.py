@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import uvicorn
@@ -54,12 +55,13 @@ def serve(settings: Settings, version: str) -> None:
 
     server = _Server(config, guarded, ready)
     try:
-        process.run_event_loop(server.serve(sockets=listeners))
-    except KeyboardInterrupt:
-        where.print(Padding(Text("Stopped. Everything is kept.", "dim"), (0, 2)))
+        # Where the parent process ignores Ctrl-C, as a shell does for a background job, it raises nothing.
+        with suppress(KeyboardInterrupt):
+            process.run_event_loop(server.serve(sockets=listeners))
     finally:
         for listener in listeners:
             listener.close()
+    where.print(Padding(Text("Stopped. Everything is kept.", "dim"), (0, 2)))
 
 
 def server_config(

@@ -124,9 +124,11 @@ def run_worker(settings: Settings) -> None:
 async def _work(settings: Settings, where: str) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stopped.set)
-    async with storage.connect(settings.redis_url, settings.data_dir) as opened, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, stopped.set)
+            stack.callback(loop.remove_signal_handler, name)
+        opened = await stack.enter_async_context(storage.connect(settings.redis_url, settings.data_dir))
         storage.use(opened)
         stack.callback(storage.use, None)
         graphs = graphs_file.read_graphs_file(settings.config) if settings.config else None

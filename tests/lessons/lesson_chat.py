@@ -41,6 +41,13 @@ class LessonChat:
         await self.graph.aupdate_state(self._config, update, as_node="summarizer")
         return await self._run(None)
 
+    async def continue_after_tools(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of a run that continues where another one stopped after the tool executor."""
+        message = {"role": "user", "content": "1 and 2", "id": "decision"}
+        update = {"messages": [message], "decision": "decision", **values}
+        await self.graph.aupdate_state(self._config, update, as_node="tool_executor")
+        return await self._run(None)
+
     async def answer(self, answer: Any) -> dict[str, Any]:
         """Return the state after the pending question is resumed with an answer."""
         return await self._run(Command(resume=answer))

@@ -12,6 +12,7 @@ from langgraph_sdk import get_client
 
 from callsheet.graphs import fact_narration
 from callsheet.state.owners import LOCAL
+from callsheet.state.plan import Plan, Step
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
@@ -201,11 +202,22 @@ async def test_a_question_about_a_missing_version_is_skipped(chat: LessonChat) -
     assert "__interrupt__" not in state
 
 
-def test_an_interrupted_plan_goes_on_at_the_tool_executor() -> None:
-    pending: Any = {"messages": [], "plan": {"id": "p", "steps": []}, "decided": True}
-    assert fact_narration.after_tools(pending) == "tool_executor"
-    undecided: Any = {**pending, "decided": False}
-    assert fact_narration.after_tools(undecided) == "approval"
+async def test_a_decided_plan_whose_run_was_handed_over_needs_no_approval(opened: Storage) -> None:
+    """The run that continues may want every plan approved; a person has decided this one."""
+    chat = LessonChat(opened, {**OFFLINE, "approve_plan": True})
+    params = {"content": material("photosynthesis").text}
+    step = Step(
+        id="s1",
+        tool="extractFactsTool",
+        display="",
+        params=params,
+        dependencies=[],
+        reads=[],
+        writes=["source", "facts"],
+    )
+    plan = Plan(id="p", steps=[step])
+    state = await chat.continue_after_tools({"plan": plan, "decided": True, "results": [], "created": []})
+    assert pending_question(state)["topic"] == "Photosynthesis"
 
 
 async def test_facts_added_concurrently_are_all_stored(opened: Storage) -> None:

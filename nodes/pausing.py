@@ -30,6 +30,9 @@ async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan,
         record = (await executions.read(plan["id"])).record
     except Missing:
         return False
+    if not state.get("decided") and record["approved"] != live_plan.plan_digest(plan):
+        # Some vendors use ids again: this is another plan.
+        return False
     if record["status"] == "paused":
         await hold(executions, record, scope.run)
     # A plan that has ended is executed again by a fork.

@@ -215,7 +215,8 @@ def _answers(plan: Plan, record: Execution) -> list[StepResult]:
         for one in results
         if one["id"] in called
     ]
-    if added := [one for one in results if one["id"] not in called]:
+    added = [one for one in results if one["id"] not in called]
+    if added and answers:
         shown = [{"tool": one["tool"], "status": one["status"], "result": one["output"]} for one in added]
         answers[-1] = {**answers[-1], "output": {**answers[-1]["output"], "addedByPerson": shown}}
     return answers

@@ -16,6 +16,10 @@ from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_j
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+MAX_STEPS: Final = 200
+"""Most steps of an execution with those that people insert."""
+MAX_CHANGES: Final = 500
+"""Changes after which people cannot edit, insert or pause any more."""
 """Statuses of an execution that is over."""
 
 
@@ -179,9 +183,10 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     record = reopen(record)
     if record["task"] == task:
         return _with(record, epoch=epoch)
-    if record["status"] == "cancelled":
-        return _with(record, task=task, epoch=epoch)
     steps = record["steps"]
+    if record["status"] == "cancelled":
+        cut = [_as_cancelled(one, now_ms) if one["status"] == "in-progress" else one for one in steps]
+        return _with(record, task=task, epoch=epoch, steps=cut)
     if record["status"] in ENDED:
         steps = live_steps([one["step"] for one in steps])
     else:
@@ -204,6 +209,10 @@ def _as_pending(one: LiveStep) -> LiveStep:
     return cast("LiveStep", {**one, "status": "pending", "ended_ms": 0, "cut": False})
 
 
+def _as_cancelled(one: LiveStep, now_ms: int) -> LiveStep:
+    return cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
+
+
 def executor_of(record: Execution) -> str:
     """Return the id of the run that executes the record, or did last."""
     return record.get("executed_by") or record["run"]
@@ -215,7 +224,12 @@ def assign(record: Execution, run: str) -> Execution:
 
 
 def startable(record: Execution) -> list[LiveStep]:
-    """Return the steps that may start, or go on after a crash, in plan order."""
+    """Return the steps that may start, or go on after a crash, in plan order.
+
+    Of a paused or cancelled execution only those in progress: their effects are looked up by their receipts.
+    """
+    if record["status"] in {"paused", "cancelled"}:
+        return [one for one in record["steps"] if one["status"] == "in-progress"]
     if record["status"] != "running":
         return []
     states = {one["step"]["id"]: one for one in record["steps"]}
@@ -296,6 +310,7 @@ def edit_step(
     after = {**before, **params}
     if after == before:
         return record
+    _require_room(record)
     step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
     changed = _with_step(record, step_id, step={**step, "params": after})
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
@@ -313,6 +328,7 @@ def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execu
     """Return the record with further steps at the end."""
     if is_over(record):
         raise _too_late(record, "has ended", "start another execution with a message")
+    _require_room(record, len(steps))
     changed = _with(record, steps=[*record["steps"], *live_steps(steps)])
     for step in steps:
         changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
@@ -358,6 +374,7 @@ def pause(record: Execution, now_ms: int) -> Execution:
         raise _too_late(record, "waits for approval", "answer the question; a rejection changes nothing")
     if record["status"] not in {"planned", "running"}:
         raise _too_late(record, f"is {record['status']}", "only a running execution can be paused")
+    _require_room(record)
     return _with_change(_with(record, status="paused"), "paused", "", now_ms)
 
 
@@ -378,12 +395,7 @@ def cancel(record: Execution, now_ms: int) -> Execution:
         return record
     if is_over(record):
         raise _too_late(record, "has ended", "undo its steps instead")
-    steps = [
-        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
-        if one["status"] == "pending"
-        else one
-        for one in record["steps"]
-    ]
+    steps = [_as_cancelled(one, now_ms) if one["status"] == "pending" else one for one in record["steps"]]
     changed = _with(record, status="cancelled", ended_ms=now_ms, steps=steps)
     return _with_change(changed, "cancelled", "", now_ms)
 
@@ -523,6 +535,15 @@ def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:
             remedy="wait for its end; then repeat or undo it",
         )
     return one
+
+
+def _require_room(record: Execution, new_steps: int = 0) -> None:
+    """Raise `Conflict` for too many steps or changes, which are read with every look at the execution."""
+    if len(record["steps"]) + new_steps > MAX_STEPS or len(record["changes"]) >= MAX_CHANGES:
+        raise Conflict(
+            f"execution {record['id']!r} would have more than {MAX_STEPS} steps or {MAX_CHANGES} changes",
+            remedy="let it end or cancel it, and start another one with a message",
+        )
 
 
 def _too_late(record: Execution, why: str, remedy: str) -> Conflict:

@@ -117,7 +117,7 @@ class Executions:
         moment = secrets.randbelow(_MOMENTS) + _MOMENTS
         new = build(moment)
         place = json.dumps({"project": self._artefact, "thread": new["thread"]})
-        lifetime = None if self._rules.kept else int(keys.EXECUTION_TTL_S)
+        lifetime = self._lifetime(new)
         key = keys.execution_place(self._owner, new["id"])
         words: tuple[Argument, ...] = ("SET", key, place, *(("EX", lifetime) if lifetime else ()))
         writing = self._write("0", None, new, moment)
@@ -126,7 +126,12 @@ class Executions:
 
     async def update(self, execution_id: str, change: Update) -> Execution:
         """Apply a change to the newest record and return the result; raise what the change raises."""
-        return (await self.change(await self.read(execution_id), change)).record
+        record = (await self.change(await self.read(execution_id), change)).record
+        if lifetime := self._lifetime(record):
+            await execute(
+                self._redis, "EXPIRE", keys.execution_place(self._owner, execution_id), int(lifetime)
+            )
+        return record
 
     async def change(self, held: Held, change: Update) -> Held:
         """Apply a change to a record as it was read; to the newest, if it was changed since."""
@@ -207,7 +212,7 @@ class Executions:
         self, changes: str, before: Execution | None, after: Execution, moment: int | None = None
     ) -> Held:
         """Store the record with its events unless it has changed meanwhile, and return it as it is then."""
-        kept = "" if self._rules.kept else int(keys.EXECUTION_TTL_S)
+        kept = self._lifetime(after) or ""
         record = json.dumps(after, ensure_ascii=False)
         arguments: list[Argument] = [
             changes,
@@ -230,6 +235,13 @@ class Executions:
             return Held(json.loads(newest[0]), newest[1].decode(), int(now_ms), time.monotonic())
         stored = after if moment is None else json.loads(record.replace(str(moment), now_ms.decode()))
         return Held(stored, str(int(changes) + 1), int(now_ms), time.monotonic())
+
+    def _lifetime(self, record: Execution) -> int:
+        """Return the seconds for which a record is kept after a change; 0 for ever."""
+        if self._rules.kept:
+            return 0
+        # The question of a paused one waits as long as its thread.
+        return int(keys.PAUSED_TTL_S if record["status"] == "paused" else keys.EXECUTION_TTL_S)
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:
         return keys.execution_keys(self._kind, self._stored, execution_id)

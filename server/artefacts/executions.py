@@ -70,7 +70,7 @@ class _NewStep(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Annotated[str, Field(max_length=64)] = ""
+    id: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")] = ""
     tool: str
     params: dict[str, Any] = {}
     after: Annotated[list[str], Field(max_length=100)] = []
@@ -296,10 +296,10 @@ def _is_about(question: Any, execution_id: str) -> bool:
 
 
 async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
-    """Return the questions that wait for an answer, without those about another plan of the thread."""
+    """Return the questions that wait for an answer and are about this plan."""
     state = await ref.ctx.worker.state(ref.thread)
     current = state.values.get("plan")
-    return [] if current and current["id"] != ref.id else pending_interrupts(state)
+    return pending_interrupts(state) if current and current["id"] == ref.id else []
 
 
 async def answer_plan(

@@ -133,7 +133,10 @@ class SceneEdits(PlanEdits):
 
     async def note_edit(self, ref: ExecutionRef, before: Mapping[str, Any], record: Execution) -> None:
         """Remember another prompt as a preference of the person."""
-        newest = record["changes"][-1]
+        edited = [change for change in record["changes"] if change["kind"] == "edited"]
+        if not edited or edited[-1]["before"] != before:
+            return
+        newest = edited[-1]
         old, new = before.get("prompt"), newest["after"].get("prompt")
         if old and new and old != new:
             text = f"for {record['request']!r} the person changed the step {old!r} to {new!r}"

@@ -174,6 +174,8 @@ EXECUTION_EVENTS_TTL_S: Final = 600.0
 """Lifetime of an execution's events after its end."""
 EXECUTION_TTL_S: Final = 7 * DAY_S
 """Lifetime of an execution that is not kept for ever, after its last change."""
+PAUSED_TTL_S: Final = 3650 * DAY_S
+"""Lifetime of such an execution while it is paused."""
 
 
 class ExecutionKeys(NamedTuple):

@@ -124,3 +124,31 @@ def test_a_turn_repeats_a_step_only_while_the_persons_message_is_the_last() -> N
     for other in ({"decision": "m0"}, {"decided": False}):
         state = {"messages": [Message()], "decided": True, "decision": "m1", **other}
         assert not is_repetition(state)
+
+
+def test_a_step_in_progress_of_a_paused_or_cancelled_plan_is_finished_by_its_task_alone() -> None:
+    """A50, D33: after a kill its receipt is looked up; another task would not find it."""
+    running = live_plan.claim_step(record(step("v", "voices"), step("m", "music")), "v", 5)
+    for stopped in (live_plan.pause(running, 6), live_plan.cancel(running, 6)):
+        continued = live_plan.begin(stopped, "task", 2, 7)
+        assert [one["step"]["id"] for one in live_plan.to_start(continued, (), 3)] == ["v"]
+        assert live_plan.to_start(continued, {"v"}, 3) == []
+        finished = live_plan.finish_step(continued, "v", "completed", {}, 8)
+        assert live_plan.to_start(finished, (), 3) == []
+    other = live_plan.begin(live_plan.cancel(running, 6), "other", 2, 7)
+    assert (statuses(other), live_plan.to_start(other, (), 3)) == (["cancelled", "cancelled"], [])
+
+
+def test_steps_and_changes_of_a_plan_are_limited() -> None:
+    held = record(step("v", "voices"))
+    with pytest.raises(Conflict, match="more than 200 steps or 500 changes"):
+        live_plan.insert_steps(held, [step(f"s{number}") for number in range(200)], 5)
+    for number in range(live_plan.MAX_CHANGES):
+        held = live_plan.edit_step(held, "v", {"prompt": str(number)}, 5)
+    for change in (
+        lambda: live_plan.edit_step(held, "v", {"prompt": "one more"}, 5),
+        lambda: live_plan.pause(held, 5),
+    ):
+        with pytest.raises(Conflict, match="more than 200 steps"):
+            change()
+    assert live_plan.cancel(held, 6)["status"] == "cancelled"

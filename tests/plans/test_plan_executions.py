@@ -257,3 +257,38 @@ async def test_a_deleted_thread_ends_the_access_to_its_plans(ad: Plans, gates: G
     await ad.wait_for_end(name)
     await ad.call("DELETE", "/threads/ad-1", 204)
     await ad.call("GET", f"/api/executions/{name}", 404)
+
+
+async def test_a_cancellation_or_decision_does_not_answer_a_question_about_something_else(
+    ad: Plans, gates: Gates
+):
+    """D-R3."""
+    gates.close("create_voice_draft")
+    first = await ad.start(VOICES, MUSIC)
+    await ad.call("POST", f"/api/executions/{first}/cancel")
+    gates.open()
+    await ad.wait_for_end(first)
+    gates.close("create_music_draft")
+    second = await ad.start(("d1", *MUSIC[1:]), ("d2", *EFFECTS[1:]), closes=False)
+    await ad.call("POST", f"/api/executions/{second}/pause")
+    gates.open()
+    await ad.idle("interrupted")
+    await ad.call("POST", f"/api/executions/{first}/cancel")
+    decision = {"decisions": [{"type": "approve"}]}
+    await ad.call("POST", f"/api/executions/{first}/decision", 409, json=decision)
+    assert (await ad.execution(second))["status"] == "paused"
+
+
+async def test_a_paused_plan_does_not_expire_and_the_place_of_a_plan_lives_as_long_as_its_record(
+    ad: Plans, gates: Gates, storage: Storage
+):
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    record, place = keys.execution_keys("ad", "ad-1", name).record, keys.execution_place("local", name)
+    await storage.redis.expire(place, 60)
+    for change, lifetime in (("pause", keys.PAUSED_TTL_S), ("resume", keys.EXECUTION_TTL_S)):
+        await ad.call("POST", f"/api/executions/{name}/{change}")
+        for key in (record, place):
+            assert lifetime - 60 <= await storage.redis.ttl(key) <= lifetime
+    gates.open()
+    await ad.wait_for_end(name)

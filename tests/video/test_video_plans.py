@@ -260,9 +260,8 @@ def test_a_later_attempt_takes_over_an_execution():
     assert live_plan.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
     cancelled = live_plan.cancel(execution, 8)
     cancelled_again = live_plan.begin(cancelled, "other", 3, 9)
-    assert (cancelled_again["status"], cancelled_again["steps"]) == ("cancelled", cancelled["steps"]), (
-        "a cancelled execution is not forked"
-    )
+    assert cancelled_again["status"] == "cancelled", "a cancelled execution is not forked"
+    assert [one["status"] for one in cancelled_again["steps"]] == ["cancelled", "cancelled"]
     assert live_plan.startable(live_plan.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
     assert live_plan.end(execution, 9) == execution
 

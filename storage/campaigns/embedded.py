@@ -72,10 +72,15 @@ class EmbeddedIndex:
         """Delete all campaigns and the index. Twice is safe."""
         async with self._changing:
             await self._records.delete_all()
-            # Closes the files, unless a search still uses them.
-            self._opened = self._place = None
+            self.close()
             if self._folder:
                 await asyncio.to_thread(remove_unused, self._folder)
+
+    def close(self) -> None:
+        """Close the files, unless a search still uses them, and leave the folder. Safe to call twice."""
+        if self._place:
+            self._place.close()
+        self._opened = self._place = None
 
     async def has_campaigns(self) -> bool:
         """Return whether there is any campaign, without reading the index."""
@@ -201,7 +206,7 @@ class EmbeddedIndex:
             except Damaged as error:
                 _log.warning("An index of campaigns is built again: %s", error)
                 # Lets the next one remove it, unless another process uses it.
-                del place
+                place.close()
             else:
                 self._place = place
                 return index

@@ -13,7 +13,7 @@ _LOCK_SUFFIX: Final = ".used"
 
 
 class IndexFolder:
-    """The folder `name` in `parent`, in use until this object is gone.
+    """The folder `name` in `parent`, in use until it is closed or this object is gone.
 
     Siblings that nobody uses are removed: they are indexes of earlier generations, other models, or damaged.
     """
@@ -24,11 +24,15 @@ class IndexFolder:
         try:
             self._lock = _open_lock(self.path)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
-            weakref.finalize(self, os.close, self._lock)
+            self._release = weakref.finalize(self, os.close, self._lock)
             self.path.mkdir(exist_ok=True)
             remove_unused(parent)
         except OSError as error:
             raise folder_error(self.path, error) from error
+
+    def close(self) -> None:
+        """Let others remove the folder. Safe to call twice."""
+        self._release()
 
 
 def _open_lock(folder: Path) -> int:

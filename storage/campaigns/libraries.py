@@ -36,6 +36,9 @@ class OwnLibrary(CampaignIndex, Protocol):
     async def delete_all(self) -> None:
         """Delete all campaigns. Twice is safe."""
 
+    def close(self) -> None:
+        """Close what only this library has open. Safe to call twice."""
+
 
 class Libraries:
     """The open libraries of one storage, with the same embeddings; in PostgreSQL if there is a URL."""
@@ -48,6 +51,8 @@ class Libraries:
 
     async def aclose(self) -> None:
         """Close all libraries. Safe to call twice."""
+        for library in self._opened.values():
+            library.close()
         self._opened.clear()
         if "_pool" in self.__dict__:
             await self._pool.aclose()

@@ -119,6 +119,9 @@ class PostgresIndex:
         """Delete all campaigns. Twice is safe."""
         await self._fetch(sql.DELETE_ALL)
 
+    def close(self) -> None:
+        """Close nothing: the pool is shared."""
+
     async def has_campaigns(self) -> bool:
         """Return whether there is any campaign."""
         return bool((await self._fetch(sql.EXISTS))[0][0])

@@ -29,17 +29,7 @@ from callsheet.server.engine.workflows import Workflows, load_workflows
 from callsheet.server.features import load_apis
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.policy import policy_of
-from callsheet.server.langgraph import (
-    assistants,
-    crons,
-    info,
-    retention,
-    runs,
-    states,
-    store,
-    threads,
-    webhooks,
-)
+from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
 from callsheet.server.langgraph.protocol import commands, events, socket
 from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
 from callsheet.server.operations import health_routes, tool_routes, usage_routes
@@ -73,7 +63,7 @@ _LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     threads.router,
     states.router,
     assistants.router,
-    info.router,
+    assistants.info_router,
     crons.router,
     commands.router,
     events.router,

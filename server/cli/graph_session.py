@@ -26,7 +26,7 @@ from callsheet.server.engine.graphs_file import read_graphs_file
 from callsheet.server.engine.worker import OnProgress, Worker
 from callsheet.server.engine.workflows import load_workflows
 from callsheet.server.http.requests import identifier
-from callsheet.server.langgraph.graph_views import schemas_view
+from callsheet.server.langgraph.assistants import schemas_view
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.installation import program
 from callsheet.server.settings.settings import Settings

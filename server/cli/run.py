@@ -145,7 +145,7 @@ def _example(question: Any) -> str:
 
 
 def _show(turn: "GraphTurn", options: RunOptions) -> None:
-    from callsheet.server.langgraph.shapes import to_json_value  # noqa: PLC0415 -- see above
+    from callsheet.server.langgraph.schemas import to_json_value  # noqa: PLC0415 -- see above
 
     if options.as_json or not (turn.message or turn.question):
         value = to_json_value({"thread": turn.thread, "values": turn.values, "question": turn.question})

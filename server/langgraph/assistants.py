@@ -1,31 +1,124 @@
-"""Routes of assistants: create, read, search, update in versions, delete, describe their graphs."""
+"""Routes of assistants, their graphs' schemas, and the description of the server."""
 
 import uuid
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
+from langgraph.channels.base import BaseChannel
 from langgraph.pregel import Pregel
-from pydantic import Field
+from pydantic import Field, TypeAdapter
+from pydantic.errors import PydanticUserError
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.context import app_context
+from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute, identifier
-from callsheet.server.langgraph import graph_views, shapes
-from callsheet.server.langgraph.bodies import (
+from callsheet.server.langgraph import schemas
+from callsheet.server.langgraph.schemas import (
     Body,
+    JsonObject,
     ListPage,
     contains,
     page_reply,
     read_responses,
     write_responses,
 )
-from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.threads import delete_matching_threads
 from callsheet.state.errors import Missing, Refused
 from callsheet.storage.assistants import Assistant, Assistants
+
+info_router = APIRouter(route_class=StrictRoute, tags=["info"])
+COMPATIBLE_VERSION: Final = "0.16.7"
+"""Version of LangGraph's own server whose API this one offers; Studio reads it."""
+_FLAGS: Final = {
+    "assistants": True,
+    "crons": True,
+    "langsmith": False,
+    "langsmith_tracing_replicas": False,
+    "langsmith_tracing_session_on_runs": False,
+}
+_HOST: Final = {
+    "kind": "self-hosted",
+    "project_id": None,
+    "host_revision_id": None,
+    "revision_id": None,
+    "tenant_id": None,
+}
+
+
+@info_router.get("/info", responses=documented_wire_responses(403, 500, reply=JsonObject))
+@with_policy(LANGGRAPH_READ)
+async def show_info(request: Request) -> JsonReply:
+    """Get the versions and features of the server."""
+    return JsonReply(
+        {
+            "version": COMPATIBLE_VERSION,
+            "langgraph_py_version": version("langgraph"),
+            "flags": _FLAGS,
+            "host": _HOST,
+            "server": {"name": "callsheet", "version": request.app.version},
+        }
+    )
+
+
+_NO_SCHEMA: Final = (PydanticUserError, NameError, TypeError, ValueError)
+"""Errors raised for a type that JSON Schema cannot describe."""
+
+
+async def graph_view(graph: Pregel[Any, Any], xray: int) -> JsonObject:
+    """Return nodes and edges, with `xray` levels of subgraphs expanded; True expands all."""
+    view: JsonObject = (await graph.aget_graph(xray=xray)).to_json()
+    return {"nodes": [_node_view(node) for node in view["nodes"]], "edges": view["edges"]}
+
+
+def schemas_view(graph: Pregel[Any, Any]) -> JsonObject:
+    """Return the schemas of input, output, state, config and context; None for one that has no schema."""
+    context = _schema(graph.get_context_jsonschema)
+    return {
+        "input_schema": _schema(graph.get_input_jsonschema),
+        "output_schema": _schema(graph.get_output_jsonschema),
+        "state_schema": _schema(lambda: _state_schema(graph)),
+        # `configurable` is LangGraph's older name for the context.
+        "config_schema": context or {},
+        "context_schema": context,
+    }
+
+
+async def subgraphs_view(graph: Pregel[Any, Any], namespace: str | None, *, recurse: bool) -> JsonObject:
+    """Return the schemas of a graph's subgraphs by namespace."""
+    return {
+        name: schemas_view(subgraph)
+        async for name, subgraph in graph.aget_subgraphs(namespace=namespace, recurse=recurse)
+        if isinstance(subgraph, Pregel)
+    }
+
+
+def _state_schema(graph: Pregel[Any, Any]) -> JsonObject:
+    names = graph.stream_channels_asis
+    channels = {name: graph.channels[name] for name in ([names] if isinstance(names, str) else names)}
+    fields = {name: item.UpdateType for name, item in channels.items() if isinstance(item, BaseChannel)}
+    # Created at run time, so no type checker can read it.
+    shape: Any = TypedDict(f"{graph.name}_state", fields, total=False)  # type: ignore[misc]
+    return TypeAdapter(shape).json_schema()
+
+
+def _schema(describe: Callable[[], JsonObject | None]) -> JsonObject | None:
+    try:
+        return describe()
+    except _NO_SCHEMA:
+        return None
+
+
+def _node_view(node: JsonObject) -> JsonObject:
+    data = node.get("data")
+    return node | {"data": {"name": data["name"]}} if isinstance(data, dict) and "name" in data else node
+
 
 router = APIRouter(prefix="/assistants", route_class=StrictRoute, tags=["assistants"])
 
@@ -93,7 +186,7 @@ async def create_assistant(body: AssistantCreate, request: Request) -> Response:
         name=body.name or "Untitled",
         description=body.description,
     )
-    return JsonReply(shapes.assistant_view(await assistants.create(new, body.if_exists or "raise")))
+    return JsonReply(schemas.assistant_view(await assistants.create(new, body.if_exists or "raise")))
 
 
 @router.post("/search", responses=write_responses(list[JsonObject]))
@@ -106,8 +199,8 @@ async def search_assistants(request: Request, body: AssistantSearch | None = Non
         key=lambda assistant: (getattr(assistant, search.sort_by), assistant.name),
         reverse=search.sort_order == "desc",
     )
-    views = (shapes.assistant_view(assistant) for assistant in search.cut(matching))
-    return page_reply([shapes.select_fields(view, search.select) for view in views], search)
+    views = (schemas.assistant_view(assistant) for assistant in search.cut(matching))
+    return page_reply([schemas.select_fields(view, search.select) for view in views], search)
 
 
 @router.post("/count", responses=write_responses(int))
@@ -121,7 +214,7 @@ async def count_assistants(request: Request, body: AssistantCount | None = None)
 @with_policy(LANGGRAPH_READ)
 async def get_assistant(assistant_id: str, request: Request) -> Response:
     """Get an assistant, by its id or its graph's name."""
-    return JsonReply(shapes.assistant_view(await _assistants(request).get(assistant_id)))
+    return JsonReply(schemas.assistant_view(await _assistants(request).get(assistant_id)))
 
 
 @router.patch("/{assistant_id}", responses=write_responses(JsonObject))
@@ -132,7 +225,7 @@ async def update_assistant(assistant_id: str, body: AssistantFields, request: Re
     fields = _fields(body)
     if body.graph_id is not None:
         _require_graph(assistants, body.graph_id)
-    return JsonReply(shapes.assistant_view(await assistants.update(assistant_id, fields)))
+    return JsonReply(schemas.assistant_view(await assistants.update(assistant_id, fields)))
 
 
 @router.delete("/{assistant_id}", status_code=204, responses=write_responses(None))
@@ -172,7 +265,7 @@ async def set_latest_assistant_version(
 ) -> Response:
     """Set an assistant's latest version to an earlier one."""
     assistant = await _assistants(request).set_latest(assistant_id, body.version)
-    return JsonReply(shapes.assistant_view(assistant))
+    return JsonReply(schemas.assistant_view(assistant))
 
 
 @router.get("/{assistant_id}/graph", responses=read_responses(JsonObject))
@@ -187,7 +280,7 @@ async def get_assistant_graph(
     """Get the nodes and edges of an assistant's graph."""
     levels = int(xray) if xray.isdecimal() else xray.casefold() == "true"
     _, graph = await _assistant_graph(request, assistant_id)
-    return JsonReply(await graph_views.graph_view(graph, levels))
+    return JsonReply(await graph_view(graph, levels))
 
 
 @router.get("/{assistant_id}/schemas", responses=read_responses(JsonObject))
@@ -195,7 +288,7 @@ async def get_assistant_graph(
 async def get_assistant_schemas(assistant_id: str, request: Request) -> Response:
     """Get the JSON Schemas of an assistant's graph: input, output, state, config and context."""
     assistant, graph = await _assistant_graph(request, assistant_id)
-    return JsonReply({"graph_id": assistant.graph_id} | graph_views.schemas_view(graph))
+    return JsonReply({"graph_id": assistant.graph_id} | schemas_view(graph))
 
 
 @router.get("/{assistant_id}/subgraphs", responses=read_responses(JsonObject))
@@ -207,7 +300,7 @@ async def get_assistant_subgraphs(
 ) -> Response:
     """Get the schemas of an assistant's subgraphs, by namespace."""
     _, graph = await _assistant_graph(request, assistant_id)
-    return JsonReply(await graph_views.subgraphs_view(graph, None, recurse=recurse))
+    return JsonReply(await subgraphs_view(graph, None, recurse=recurse))
 
 
 @router.get("/{assistant_id}/subgraphs/{namespace}", responses=read_responses(JsonObject))
@@ -220,7 +313,7 @@ async def get_assistant_subgraph(
 ) -> Response:
     """Get the schemas of one subgraph. With `recurse`, include the subgraphs inside it."""
     _, graph = await _assistant_graph(request, assistant_id)
-    return JsonReply(await graph_views.subgraphs_view(graph, namespace, recurse=recurse))
+    return JsonReply(await subgraphs_view(graph, namespace, recurse=recurse))
 
 
 def _assistants(request: Request) -> Assistants:
@@ -273,6 +366,6 @@ def _fields(body: AssistantFields) -> JsonObject:
 
 
 def _version_view(version: Assistant) -> JsonObject:
-    view = shapes.assistant_view(version)
+    view = schemas.assistant_view(version)
     updated_at = view.pop("updated_at")
     return view | {"created_at": updated_at}

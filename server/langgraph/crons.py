@@ -23,17 +23,19 @@ from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import inputs, starting
-from callsheet.server.langgraph.bodies import (
+from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
+from callsheet.server.langgraph.schemas import (
+    JsonObject,
     ListPage,
     RunCreate,
+    checked_url,
     contains,
     page_reply,
     read_responses,
+    select_fields,
+    wire_time,
     write_responses,
 )
-from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
-from callsheet.server.langgraph.shapes import JsonObject, select_fields, wire_time
-from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due

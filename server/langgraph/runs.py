@@ -25,12 +25,19 @@ from callsheet.server.http.policy import (
     with_policy,
 )
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.langgraph import run_streams, waiting
-from callsheet.server.langgraph.bodies import BatchRunCreate, RunCreate, read_responses, write_responses
-from callsheet.server.langgraph.cancellation import end_run
+from callsheet.server.langgraph import run_streams
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
+from callsheet.server.langgraph.retention import end_run
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
-from callsheet.server.langgraph.shapes import RUN_FIELDS, JsonObject, run_view
+from callsheet.server.langgraph.schemas import (
+    RUN_FIELDS,
+    BatchRunCreate,
+    JsonObject,
+    RunCreate,
+    read_responses,
+    run_view,
+    write_responses,
+)
 from callsheet.server.langgraph.starting import (
     StartedRun,
     ValidatedRun,
@@ -444,7 +451,7 @@ def _stream_reply(
 
 
 def _wait_reply(ctx: AppContext, started: StartedRun, *, cancel: bool) -> Response:
-    reply = waiting.LongPollReply(partial(waiting.wait_for_result, ctx, started), started.path)
+    reply = run_streams.LongPollReply(partial(run_streams.wait_for_result, ctx, started), started.path)
     reply.on_disconnect = _canceller(ctx, started) if cancel else None
     return reply
 
@@ -452,7 +459,7 @@ def _wait_reply(ctx: AppContext, started: StartedRun, *, cancel: bool) -> Respon
 def _join_reply(ctx: AppContext, run: Run, *, cancel: bool) -> Response:
     started = _started_run(run, run_streams.id_before_run(run))
     if run.status in ENDED:
-        return waiting.LongPollReply(partial(waiting.result_of_ended_run, ctx, started), started.path)
+        return run_streams.LongPollReply(partial(run_streams.result_of_ended_run, ctx, started), started.path)
     return _wait_reply(ctx, started, cancel=cancel)
 
 

@@ -22,8 +22,7 @@ from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
-from callsheet.server.langgraph.bodies import Body, ListPage, Responses
-from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.server.langgraph.schemas import Body, JsonObject, ListPage, Responses
 from callsheet.state.errors import Invalid
 from callsheet.storage.store import RedisStore
 

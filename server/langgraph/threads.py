@@ -1,9 +1,11 @@
-"""Routes of threads: create, read, search, update, copy, prune, delete."""
+"""Routes of threads: create, search, change, copy, prune, delete."""
 
 import asyncio
+import re
 import uuid
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
@@ -14,17 +16,137 @@ from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Number, StrictRoute, identifier
-from callsheet.server.langgraph import retention, shapes, thread_search, updates
-from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
-from callsheet.server.langgraph.cancellation import delete_with_runs
+from callsheet.server.langgraph import retention, schemas, states
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
-from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.langgraph.thread_search import ThreadCount, ThreadSearch
-from callsheet.server.langgraph.updates import Superstep
+from callsheet.server.langgraph.retention import delete_with_runs
+from callsheet.server.langgraph.schemas import (
+    Body,
+    JsonObject,
+    ListPage,
+    contains,
+    page_reply,
+    read_responses,
+    write_responses,
+)
+from callsheet.server.langgraph.states import Superstep, find_state
 from callsheet.state.errors import CallsheetError, Missing
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
+
+_CHUNK: Final = 200
+"""Threads read in one round trip."""
+_PATH_PART: Final = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
+
+
+class ThreadCount(Body):
+    """Filter for threads."""
+
+    metadata: JsonObject | None = None
+    values: JsonObject | None = None
+    status: Literal["idle", "busy", "interrupted", "error"] | None = None
+
+
+class ThreadSearch(ThreadCount, ListPage):
+    """Filter, order and fields of a search for threads."""
+
+    ids: list[str] | None = Field(None, max_length=1_000)
+    sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] = "updated_at"
+    sort_order: Literal["asc", "desc"] = "desc"
+    select: list[str] | None = None
+    extract: dict[str, str] | None = Field(None, max_length=10)
+
+
+async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
+    """Return a page of matching threads, and one more if there is a next page."""
+    if search.ids is None and search.sort_by == "updated_at":
+        return await _find_in_index_order(ctx, owner, search)
+    if search.ids is None:
+        records = [record async for record in _all_threads(ctx, owner)]
+    else:
+        named = await threads.get_many(ctx.storage, search.ids, owner)
+        records = [record for record in named if record]
+    matching = [record for record in records if await matches(ctx, record, search)]
+    matching.sort(key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc")
+    return list(search.cut(matching))
+
+
+async def count_matching(ctx: AppContext, owner: str, query: ThreadCount) -> int:
+    """Return the number of matching threads."""
+    if query == ThreadCount():
+        return await threads.count(ctx.storage, owner)
+    return sum([await matches(ctx, record, query) async for record in _all_threads(ctx, owner)])
+
+
+async def matches(ctx: AppContext, record: Thread, query: ThreadCount) -> bool:
+    """Return whether a thread matches a filter."""
+    if query.status not in {None, record.status} or not contains(record.metadata, query.metadata):
+        return False
+    if query.values is None:
+        return True
+    return contains(schemas.to_json_value(await newest_values(ctx, record)), query.values)
+
+
+async def newest_values(ctx: AppContext, record: Thread) -> Any:
+    """Return the values of a thread's newest state.
+
+    None if the thread has no state or graph yet, its graph is not served, or its state cannot be built.
+    """
+    graph = ctx.graphs.get(record.graph)
+    if graph is None:
+        return None
+    snapshot = await find_state(graph, record.id)
+    return snapshot.values if snapshot and snapshot.created_at else None
+
+
+def extract_paths(view: Mapping[str, Any], paths: Mapping[str, str]) -> JsonObject:
+    """Return the value at each path, such as `values.messages[-1].content`; None if there is none."""
+    return {name: _value_at(view, path) for name, path in paths.items()}
+
+
+def _value_at(value: Any, path: str) -> Any:
+    for name, index in _PATH_PART.findall(path):
+        if name and isinstance(value, Mapping):
+            value = value.get(name)
+        elif index and isinstance(value, list) and -len(value) <= int(index) < len(value):
+            value = value[int(index)]
+        else:
+            return None
+    return value
+
+
+async def _find_in_index_order(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
+    """Return the page, reading the index, which is in this order already, only as far as needed."""
+    matching: list[Thread] = []
+    async for record in _all_threads(ctx, owner, oldest_first=search.sort_order == "asc"):
+        if await matches(ctx, record, search):
+            matching.append(record)
+            if len(matching) > search.offset + search.limit:
+                break
+    return list(search.cut(matching))
+
+
+async def _all_threads(ctx: AppContext, owner: str, *, oldest_first: bool = False) -> AsyncIterator[Thread]:
+    start, seen = 0, set[str]()
+    while page := await threads.list_newest(ctx.storage, owner, start, _CHUNK, oldest_first=oldest_first):
+        for record in page:
+            # A thread that changes while the list is read may be read twice.
+            if record.id not in seen:
+                seen.add(record.id)
+                yield record
+        start += len(page)
+
+
+def _sort_key(record: Thread, sort_by: str) -> tuple[Any, str]:
+    keys: JsonObject = {
+        "thread_id": record.id,
+        "status": record.status,
+        "created_at": record.created_ms,
+        "state_updated_at": record.state_updated_ms,
+        "updated_at": record.updated_ms,
+    }
+    return keys[sort_by], record.id
+
 
 router = APIRouter(prefix="/threads", route_class=StrictRoute, tags=["threads"])
 
@@ -69,13 +191,13 @@ async def create_thread(request: Request, body: ThreadCreate | None = None) -> R
     async def find(token: str) -> Thread:
         record = await threads.get(ctx.storage, body.thread_id or token, owner)
         # A process may have died between the thread and its history.
-        lacks_history = body.supersteps and await thread_search.newest_values(ctx, record) is None
+        lacks_history = body.supersteps and await newest_values(ctx, record) is None
         if record.token != token or lacks_history:
             raise threads.missing_thread(record.id)
         return record
 
     record = await create_once(request, body, lambda token: _create(ctx, owner, body, token), find)
-    return JsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
+    return JsonReply(schemas.thread_view(record, await newest_values(ctx, record)))
 
 
 async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -> Thread:
@@ -93,7 +215,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
     record = await threads.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
     if body.supersteps:
         try:
-            await updates.apply_supersteps(ctx, record, body.supersteps)
+            await states.apply_supersteps(ctx, record, body.supersteps)
         except CallsheetError:
             # Delete the thread only if this request created it.
             if record.token == new.token:
@@ -108,7 +230,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
 async def search_threads(request: Request, body: ThreadSearch | None = None) -> Response:
     """Search threads, last updated first by default."""
     ctx, search = app_context(request), body or ThreadSearch()
-    records = await thread_search.find_threads(ctx, current_owner(request), search)
+    records = await find_threads(ctx, current_owner(request), search)
     # Concurrently, so that the states are read in one batch.
     views = await asyncio.gather(*(_search_result(ctx, record, search) for record in records))
     return page_reply(views, search)
@@ -119,7 +241,7 @@ async def search_threads(request: Request, body: ThreadSearch | None = None) -> 
 async def count_threads(request: Request, body: ThreadCount | None = None) -> Response:
     """Count threads."""
     ctx, owner = app_context(request), current_owner(request)
-    return JsonReply(await thread_search.count_matching(ctx, owner, body or ThreadCount()))
+    return JsonReply(await count_matching(ctx, owner, body or ThreadCount()))
 
 
 @router.post("/prune", responses=write_responses(JsonObject))
@@ -158,7 +280,7 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
     """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    return JsonReply(shapes.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
+    return JsonReply(schemas.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
 
 
 @router.patch("/{thread_id}", responses=write_responses(JsonObject))
@@ -200,14 +322,14 @@ async def copy_thread(thread_id: str, request: Request) -> Response:
     if graph := ctx.graphs.get(record.graph):
         # A run may have written checkpoints after `record` was read.
         pending_status = "error" if record.status == "error" else "interrupted"
-        await updates.record_state(ctx, copied, graph, pending_status=pending_status)
+        await states.record_state(ctx, copied, graph, pending_status=pending_status)
     return await _thread_reply(ctx, new_id, record.owner)
 
 
 async def delete_matching_threads(ctx: AppContext, owner: str, metadata: JsonObject) -> None:
     """Delete all threads of an owner whose metadata contains `metadata`."""
     search = ThreadSearch(metadata=metadata, limit=100)
-    while records := await thread_search.find_threads(ctx, owner, search):
+    while records := await find_threads(ctx, owner, search):
         for record in records:
             with suppress(Missing):
                 await retention.delete_thread(ctx, record)
@@ -215,18 +337,18 @@ async def delete_matching_threads(ctx: AppContext, owner: str, metadata: JsonObj
 
 async def _thread_reply(ctx: AppContext, thread_id: str, owner: str, *, with_ttl: bool = False) -> JsonReply:
     record = await threads.get(ctx.storage, thread_id, owner)
-    view = shapes.thread_view(record, await thread_search.newest_values(ctx, record))
-    return JsonReply(view | {"ttl": shapes.lifetime_view(record)} if with_ttl else view)
+    view = schemas.thread_view(record, await newest_values(ctx, record))
+    return JsonReply(view | {"ttl": schemas.lifetime_view(record)} if with_ttl else view)
 
 
 async def _search_result(ctx: AppContext, record: Thread, search: ThreadSearch) -> JsonObject:
     names = search.select or ()
     needs_values = not names or search.extract or any(name.split(".")[0] == "values" for name in names)
-    values = await thread_search.newest_values(ctx, record) if needs_values else None
-    view = shapes.thread_view(record, values)
-    result = dict(shapes.select_fields(view, search.select))
+    values = await newest_values(ctx, record) if needs_values else None
+    view = schemas.thread_view(record, values)
+    result = dict(schemas.select_fields(view, search.select))
     if search.extract:
-        result["extracted"] = thread_search.extract_paths(shapes.to_json_value(view), search.extract)
+        result["extracted"] = extract_paths(schemas.to_json_value(view), search.extract)
     return result
 
 

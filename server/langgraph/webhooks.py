@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpcore
 
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.langgraph.shapes import run_view
+from callsheet.server.langgraph.schemas import checked_url, run_view
 from callsheet.state.errors import Forbidden, Invalid
 from callsheet.storage.runs.records import Run
 from callsheet.tools.web.public_network import PublicNetwork, Resolve, resolve, trusted_certificates
@@ -98,21 +98,6 @@ class WebhookCaller:
         if self.secret:
             headers.append((SIGNATURE_HEADER, sign(self.secret, body, int(time.time()))))
         return headers
-
-
-def checked_url(url: str) -> str:
-    """Return a webhook's URL unchanged; raises `Invalid` if it cannot be called."""
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid or parts.username is not None:
-        raise Invalid(
-            f"webhook {url[:80]!r} is not a URL that can be called",
-            remedy="send http:// or https:// and a host, without a password",
-        )
-    return url
 
 
 def sign(secret: str, body: bytes, at_s: int) -> str:

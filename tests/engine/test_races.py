@@ -13,8 +13,7 @@ from callsheet.server.app import create_app
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph import retention, run_streams
-from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
-from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.server.langgraph.protocol.events import Subscription, ThreadView, follow_thread
 from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.server.langgraph.protocol.events import ThreadView
 from callsheet.storage import Storage, api_keys
 from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.served import (

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from callsheet.server.langgraph.protocol.message_parts import message_parts
+from callsheet.server.langgraph.protocol.encoding import message_parts
 
 _USAGE: Final[Any] = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
 MESSAGES: Final[list[BaseMessage]] = [

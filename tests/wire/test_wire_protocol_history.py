@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.server.langgraph.protocol.views import MAX_SEQ, id_of, seq_of
+from callsheet.server.langgraph.protocol.events import MAX_SEQ, id_of, seq_of
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
 from callsheet.storage.runs import events

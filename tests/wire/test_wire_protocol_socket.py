@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from callsheet.server.langgraph.protocol import events
 from callsheet.server.langgraph.protocol import socket as protocol_socket
-from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.server.langgraph.protocol.events import ThreadView
 from tests.doubles.waiting import PATIENCE_S
 from tests.doubles.wire_served import APPROVED, HELLO, new_id, running_server_on_own_redis
 from tests.wire.protocol_reader import (

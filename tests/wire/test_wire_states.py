@@ -18,7 +18,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.langgraph.shapes import MessageEncoder
+from callsheet.server.langgraph.schemas import MessageEncoder
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads as thread_records
 from tests.doubles.wire_graphs import QUESTION

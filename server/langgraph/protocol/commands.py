@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal
 
+import orjson
 from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
@@ -14,16 +15,65 @@ from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
-from callsheet.server.langgraph.bodies import RunCommand, RunCreate, checkpoint_of
-from callsheet.server.langgraph.protocol import agent_tree
-from callsheet.server.langgraph.protocol.views import seq_of
-from callsheet.server.langgraph.resumes import INTERRUPT_ID
-from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.langgraph.starting import start_run
+from callsheet.server.langgraph.protocol.events import seq_of
+from callsheet.server.langgraph.schemas import JsonObject, RunCommand, RunCreate, checkpoint_of
+from callsheet.server.langgraph.starting import INTERRUPT_ID, start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused, UnbuildableState
 from callsheet.storage.runs import events
-from callsheet.storage.runs.records import Strategy
+from callsheet.storage.runs.events import PROTOCOL_PREFIX
+from callsheet.storage.runs.records import Run, Strategy
 from callsheet.storage.threads import threads
+
+_STATUSES: Final = {
+    "pending": "started",
+    "running": "running",
+    "success": "completed",
+    "timeout": "failed",
+    "error": "failed",
+}
+_LIFECYCLE: Final = f"{PROTOCOL_PREFIX}lifecycle|"
+
+
+async def agent_tree_of_run(ctx: AppContext, thread: str, run_id: str | None) -> JsonObject:
+    """Return the tree of a run, by default the thread's newest; raises `Missing`."""
+    run = await _run(ctx, thread, run_id)
+    root = _node((), _STATUSES.get(run.status, "interrupted"), run.graph)
+    nodes: dict[tuple[str, ...], JsonObject] = {(): root}
+    after = events.START_ID
+    while batch := await events.read_after(ctx.storage, thread, after):
+        after = batch[-1].id
+        for event in batch:
+            if event.run != run.id:
+                continue
+            if event.name.startswith(_LIFECYCLE):
+                _apply_lifecycle(nodes, orjson.loads(event.data))
+            elif event.name == events.END and event.data == b"paused":
+                root["status"] = "interrupted"
+    return root
+
+
+async def _run(ctx: AppContext, thread: str, run_id: str | None) -> Run:
+    if run_id:
+        return await ctx.worker.runs.get(thread, run_id)
+    newest = await ctx.worker.runs.list_runs(thread, 0, 1)
+    if not newest:
+        raise Missing(f"thread {thread!r} has had no run", remedy="start one")
+    return newest[0]
+
+
+def _apply_lifecycle(nodes: dict[tuple[str, ...], JsonObject], params: JsonObject) -> None:
+    namespace, data = tuple(params["namespace"]), params["data"]
+    if namespace not in nodes:
+        ancestors = (namespace[:end] for end in range(len(namespace) - 1, -1, -1))
+        parent = next(nodes[ancestor] for ancestor in ancestors if ancestor in nodes)
+        nodes[namespace] = _node(namespace, data["event"], data["graph_name"])
+        parent.setdefault("children", []).append(nodes[namespace])
+    nodes[namespace]["status"] = data["event"]
+
+
+def _node(namespace: tuple[str, ...], status: str, graph: str) -> JsonObject:
+    return {"namespace": list(namespace), "status": status, "graph_name": graph}
+
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
 _SOCKET_ONLY: Final = frozenset({"subscription.subscribe", "subscription.unsubscribe"})
@@ -209,7 +259,7 @@ async def _get_tree(ctx: AppContext, owner: str, thread: str, params: JsonObject
     await threads.get(ctx.storage, thread, owner)
     run = params.get("run_id")
     since = await events.newest_id(ctx.storage, thread)
-    return {"tree": await agent_tree.agent_tree_of_run(ctx, thread, str(run) if run else None)}, since
+    return {"tree": await agent_tree_of_run(ctx, thread, str(run) if run else None)}, since
 
 
 _HANDLERS: Final[Mapping[str, Callable[[AppContext, str, str, JsonObject], Awaitable[_Result]]]] = {

@@ -17,8 +17,7 @@ from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
-from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
-from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.server.langgraph.protocol.events import Subscription, ThreadView, follow_thread
 from callsheet.state.errors import Limited, Missing, Unauthenticated
 
 router = APIRouter()

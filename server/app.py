@@ -20,7 +20,6 @@ from callsheet.server.engine import graphs_file
 from callsheet.server.features import load_apis
 from callsheet.server.http import errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
@@ -32,6 +31,7 @@ from callsheet.server.http.policy import (
     policy_of,
     with_policy,
 )
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables

@@ -14,13 +14,13 @@ from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, M
 from callsheet.server.artefacts import views as locks
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import CHAT, RequestContext
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.ads.timeline import Timeline
 from callsheet.storage.runs.records import RunRequest
@@ -141,7 +141,7 @@ async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
 
 async def _execute(request: Request, run_request: RunRequest) -> Response:
     ctx = app_context(request)
-    if events.wants_event_stream(request):
+    if replies.wants_event_stream(request):
         run_request = replace(run_request, request={**run_request.request, "stream_mode": [*CHAT]})
         return await stream_turn(request, run_request, partial(service.submit, ctx.worker, run_request))
     reply, ack = await service.run(ctx.worker, run_request)

@@ -15,8 +15,8 @@ from callsheet.server.artefacts.replies import ImportedThread
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
 
 router = APIRouter(prefix="/api/threads", route_class=StrictRoute, tags=["threads as files"])

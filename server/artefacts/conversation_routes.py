@@ -20,9 +20,9 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses, error_body
-from callsheet.server.http.events import Events, ServerEvent, StreamingReply, event_stream_reply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
+from callsheet.server.http.replies import Events, ServerEvent, StreamingReply, event_stream_reply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import CallsheetError, Conflict, Missing
 from callsheet.storage.runs import events

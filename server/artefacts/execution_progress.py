@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.http import events
-from callsheet.server.http.events import ServerEvent
+from callsheet.server.http import replies
+from callsheet.server.http.replies import ServerEvent
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import is_over
 from callsheet.state.plan_progress import COMPLETE, PLAN, STEP, Event, plan_event
@@ -25,7 +25,7 @@ _POLL_S: Final = 0.1
 
 async def progress_events(
     executions: Executions, execution_id: str, after: str | None, heartbeat_s: float
-) -> events.Events:
+) -> replies.Events:
     """Yield the events after an id, to the end of the execution.
 
     Once they have expired, yield the plan and the end as they are. Where events are not kept any more, yield

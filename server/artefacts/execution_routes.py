@@ -17,10 +17,9 @@ from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.events import event_stream_reply
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
+from callsheet.server.http.replies import JsonReply, event_stream_reply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph.run_streams import BEGINNING, checked_event_id
 from callsheet.state import live_plan

@@ -27,13 +27,13 @@ from callsheet.server.campaigns.replies import (
     ImportReport,
     SavedSearches,
 )
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute, identifier
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
@@ -78,7 +78,7 @@ async def ask_about_campaigns(
     ctx, owner = app_context(request), current_owner(request)
     caller = RequestContext(owner, idempotency_key, body.context())
     question = await service.question_run(ctx.worker, body, caller)
-    if events.wants_event_stream(request):
+    if replies.wants_event_stream(request):
         return await stream_turn(request, question, partial(submit, ctx.worker, question))
     reply, arrived = await run(ctx.worker, question)
     response = JsonReply(reply)

@@ -24,8 +24,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import ErrorForm, get_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.state import errors
 from callsheet.state.errors import CallsheetError, Unavailable
 

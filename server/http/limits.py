@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.auth import get_caller
 from callsheet.server.http.errors import reject
-from callsheet.server.http.events import wants_event_stream
 from callsheet.server.http.policy import OnOutage, Streaming, get_policy
+from callsheet.server.http.replies import wants_event_stream
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import CallsheetError, Limited, TooLarge, Unavailable
 from callsheet.storage import Storage, rate_limits

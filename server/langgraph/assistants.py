@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Integer, StrictRoute, identifier
 from callsheet.server.langgraph import schemas
 from callsheet.server.langgraph.schemas import (

@@ -19,11 +19,10 @@ from callsheet.server.engine import background
 from callsheet.server.engine.errors import error_message
 from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
-from callsheet.server.http.requests import Flag, StrictRoute
+from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.requests import IDEMPOTENT, Flag, StrictRoute, create_once
 from callsheet.server.langgraph import inputs, starting
-from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.schemas import (
     JsonObject,
     ListPage,

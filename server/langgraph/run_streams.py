@@ -15,9 +15,9 @@ from callsheet.server.engine.errors import error_message
 from callsheet.server.engine.execution import run_result
 from callsheet.server.engine.graph_states import build_history, build_state
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.context import AppContext
-from callsheet.server.http.events import LANGGRAPH, Events, ServerEvent, StreamingReply
+from callsheet.server.http.replies import LANGGRAPH, Events, ServerEvent, StreamingReply
 from callsheet.server.langgraph.schemas import past_state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.states import graph_of_thread
@@ -59,7 +59,7 @@ ThreadMode = Literal["run_modes", "lifecycle", "state_update"]
 def event_stream_reply(source: Events, path: str = "") -> StreamingReply:
     """Return the reply that streams events; `path` is that of their run."""
     location = {"Location": f"{path}/stream", "Content-Location": path} if path else {}
-    return events.event_stream_reply(source, LANGGRAPH, location)
+    return replies.event_stream_reply(source, LANGGRAPH, location)
 
 
 def stream_run(

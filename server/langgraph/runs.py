@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import (
     LANGGRAPH_READ,
@@ -24,9 +23,9 @@ from callsheet.server.http.policy import (
     LANGGRAPH_WRITE_STREAM,
     with_policy,
 )
-from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.requests import IDEMPOTENT, StrictRoute, create_once
 from callsheet.server.langgraph import run_streams
-from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.retention import end_run
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
 from callsheet.server.langgraph.schemas import (

@@ -16,7 +16,7 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.json_replies import JsonReply
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Flag, Integer, Number
 from callsheet.state.errors import Invalid, Refused
 from callsheet.state.times import iso_time

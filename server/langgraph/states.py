@@ -19,9 +19,8 @@ from callsheet.server.engine.graph_states import build_history, build_state
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.events import StreamingReply
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply, StreamingReply
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import schemas
 from callsheet.server.langgraph.inputs import check_update

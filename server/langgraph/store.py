@@ -19,8 +19,8 @@ from starlette.responses import Response
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
 from callsheet.server.langgraph.schemas import Body, JsonObject, ListPage, Responses
 from callsheet.state.errors import Invalid

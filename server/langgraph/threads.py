@@ -13,11 +13,10 @@ from starlette.responses import Response
 
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
-from callsheet.server.http.requests import Number, StrictRoute, identifier
+from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.requests import IDEMPOTENT, Number, StrictRoute, create_once, identifier
 from callsheet.server.langgraph import retention, schemas, states
-from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.retention import delete_with_runs
 from callsheet.server.langgraph.schemas import (
     Body,

@@ -10,8 +10,8 @@ from callsheet.providers import images
 from callsheet.server.artefacts import file_replies
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LESSON_READ, LESSON_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import assets as lesson_assets
 from callsheet.server.lessons import statistics

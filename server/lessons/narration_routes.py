@@ -9,9 +9,9 @@ from starlette.responses import Response
 from callsheet.server.artefacts.conversation_routes import RESUMABLE
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import NarrationEdit, NarrationRewrite

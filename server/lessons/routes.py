@@ -10,13 +10,13 @@ from starlette.responses import Response
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.service import RequestContext, run, submit
 from callsheet.server.engine.execution import pending_interrupts
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import assets, edits, service, sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, SessionUpdate
@@ -143,7 +143,7 @@ async def find_lesson(request: Request, session_id: str | None) -> Lesson:
 async def run_or_stream(request: Request, session: SessionRef, run_request: RunRequest) -> Response:
     """Execute the run; return its reply or its event stream."""
     ctx = app_context(request)
-    if events.wants_event_stream(request):
+    if replies.wants_event_stream(request):
         recorded = partial(submit, ctx.worker, run_request)
         return with_session_header(await stream_turn(request, run_request, recorded), session)
     reply, ack = await run(ctx.worker, run_request)

@@ -12,14 +12,13 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.artefacts import file_replies
 from callsheet.server.artefacts.service import claim
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses, error_body
-from callsheet.server.http.events import Events, ServerEvent
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import Events, JsonReply, ServerEvent
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import SourceCreate
@@ -87,9 +86,9 @@ async def upload_source(
     lesson = Lesson(app_context(request).storage, session.thread)
     data = await edits.read_file(name, request.stream())
     add = partial(edits.add_file, lesson, name, data)
-    if events.wants_event_stream(request):
+    if replies.wants_event_stream(request):
         source = _page_events(session, add, app_context(request).settings.heartbeat_s)
-        return with_session_header(events.event_stream_reply(source), session)
+        return with_session_header(replies.event_stream_reply(source), session)
     added = await add(lambda _done, _of: None)
     return with_session_header(JsonReply(_source_view(session, added), 201), session)
 

@@ -12,9 +12,9 @@ from callsheet import providers
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.operations import tool_views
 from callsheet.server.operations.replies import Health
 from callsheet.server.telemetry import metrics

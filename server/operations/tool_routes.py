@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Request
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.operations import tool_views
 from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList

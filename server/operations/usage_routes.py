@@ -12,8 +12,8 @@ from callsheet.server.artefacts.turn_view import use_view
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Invalid
 from callsheet.storage import spending

@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
 from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, UsageReply
 from callsheet.server.artefacts.service import RequestContext, run, submit
-from callsheet.server.http import events
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_RUN, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.pages import service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
@@ -75,7 +75,7 @@ async def answer_approval(
 
 async def _execute(request: Request, run_request: RunRequest) -> Response:
     ctx = app_context(request)
-    if events.wants_event_stream(request):
+    if replies.wants_event_stream(request):
         return await stream_turn(request, run_request, partial(submit, ctx.worker, run_request))
     reply, ack = await run(ctx.worker, run_request)
     return JsonReply(reply, background=BackgroundTask(ack))

@@ -11,8 +11,8 @@ from callsheet.server.artefacts.file_replies import BODY, binary_responses, file
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import Upload, UploadList

@@ -9,8 +9,8 @@ from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.video import executions, service, undoing, views
 from callsheet.server.video.bodies import ExecutionCreate, UndoCreate

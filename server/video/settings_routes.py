@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.server.video import views
 from callsheet.server.video.bodies import ContextWrite, PresetWrite

@@ -62,7 +62,7 @@ def test_the_architecture_names_the_functions_that_newcomers_look_for() -> None:
         "server/ads/routes.py:chat_about_ad",
         "storage/runs/runs.py:Runs.claim",
         "tools/policy.py:ToolPolicy.effective",
-        "server/http/events.py:EventFormat.encode",
+        "server/http/replies.py:EventFormat.encode",
         "storage/checkpoints/writing.py:put",
         "state/live_plan.py:startable",
         "state/campaigns/answers.py:problems",

@@ -12,8 +12,8 @@ from callsheet.server.http import errors
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy
+from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol.events import seq_of
 from callsheet.server.langgraph.schemas import JsonObject, RunCommand, RunCreate, checkpoint_of

@@ -21,9 +21,9 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.events import Events, ServerEvent
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
+from callsheet.server.http.replies import Events, ServerEvent
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
 from callsheet.server.langgraph.run_streams import event_stream_reply

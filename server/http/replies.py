@@ -1,17 +1,30 @@
-"""Server-sent events: the one place that writes them, in replies that end with their reader."""
+"""Replies of routes: JSON, and server-sent events that end with their reader."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import HTTPConnection
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from callsheet.server.engine.json_values import dumps
 MEDIA_TYPE: Final = "text/event-stream"
+
+
+class JsonReply(JSONResponse):
+    """A reply of any value as JSON."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return `content` as JSON."""
+        return dumps(content)
+
+
 
 
 class ServerEvent(NamedTuple):

@@ -13,11 +13,11 @@ from langgraph.store.base import TTLConfig
 from starlette.routing import BaseRoute
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
-from callsheet.server.artefacts import archive_routes, conversation_routes, execution_routes
+from callsheet.server.artefacts import archive, conversation_routes, execution_routes
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.turn_view import reply_builder
+from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.engine import background
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.finalizer import CallWebhook
@@ -49,7 +49,7 @@ _MARKER_INTERVAL_S: Final = 30.0
 """Seconds between two checks that storage still has its data."""
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
-    archive_routes.router,
+    archive.router,
     artefact_routes.router,
     conversation_routes.router,
     execution_routes.router,

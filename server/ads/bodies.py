@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from callsheet.server.ads.replies import Ducking, Fade, Gain
 from callsheet.server.http.requests import ModelChoice, Number
 
-Brief = Annotated[
+BriefInput = Annotated[
     Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],
     Discriminator(
         lambda value: {str: "text", dict: "object"}.get(type(value)),
@@ -30,7 +30,7 @@ class AdGenerate(_AdFields):
     """A brief for a new ad."""
 
     adId: str = Field(description="1 to 255 printable characters; an existing ad is restarted")
-    brief: Brief = Field(
+    brief: BriefInput = Field(
         description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
         "additionalContext}"
     )

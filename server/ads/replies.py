@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import (
+from callsheet.server.artefacts.schemas import (
     ApprovalQuestion,
     ModelUse,
     ToolCall,

@@ -20,7 +20,7 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields, turn_message, turn_use
+from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply, pending_interrupts
 from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.state.ads import ad, brief

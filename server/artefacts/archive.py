@@ -1,21 +1,29 @@
-"""Export of a thread with its artefacts to a file, and import from one."""
+"""Threads as files: export of a thread with its artefacts, and import from one."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
+from urllib.parse import quote
 
+from fastapi import APIRouter, Query, Request
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
+from starlette.responses import Response, StreamingResponse
 
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ImportedThread
 from callsheet.server.artefacts.uploads import describe_file
 from callsheet.server.engine.workflows import Workflows
-from callsheet.server.http.auth import public_config
-from callsheet.server.http.requests import identifier
+from callsheet.server.http.auth import current_owner, public_config
+from callsheet.server.http.context import app_context
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
@@ -61,7 +69,7 @@ class ThreadArchive:
         )
 
 
-async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> AsyncIterator[bytes]:
+async def export_file(archive: ThreadArchive, thread_id: str, owner: str) -> AsyncIterator[bytes]:
     """Return an iterator over the lines of the owner's exported thread.
 
     Raises `Missing` if the thread does not exist; the first line raises `Busy` while a run is active.
@@ -73,7 +81,7 @@ async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> A
     return export_lines(source, record, {"callsheet": archive.version})
 
 
-async def import_thread(
+async def import_file(
     archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
 ) -> Thread:
     """Import the thread in the file for `owner`, under `new_id` if given, and return its record.
@@ -102,9 +110,9 @@ async def copy_with_artefacts(archive: ThreadArchive, record: Thread, new_id: st
 
     A copy is written whole or not at all. Raises `Busy` while a run is active.
     """
-    lines = [line async for line in await export_thread(archive, record.id, record.owner)]
+    lines = [line async for line in await export_file(archive, record.id, record.owner)]
     # Its types come from our own storage, not from a stranger's file.
-    await import_thread(archive, b"".join(lines), record.owner, new_id=new_id, trusted=True)
+    await import_file(archive, b"".join(lines), record.owner, new_id=new_id, trusted=True)
 
 
 def _check(archive: ThreadArchive, file: ThreadFile) -> None:
@@ -174,3 +182,75 @@ def _replace_urls(data: dict[str, Any], urls: Mapping[str, str]) -> dict[str, An
         text = text.replace(json.dumps(old)[1:-1], json.dumps(new)[1:-1])
     replaced: dict[str, Any] = json.loads(text)
     return replaced
+
+
+router = APIRouter(prefix="/api/threads", route_class=StrictRoute, tags=["threads as files"])
+_FILE: Final = {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The file"}
+_EXPORT: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(400, 403, 404, 409, 500, 503, 504, reply=None),
+    200: _FILE,
+}
+_IMPORT_POLICY: Final = replace(
+    API_WRITE,
+    body=BodyLimit(
+        lambda settings: settings.max_import_bytes,
+        "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
+    ),
+)
+_IMPORT: Final = documented_responses(
+    400, 403, 409, 413, 422, 500, 503, 504, reply=ImportedThread, status=201
+)
+
+
+@router.get("/{thread_id}/export", responses=_EXPORT, response_class=Response)
+@with_policy(API_READ)
+async def export_thread(thread_id: str, request: Request) -> Response:
+    """Export a thread as one file: its states, and its artefacts with all versions.
+
+    JSON lines with checksums. Refused with 409 while a run is active.
+    """
+    lines = await export_file(thread_archive(request), thread_id, current_owner(request))
+    # Read the first line now, while an error can still set the status.
+    first = await anext(lines)
+    name = f"attachment; filename*=UTF-8''{quote(thread_id, safe='')}.jsonl"
+    return StreamingResponse(
+        _stream(first, lines), media_type=MEDIA_TYPE, headers={"Content-Disposition": name}
+    )
+
+
+@router.post(
+    "/import",
+    status_code=201,
+    responses=_IMPORT,
+    response_model=None,
+    openapi_extra={"requestBody": {"required": True, "content": _FILE["content"]}},
+)
+@with_policy(_IMPORT_POLICY)
+async def import_thread(
+    request: Request,
+    new_id: Annotated[
+        str | None,
+        Query(alias="as", description="New id of the thread and of its main artefact"),
+    ] = None,
+) -> JsonReply:
+    """Create a thread, owned by the caller, from the exported file in the body.
+
+    All or nothing: 409 if the thread or one of its artefacts exists.
+    """
+    record = await import_file(
+        thread_archive(request), await request.body(), current_owner(request), new_id=new_id
+    )
+    return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
+
+
+async def _stream(first: bytes, following: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for line in following:
+        yield line
+        await asyncio.sleep(0)
+
+
+def thread_archive(request: Request) -> ThreadArchive:
+    """Return the dependencies of exports and imports."""
+    ctx = app_context(request)
+    return ThreadArchive(ctx.storage, ctx.saver, ctx.workflows, request.app.version, ctx.features)

@@ -7,12 +7,11 @@ from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts import executions
-from callsheet.server.artefacts.bodies import PlanDecision, StepCreate, StepPatch
 from callsheet.server.artefacts.execution_progress import progress_events
 from callsheet.server.artefacts.execution_views import execution_view
 from callsheet.server.artefacts.executions import ExecutionRef, PlanEdits
 from callsheet.server.artefacts.features import feature_of
-from callsheet.server.artefacts.replies import ExecutionView
+from callsheet.server.artefacts.schemas import ExecutionView, PlanDecision, StepCreate, StepPatch
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.server.artefacts.replies import (
+from callsheet.server.artefacts.schemas import (
     ArtefactList,
     ArtefactRef,
     ArtefactStream,

@@ -15,7 +15,7 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import last_message, tool_calls, turn_use, usage
+from callsheet.server.artefacts.views import last_message, tool_calls, turn_use, usage
 from callsheet.server.campaigns.bodies import CampaignChat
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker

@@ -19,7 +19,7 @@ from callsheet.server.artefacts.service import (
     run_and_ack,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import last_message
+from callsheet.server.artefacts.views import last_message
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.graphs_file import read_graphs_file

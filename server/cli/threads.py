@@ -114,11 +114,11 @@ def import_(
 ) -> None:
     """Create a thread from a file. Nothing that exists is overwritten; an error imports nothing."""
     with commands.report_errors(debug=debug):
-        from callsheet.server.artefacts.archive import import_thread  # noqa: PLC0415 -- help needs no storage
+        from callsheet.server.artefacts.archive import import_file  # noqa: PLC0415 -- help needs no storage
 
         content = _read(file)
         record = with_archive(
-            data_dir, lambda archive: import_thread(archive, content, owner, new_id=new_id, trusted=trust)
+            data_dir, lambda archive: import_file(archive, content, owner, new_id=new_id, trusted=trust)
         )
     typer.echo(record.id)
 
@@ -175,9 +175,9 @@ async def _record_with_counts(archive: "ThreadArchive", thread_id: str, owner: s
 
 
 async def _export(archive: "ThreadArchive", thread_id: str, owner: str) -> bytes:
-    from callsheet.server.artefacts.archive import export_thread  # noqa: PLC0415 -- help needs no storage
+    from callsheet.server.artefacts.archive import export_file  # noqa: PLC0415 -- help needs no storage
 
-    return b"".join([line async for line in await export_thread(archive, thread_id, owner)])
+    return b"".join([line async for line in await export_file(archive, thread_id, owner)])
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from callsheet.server.engine.json_values import dumps
+
 MEDIA_TYPE: Final = "text/event-stream"
 
 

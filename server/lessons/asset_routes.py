@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.providers import images
-from callsheet.server.artefacts import file_replies
+from callsheet.server.artefacts import uploads
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_WRITE, BodyLimit, with_policy
@@ -29,7 +29,7 @@ router = APIRouter(
 _Attribution = Annotated[str | None, Query(max_length=300, description="The author, or the source")]
 _FILE: Final = {
     **documented_responses(*READ, reply=None),
-    200: file_replies.binary_responses("image", "video"),
+    200: uploads.binary_responses("image", "video"),
 }
 
 
@@ -56,7 +56,7 @@ async def add_asset(
     "/assets/files",
     status_code=201,
     responses=documented_responses(*WRITE, reply=Asset, status=201),
-    openapi_extra=file_replies.BODY,
+    openapi_extra=uploads.BODY,
 )
 @with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE)))
 async def upload_asset(
@@ -80,7 +80,7 @@ async def get_asset_file(
 ) -> StreamingResponse:
     """Download the file of an asset, to be saved or shown as an image, never as a page."""
     lesson = await find_lesson(request, header or query)
-    return await file_replies.file_reply(
+    return await uploads.file_reply(
         lesson.storage, lesson.artefact, await lesson_assets.file_id_of(lesson, asset_id)
     )
 

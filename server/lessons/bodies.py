@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from callsheet.server.artefacts.bodies import ActionDecision
+from callsheet.server.artefacts.schemas import ActionDecision
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.assets import AssetType

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ModelUse, ToolCall, UsageReply, VersionSummary
+from callsheet.server.artefacts.schemas import ModelUse, ToolCall, UsageReply, VersionSummary
 from callsheet.state.lessons.agents import AgentResult
 from callsheet.state.lessons.assets import AssetType
 from callsheet.state.lessons.lesson import Status, Step

@@ -31,7 +31,7 @@ from callsheet.server.artefacts.service import (
     question_type,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import question_text, turn_fields, turn_use
+from callsheet.server.artefacts.views import question_text, turn_fields, turn_use
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier

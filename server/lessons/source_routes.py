@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, cast
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.server.artefacts import file_replies
+from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.service import claim
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import replies
@@ -68,9 +68,7 @@ async def add_source(
     return with_session_header(JsonReply(_source_view(session, source), 201), session)
 
 
-@router.post(
-    "/files", status_code=201, responses=_STREAMED, openapi_extra=file_replies.BODY, response_model=None
-)
+@router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=uploads.BODY, response_model=None)
 @with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL)))
 async def upload_source(
     request: Request,
@@ -100,7 +98,7 @@ async def get_source_file(
 ) -> StreamingResponse:
     """Download a file that the lesson was made from."""
     thread = await service.find_session(app_context(request).storage, current_owner(request), header or query)
-    return await file_replies.file_reply(
+    return await uploads.file_reply(
         app_context(request).storage, LESSONS.artefact(app_context(request).storage, thread), file_id
     )
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from callsheet.server.artefacts.turn_view import usage
+from callsheet.server.artefacts.views import usage
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state import pricing
 from callsheet.state.lessons.agents import AGENTS

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ModelUse
-from callsheet.server.artefacts.turn_view import use_view
+from callsheet.server.artefacts.schemas import ModelUse
+from callsheet.server.artefacts.views import use_view
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses

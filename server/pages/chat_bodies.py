@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from callsheet.server.artefacts.bodies import ActionDecision
+from callsheet.server.artefacts.schemas import ActionDecision
 from callsheet.server.http.requests import ModelChoice
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
-from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, UsageReply
+from callsheet.server.artefacts.schemas import ApprovalQuestion, ModelUse, ToolCall, UsageReply
 from callsheet.server.artefacts.service import RequestContext, run, submit
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import VersionSummary
+from callsheet.server.artefacts.schemas import VersionSummary
 from callsheet.state.pages.changes import PageChange
 from callsheet.state.uploads import FileType
 

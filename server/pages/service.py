@@ -19,7 +19,7 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_fields, turn_message, turn_use
+from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
-from callsheet.server.artefacts.file_replies import BODY, binary_responses, file_reply
+from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses

@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ApprovalQuestion, ExecutionSummary
+from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary
 
 
 class SceneSummary(TypedDict):

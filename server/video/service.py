@@ -16,7 +16,7 @@ from callsheet.server.artefacts.service import (
     human_message,
     run_request,
 )
-from callsheet.server.artefacts.turn_view import turn_use, turn_view
+from callsheet.server.artefacts.views import turn_use, turn_view
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.video.bodies import ExecutionCreate

@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 from callsheet.server.app import create_app
 from callsheet.server.artefacts import conversation_stream
+from callsheet.server.artefacts.conversation_routes import TurnTranslator
 from callsheet.server.artefacts.conversation_stream import StreamPosition, Turn
-from callsheet.server.artefacts.turn_events import TurnTranslator
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import api_keys
 from callsheet.storage.embedded import watchdog

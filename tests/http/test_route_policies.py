@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.app import create_app
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.turn_view import reply_builder
+from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.assembly import routes
 from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator

@@ -159,11 +159,11 @@ async def test_an_imported_thread_belongs_to_its_importer(client: httpx.AsyncCli
     content = await export_edited_ad(client)
     context = app.state.context
     thread_archive = ThreadArchive(context.storage, context.saver, context.workflows, "1", context.features)
-    record = await archive.import_thread(thread_archive, content, "anna", new_id="hers")
+    record = await archive.import_file(thread_archive, content, "anna", new_id="hers")
     assert record.owner == "anna"
     assert (await client.get("/threads/hers")).status_code == 404
     assert b'"local"' not in b"".join(
-        [line async for line in await archive.export_thread(thread_archive, "hers", "anna")]
+        [line async for line in await archive.export_file(thread_archive, "hers", "anna")]
     )
 
 
@@ -327,7 +327,7 @@ async def test_an_interrupted_import_is_marked_as_an_error_and_can_be_repeated(
         context.storage, FailingSaver(context.storage.redis), context.workflows, "1", context.features
     )
     with pytest.raises(StorageDown):
-        await archive.import_thread(thread_archive, content, "local", new_id="cut")
+        await archive.import_file(thread_archive, content, "local", new_id="cut")
     thread = (await client.get("/threads/cut")).json()
     assert (thread["status"], thread["error"]["error"]) == ("error", "ImportUnfinished")
     # Until its lease has expired, the import may still be at work.

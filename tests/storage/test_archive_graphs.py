@@ -44,8 +44,8 @@ async def test_an_open_question_is_imported_and_can_be_answered(storage: Storage
     record = await threads.create(storage, NewThread("t", "local", "asking", {"colour": "red"}))
     await graph.ainvoke({"messages": [HumanMessage("hi ☃", id="m1")], "n": 0.1}, source)
     thread_archive = ThreadArchive(storage, saver, Workflows({"asking": graph}), "1", {})
-    content = b"".join([line async for line in await archive.export_thread(thread_archive, "t", "local")])
-    imported = await archive.import_thread(thread_archive, content, "local", new_id="t2")
+    content = b"".join([line async for line in await archive.export_file(thread_archive, "t", "local")])
+    imported = await archive.import_file(thread_archive, content, "local", new_id="t2")
     assert (imported.metadata, imported.graph) == ({"colour": "red"}, record.graph)
     target: Any = {"configurable": {"thread_id": "t2"}}
     before, after = await graph.aget_state(source), await graph.aget_state(target)
@@ -79,9 +79,9 @@ async def test_a_conflict_of_an_import_suggests_another_id(storage: Storage) -> 
     saver = RedisSaver(storage.redis)
     await threads.create(storage, NewThread("t", "local"))
     thread_archive = ThreadArchive(storage, saver, Workflows({}), "1", {})
-    content = b"".join([line async for line in await archive.export_thread(thread_archive, "t", "local")])
+    content = b"".join([line async for line in await archive.export_file(thread_archive, "t", "local")])
     with pytest.raises(Conflict) as refused:
-        await archive.import_thread(thread_archive, content, "local")
+        await archive.import_file(thread_archive, content, "local")
     assert "another id" in refused.value.remedy
     await saver.aclose()
 
@@ -97,11 +97,11 @@ async def move_thread(storage: Storage, graph: Any, thread: Thread, *texts: str)
         for text in texts:
             await source_graph.ainvoke(messages(text), config(thread.id), context={"provider": "offline"})
         content = b"".join(
-            [line async for line in await archive.export_thread(thread_archive, thread.id, "local")]
+            [line async for line in await archive.export_file(thread_archive, thread.id, "local")]
         )
         await storage.redis.flushall()
         target_graph = graph.copy(update={"checkpointer": RedisSaver(storage.redis)})
-        await archive.import_thread(
+        await archive.import_file(
             ThreadArchive(storage, target_graph.checkpointer, thread_archive.workflows, "1", {}),
             content,
             "local",

@@ -127,9 +127,9 @@ async def test_an_imported_thread_keeps_the_order_of_checkpoints(savers, storage
     await threads.create(storage, NewThread("t", "local", "talk", {}))
     stored = await alternate(savers, shift_s)
     source = ThreadArchive(storage, savers[0], Workflows({"talk": talk_graph(savers[0])}), "1", {})
-    content = b"".join([line async for line in await archive.export_thread(source, "t", "local")])
+    content = b"".join([line async for line in await archive.export_file(source, "t", "local")])
 
-    await archive.import_thread(source, content, "local", new_id="t2")
+    await archive.import_file(source, content, "local", new_id="t2")
 
     assert await ids(savers[1], "t2") == stored
     assert (await newest_checkpoint(savers[1], "t2")).checkpoint["id"] == stored[0]

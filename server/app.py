@@ -3,23 +3,42 @@
 The server answers once storage is connected and the workflows are loaded; connections wait until then.
 """
 
+import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
+from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.routing import BaseRoute
 
 from callsheet import storage
-from callsheet.server import assembly
-from callsheet.server.engine import graphs_file
+from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
+from callsheet.server.artefacts import archive, conversation_routes, execution_routes
+from callsheet.server.artefacts import routes as artefact_routes
+from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
+from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.views import reply_builder
+from callsheet.server.engine import background, graphs_file
+from callsheet.server.engine.execution import BuildReply
+from callsheet.server.engine.finalizer import CallWebhook
+from callsheet.server.engine.graph_loading import Graphs, attach_storage
+from callsheet.server.engine.graphs_file import GraphsFile
+from callsheet.server.engine.tool_policy import create_application, warn_of_unknown_tools
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
+from callsheet.server.engine.workflows import Workflows, load_workflows
 from callsheet.server.features import load_apis
 from callsheet.server.http import errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
@@ -33,13 +52,164 @@ from callsheet.server.http.policy import (
 )
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.telemetry import TelemetryMiddleware
+from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
+from callsheet.server.langgraph.protocol import commands, events, socket
+from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
+from callsheet.server.operations import health_routes, tool_routes, usage_routes
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables
 from callsheet.server.telemetry import tracing
-from callsheet.server.telemetry.metrics import collect_metrics
-from callsheet.server.telemetry.telemetry import Telemetry
-from callsheet.storage import Storage
+from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
+from callsheet.state.owners import LOCAL
+from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.health import DataMarker
+from callsheet.storage.store import RedisStore, running_owner
+from callsheet.tools.guard.application import ToolEnvironment
+
+_EXTRA_THREADS: Final = 8
+"""Threads for imports, files and name resolution, beside those of nodes."""
+_MARKER_INTERVAL_S: Final = 30.0
+"""Seconds between two checks that storage still has its data."""
+_SHARED: Final[tuple[APIRouter, ...]] = (
+    health_routes.router,
+    archive.router,
+    artefact_routes.router,
+    conversation_routes.router,
+    execution_routes.router,
+    execution_routes.progress_router,
+    tool_routes.router,
+    usage_routes.router,
+)
+_LANGGRAPH: Final[tuple[APIRouter, ...]] = (
+    # The busiest first: routes are tried in order.
+    runs.router,
+    threads.router,
+    states.router,
+    assistants.router,
+    assistants.info_router,
+    crons.router,
+    commands.router,
+    events.router,
+    socket.router,
+    store.router,
+)
+
+
+@dataclass(frozen=True)
+class GraphStorage:
+    """Storage of every graph."""
+
+    saver: RedisSaver
+    store: RedisStore
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Parts that a server and a worker process share."""
+
+    memory: GraphStorage
+    workflows: Workflows
+    graphs: Graphs
+    """The graphs of `workflows` with storage attached."""
+    application: ToolEnvironment
+    worker: Worker
+
+    def context(self, settings: Settings, storage: Storage) -> AppContext:
+        """Return the context of routes."""
+        features = load_apis(self.workflows.graphs.keys())
+        archive = ThreadArchive(storage, self.memory.saver, self.workflows, installed_version(), features)
+        return AppContext(
+            settings,
+            storage,
+            self.memory.saver,
+            self.worker,
+            self.graphs,
+            self.memory.store,
+            self.workflows,
+            features,
+            partial(copy_with_artefacts, archive),
+            DataMarker(storage),
+            self.application,
+        )
+
+
+async def assemble(
+    storage: Storage,
+    settings: Settings,
+    source: GraphsFile | Graphs | None,
+    stack: AsyncExitStack,
+    observer: Telemetry,
+) -> Runtime:
+    """Return the parts, which are closed with `stack`; `observer` measures runs."""
+    # A blocking node takes a thread; asyncio's default is six on two processors.
+    threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
+    asyncio.get_running_loop().set_default_executor(threads)
+    application = create_application(settings, observer)
+    memory = create_storage(storage, source, EPOCH_KEY)
+    workflows = await load_workflows(source, stack)
+    warn_of_unknown_tools(settings, workflows.tools)
+    options = WorkerOptions(
+        settings.lease_s,
+        settings.run_timeout_s,
+        replies=reply_builders(storage, workflows),
+        protocol=AgentProtocolEncoder(),
+        call_webhook=webhook_caller(settings),
+        grace_s=settings.stop_grace_s,
+        max_runs=settings.runs_at_once,
+        heartbeat_s=settings.heartbeat_s,
+        application=application,
+    )
+    graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
+    entering = running_worker(
+        storage, graphs, options, saver=memory.saver, executes=settings.carry_runs, observer=observer
+    )
+    return Runtime(memory, workflows, graphs, application, await stack.enter_async_context(entering))
+
+
+def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:
+    """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
+    ttl = cast("TTLConfig", dict(source.store_ttl)) if isinstance(source, GraphsFile) else None
+    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None)
+    return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
+
+
+def reply_builders(storage: Storage, workflows: Workflows) -> dict[str, BuildReply]:
+    """Return the builders of replies to domain runs, by graph."""
+    features = load_apis(workflows.graphs.keys())
+    return {
+        name: features[name].reply_builder(storage) if name in features else reply_builder(storage)
+        for name in workflows.graphs
+    }
+
+
+def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
+    """Return all routes; those of a feature only where its workflow is served.
+
+    Raises `Broken` for a route without a policy.
+
+    They go into the application's own list: `include_router` would build each route a second time, at the
+    first request, and match it twice.
+    """
+    domain = [router for feature in features.values() for router in feature.routers]
+    served = [route for router in (*_LANGGRAPH, *_SHARED, *domain) for route in router.routes]
+    for route in served:
+        policy_of(route)
+    return served
+
+
+def webhook_caller(settings: Settings) -> CallWebhook:
+    """Return the function that calls webhooks."""
+    secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
+    return webhooks.WebhookCaller(secret, allow_private=settings.webhook_private).call
+
+
+def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
+    """Start retention, crons and the check for lost data, and return the functions that stop them."""
+    check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check
+
 
 _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
@@ -199,10 +369,10 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     """Load the workflows and their routes, and create the routes' context."""
     observer = app.state.observer
     await stack.enter_async_context(collect_metrics(observer, installed_version()))
-    runtime = await assembly.assemble(opened, settings, app.state.graphs, stack, observer)
+    runtime = await assemble(opened, settings, app.state.graphs, stack, observer)
     app.state.context = runtime.context(settings, opened)
     features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
-    for end in assembly.start_maintenance(app.state.context):
+    for end in start_maintenance(app.state.context):
         stack.push_async_callback(end)
-    app.router.routes.extend(assembly.routes(features))
+    app.router.routes.extend(routes(features))

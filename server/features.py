@@ -1,8 +1,8 @@
 """Features: what a workflow adds beside the LangGraph wire.
 
-A feature is one package `server/<domain>/` and one entry in `FEATURES`. Its module `feature` is imported for
-the help of the command line, so it must import nothing slow. The module that its `api` names is imported when
-the workflow is served.
+A feature is one package `server/<domain>/` and one entry in `FEATURES`. Its module `command` is imported for
+the help of the command line, so it must import nothing slow. Its module `routes`, which holds `API`, is
+imported when the workflow is served.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,15 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from callsheet.server.artefacts.features import FeatureApi
 
-FEATURES: Final[Mapping[str, str]] = {
-    "ad_creation": "callsheet.server.ads.feature",
-    "fact_narration": "callsheet.server.lessons.feature",
-    "campaign_search": "callsheet.server.campaigns.feature",
-    "page_builder": "callsheet.server.pages.feature",
-    "scene_edit": "callsheet.server.video.feature",
-}
-"""Module of each feature by its workflow's name; the module holds `FEATURE`."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
@@ -29,26 +20,34 @@ class Feature:
 
     title: str
     """The workflow's title: plural, for people."""
-    command: Callable[..., None]
-    """Command of `callsheet`, named like the function."""
-    api: str
-    """Module that holds `API`, a `FeatureApi`."""
+    package: str
+    """Package below `server/`."""
+    command: str
+    """Command of `callsheet`, and the name of its function."""
+
+    def load_command(self) -> Callable[..., None]:
+        """Return the function of the command."""
+        command: Callable[..., None] = getattr(
+            import_module(f"callsheet.server.{self.package}.command"), self.command
+        )
+        return command
+
+    def load_api(self) -> "FeatureApi":
+        """Return what the workflow adds over REST."""
+        api: FeatureApi = import_module(f"callsheet.server.{self.package}.routes").API
+        return api
 
 
-def load_features() -> tuple[Feature, ...]:
-    """Return all features, in the order of `FEATURES`."""
-    return tuple(_feature(module) for module in FEATURES.values())
+FEATURES: Final[Mapping[str, Feature]] = {
+    "ad_creation": Feature(title="audio ads", package="ads", command="ad"),
+    "fact_narration": Feature(title="lessons", package="lessons", command="lesson"),
+    "campaign_search": Feature(title="campaign questions", package="campaigns", command="ask"),
+    "page_builder": Feature(title="landing pages", package="pages", command="page"),
+    "scene_edit": Feature(title="videos", package="video", command="scenes"),
+}
+"""Features by their workflow's name."""
 
 
 def load_apis(workflows: Collection[str]) -> "dict[str, FeatureApi]":
     """Return the API of each of these workflows that has a feature, in the order of `FEATURES`."""
-    return {
-        name: import_module(_feature(module).api).API
-        for name, module in FEATURES.items()
-        if name in workflows
-    }
-
-
-def _feature(module: str) -> Feature:
-    feature: Feature = import_module(module).FEATURE
-    return feature
+    return {name: feature.load_api() for name, feature in FEATURES.items() if name in workflows}

@@ -1,18 +1,33 @@
-"""Audio ads over REST: make from a brief, refine by chat, read."""
+"""Audio ads over REST: make from a brief, refine by chat, read, and write versions by hand."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from callsheet.server.ads import edits, service, views
-from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
-from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
+from callsheet.server.ads import edits, service
+from callsheet.server.ads.schemas import (
+    AdChat,
+    AdGenerate,
+    AdList,
+    AdTurn,
+    AdView,
+    Conversation,
+    Mixer,
+    MixerUpdate,
+    StreamLocks,
+    VersionActivated,
+    VersionList,
+    VersionReply,
+    VersionWritten,
+)
 from callsheet.server.artefacts import views as locks
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
@@ -23,6 +38,8 @@ from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_poli
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.ads.timeline import Timeline
+from callsheet.state.errors import Invalid
+from callsheet.storage.archive.file import ArtefactEntry
 from callsheet.storage.runs.records import RunRequest
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=JsonReply)
@@ -63,7 +80,7 @@ async def list_ads(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the ads, newest change first."""
-    return await views.ad_list(app_context(request).storage, current_owner(request), after, limit)
+    return await edits.ad_list(app_context(request).storage, current_owner(request), after, limit)
 
 
 @router.get("/ads/{ad_id}", responses=documented_responses(*_READ, reply=AdView))
@@ -71,7 +88,7 @@ async def list_ads(
 async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     ref = await _ad_ref(ad_id, request)
-    return await views.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
+    return await edits.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
 
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
@@ -79,7 +96,7 @@ async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
 async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the conversation in order, the system prompt first."""
     ref = await _ad_ref(ad_id, request)
-    return views.conversation_view(ref, (await app_context(request).worker.state(ref.thread)).values)
+    return edits.conversation_view(ref, (await app_context(request).worker.state(ref.thread)).values)
 
 
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
@@ -88,7 +105,7 @@ async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Delete an ad's conversation; the versions stay. The next request about the ad is a brief."""
     ref, ctx = await _ad_ref(ad_id, request), app_context(request)
     await edits.clear_conversation(ref, ctx.saver)
-    return views.conversation_view(ref, {})
+    return edits.conversation_view(ref, {})
 
 
 @router.get("/ads/{ad_id}/timeline", responses=documented_responses(*_READ, reply=Timeline))
@@ -97,19 +114,19 @@ async def get_timeline(
     ad_id: str,
     request: Request,
     versions: Annotated[
-        views.ChosenVersions,
+        edits.ChosenVersions,
         Query(description="Which version stands for its stream; one without an active one is silent"),
     ] = "newest",
 ) -> Any:
     """Show the timeline: when every voice, effect and the music plays, in seconds from the first sound."""
-    return await views.timeline_view(await _ad_ref(ad_id, request), versions)
+    return await edits.timeline_view(await _ad_ref(ad_id, request), versions)
 
 
 @router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
 @with_policy(API_READ)
 async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the mixer: gains in decibels, and how the music makes room."""
-    return await views.mixer_view(await _ad_ref(ad_id, request))
+    return await edits.mixer_view(await _ad_ref(ad_id, request))
 
 
 @router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
@@ -146,3 +163,133 @@ async def _execute(request: Request, run_request: RunRequest) -> Response:
         return await stream_turn(request, run_request, partial(service.submit, ctx.worker, run_request))
     reply, ack = await service.run(ctx.worker, run_request)
     return JsonReply(reply, background=BackgroundTask(ack))
+
+
+_VERSION_WRITE = (*_READ, 413, 422)
+version_router = APIRouter(
+    prefix="/api/ads/{ad_id}/{stream}",
+    route_class=StrictRoute,
+    tags=["versions"],
+    default_response_class=JsonReply,
+)
+_TRACK = {"voiceId": "openai/alloy@english", "text": "Fresh bread, every morning.", "playAfter": "start"}
+_EFFECT = {"description": "shop bell", "placement": {"type": "afterVoice", "index": 0}, "duration": 1.5}
+_DATA = Body(
+    openapi_examples={
+        "voices": {"value": {"voiceTracks": [_TRACK]}},
+        "music": {"value": {"musicPrompt": "warm acoustic guitar, 90 bpm", "musicProvider": "loudly"}},
+        "sfx": {"value": {"soundFxPrompts": [_EFFECT]}},
+    }
+)
+_PATCH = Body(
+    openapi_examples={
+        "one track": {"value": {"voiceTracks": {"track-0": {"speed": 0.9}}}},
+        "music": {"value": {"musicPrompt": "upbeat funk"}},
+        "all effects": {"value": {"soundFxPrompts": [_EFFECT]}},
+    }
+)
+
+
+async def _stream_ref(ad_id: str, stream: str, request: Request) -> edits.AdRef:
+    edits.require_stream(stream)
+    return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+
+
+_AdRef = Annotated[edits.AdRef, Depends(_stream_ref)]
+
+
+@version_router.get("", responses=documented_responses(*_READ, reply=VersionList))
+@with_policy(API_READ)
+async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
+    """List the versions, newest last, and say which is active."""
+    return await edits.versions_view(ref, stream)
+
+
+@version_router.post(
+    "", status_code=201, responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten, status=201)
+)
+@with_policy(API_WRITE)
+async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
+    """Create a version from the stream's whole data."""
+    return await edits.write_reply(ref, stream, await edits.write_version(ref, stream, data))
+
+
+@version_router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
+@with_policy(API_READ)
+async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Show a version: what is known of it, its `data`, and the same data flat beside it."""
+    return await edits.version_view(ref, stream, version_id)
+
+
+@version_router.patch("/{version_id}", responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten))
+@with_policy(API_WRITE)
+async def patch_version(
+    stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
+) -> dict[str, Any]:
+    """Create a version from this one with a partial change; this one stays as it is.
+
+    A list replaces the whole list; an object in its place changes single tracks by id or effects by number.
+    """
+    before, _ = await edits.find_version(ref, stream, version_id)
+    changed = edits.apply_patch(before, patch)
+    return await edits.write_reply(
+        ref, stream, await edits.write_version(ref, stream, changed, parent=before.id)
+    )
+
+
+@version_router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
+@with_policy(API_WRITE)
+async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Activate a version."""
+    await ref.artefact.activate(stream, version_id)
+    return await edits.write_reply(ref, stream, version_id) | {"status": "active", "active": version_id}
+
+
+@version_router.post(
+    "/{version_id}/clone",
+    status_code=201,
+    responses=documented_responses(*_READ, reply=VersionWritten, status=201),
+)
+@with_policy(API_WRITE)
+async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Clone a version as a new draft."""
+    before, _ = await edits.find_version(ref, stream, version_id)
+    return await edits.write_reply(
+        ref, stream, await edits.write_version(ref, stream, before.data, parent=before.id)
+    )
+
+
+@version_router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
+@with_policy(API_WRITE)
+async def delete_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
+    await ref.artefact.delete_draft(stream, version_id)
+    return await edits.versions_view(ref, stream)
+
+
+def _check_artefact(entry: ArtefactEntry) -> None:
+    facts = entry.artefact.facts
+    _require_number(facts, "spotSeconds")
+    if entry.artefact.mixer is not None:
+        MixerUpdate.model_validate(entry.artefact.mixer)
+    newest: dict[str, Mapping[str, Any]] = {version.stream: version.data for version in entry.versions}
+    for version in entry.versions:
+        edits.normalize(version.stream, version.data, newest, facts)
+
+
+def _require_number(facts: Mapping[str, str], name: str) -> None:
+    try:
+        float(facts.get(name, "0"))
+    except ValueError as error:
+        raise Invalid(f"{name} {facts[name]!r} is not a number", remedy="export the thread again") from error
+
+
+API: Final = FeatureApi(
+    routers=(router, version_router),
+    reply_builder=service.reply_builder,
+    tags={
+        "ads": "Audio ads: made from a brief, refined by chat",
+        "versions": "Versions of an ad's voices, music and sound effects",
+    },
+    check_artefact=_check_artefact,
+)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
-from callsheet.server.ads.bodies import AdChat, AdGenerate
+from callsheet.server.ads.schemas import AdChat, AdGenerate
 from callsheet.server.artefacts import service as artefact_service
 from callsheet.server.artefacts.service import (
     ArtefactService,

@@ -6,7 +6,7 @@ from typing import Any
 
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service
-from callsheet.server.ads.bodies import AdChat, AdGenerate
+from callsheet.server.ads.schemas import AdChat, AdGenerate
 from callsheet.server.ads.service import ADS
 from callsheet.server.artefacts.service import RequestContext, thread_of
 from callsheet.server.engine.worker import OnProgress, Worker

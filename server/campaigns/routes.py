@@ -10,23 +10,22 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import RequestContext, run, run_and_ack, submit
 from callsheet.server.campaigns import service
-from callsheet.server.campaigns.bodies import (
+from callsheet.server.campaigns.schemas import (
+    CampaignAnswer,
     CampaignChat,
+    CampaignPage,
     CampaignQuery,
+    Deleted,
     ExportQuery,
     ImportQuery,
-    SearchWrite,
-)
-from callsheet.server.campaigns.imports import import_campaigns
-from callsheet.server.campaigns.replies import (
-    CampaignAnswer,
-    CampaignPage,
-    Deleted,
     ImportReport,
     SavedSearches,
+    SearchWrite,
 )
+from callsheet.server.campaigns.service import import_campaigns
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -214,3 +213,10 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:
     index = await libraries.library(app_context(request).storage, current_owner(request))
     return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date())
+
+
+API: Final = FeatureApi(
+    routers=(router,),
+    reply_builder=service.reply_builder,
+    tags={"campaigns": "An ad library: questions answered with the campaigns that prove the answer"},
+)

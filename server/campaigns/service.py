@@ -1,6 +1,7 @@
 """Questions about campaigns as runs, and their replies."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,16 +17,17 @@ from callsheet.server.artefacts.service import (
     run_request,
 )
 from callsheet.server.artefacts.views import last_message, tool_calls, turn_use, usage
-from callsheet.server.campaigns.bodies import CampaignChat
+from callsheet.server.campaigns.schemas import CampaignChat
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
+from callsheet.state.campaigns.importing import Kind, RefusedRow, read_campaigns
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.state.consent import consent
-from callsheet.state.errors import Conflict, Missing, Refused
+from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
@@ -160,3 +162,47 @@ def undeletable_campaign(name: str, *, in_sample: bool) -> Refused:
         f"campaign {name!r} is part of the sample library, and its campaigns cannot be deleted",
         remedy="import your own campaigns with POST /api/campaigns/import; they replace the sample library",
     )
+
+
+PORTION: Final = 1_000
+MAX_REPORTED: Final = 1_000
+Report = Callable[[int, int], None]
+"""Receives the number of stored campaigns and of all of them."""
+
+
+async def import_campaigns(
+    index: CampaignIndex,
+    content: bytes,
+    kind: Kind,
+    *,
+    all_or_nothing: bool = False,
+    report: Report = lambda _done, _all: None,
+) -> dict[str, Any]:
+    """Import a file into a library, and return what was imported and refused.
+
+    A campaign whose id is known is updated. Raises `Invalid` for a file that cannot be read, and with
+    `all_or_nothing` for one with a refused row; then nothing is imported.
+    """
+    rows = await asyncio.to_thread(lambda: list(read_campaigns(content, kind)))
+    campaigns = [row for row in rows if isinstance(row, Campaign)]
+    refused = [row for row in rows if isinstance(row, RefusedRow)]
+    if refused and all_or_nothing:
+        raise Invalid(
+            f"{len(refused)} of {len(rows)} rows are refused; line {refused[0].line}: {refused[0].reason}",
+            remedy="correct them, or import without allOrNothing",
+        )
+    new = done = 0
+    for portion in _portions(campaigns):
+        new += await index.put(portion)
+        done += len(portion)
+        report(done, len(campaigns))
+    return {
+        "imported": len(campaigns),
+        "new": new,
+        "refused": [{"line": row.line, "reason": row.reason} for row in refused[:MAX_REPORTED]],
+        "refusedCount": len(refused),
+    }
+
+
+def _portions(campaigns: list[Campaign]) -> Iterator[list[Campaign]]:
+    return (campaigns[at : at + PORTION] for at in range(0, len(campaigns), PORTION))

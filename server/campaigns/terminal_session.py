@@ -8,8 +8,8 @@ from typing import Any
 from callsheet.graphs import campaign_search
 from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.campaigns import service
-from callsheet.server.campaigns.bodies import CampaignChat
-from callsheet.server.campaigns.imports import import_campaigns
+from callsheet.server.campaigns.schemas import CampaignChat
+from callsheet.server.campaigns.service import import_campaigns
 from callsheet.server.cli.text_input import read_bytes
 from callsheet.server.engine.worker import OnProgress
 from callsheet.server.processes.worker import local_worker

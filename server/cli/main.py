@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 from callsheet.server.cli import commands, keys, run, runs, threads
 from callsheet.server.cli import doctor as cli_doctor
 from callsheet.server.cli.options import DataDir, Debug
-from callsheet.server.features import load_features
+from callsheet.server.features import FEATURES
 
 
 def _summary(titles: Sequence[str]) -> str:
@@ -23,10 +23,9 @@ def _summary(titles: Sequence[str]) -> str:
     return f"Make and refine {', '.join(others)} and {last}; every version is kept."
 
 
-_features = load_features()
 app = typer.Typer(
     name="callsheet",
-    help=_summary([feature.title for feature in _features]),
+    help=_summary([feature.title for feature in FEATURES.values()]),
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -93,8 +92,8 @@ def worker(*, data_dir: DataDir = None, debug: Debug = False) -> None:
 
 
 app.command()(run.run)
-for _feature in _features:
-    app.command()(_feature.command)
+for _feature in FEATURES.values():
+    app.command()(_feature.load_command())
 app.command()(cli_doctor.doctor)
 app.add_typer(threads.app, name="threads")
 app.add_typer(runs.app, name="runs")

@@ -26,8 +26,6 @@ class JsonReply(JSONResponse):
         return dumps(content)
 
 
-
-
 class ServerEvent(NamedTuple):
     """One event."""
 

@@ -36,7 +36,7 @@ from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.lessons import sessions
-from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
+from callsheet.server.lessons.schemas import LessonTurnCreate, NarrationRewrite
 from callsheet.state import conversation, pricing
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.errors import Conflict, Invalid

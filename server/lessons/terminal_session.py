@@ -8,8 +8,8 @@ from callsheet.graphs import fact_narration
 from callsheet.server.artefacts.service import RequestContext, claim, run_and_ack
 from callsheet.server.engine.worker import OnProgress
 from callsheet.server.lessons import service
-from callsheet.server.lessons.bodies import LessonTurnCreate, UIMessage
 from callsheet.server.lessons.edits import Lesson, add_file
+from callsheet.server.lessons.schemas import LessonTurnCreate, UIMessage
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.settings import Settings
 from callsheet.state.context import Context

@@ -3,10 +3,11 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from callsheet import providers
 from callsheet.providers.outages import outages
@@ -15,15 +16,39 @@ from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.operations import tool_views
-from callsheet.server.operations.replies import Health
-from callsheet.server.telemetry import metrics
+from callsheet.server.operations import tool_routes
+from callsheet.server.telemetry import telemetry
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.redis import health as vitals
 from callsheet.storage.redis.health import HealthProblem, ServerHealth
 from callsheet.storage.runs.records import count_open
 from callsheet.storage.tool_admission import Breaker
+
+
+class ToolHealth(TypedDict):
+    """Availability of the tools."""
+
+    available: int
+    resting: dict[str, float]
+    """Tools whose breaker is open, with the seconds until they accept calls."""
+
+
+class Health(TypedDict):
+    """Health of the server."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    storage: dict[str, Any]
+    provider: dict[str, str]
+    tools: NotRequired[ToolHealth]
+    error: NotRequired[str]
+    remedy: NotRequired[str]
+    degraded: NotRequired[list[str]]
+    """`storage`, `queue`, `memory`, `persistence`, `workers`."""
+    warnings: NotRequired[list[str]]
+    """Settings of Redis that may lose data later."""
+
 
 router = APIRouter(tags=["health"])
 _HEALTH_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -81,7 +106,7 @@ async def show_metrics(request: Request) -> Response:
     tools = await _tools(ctx) if up else {}
     return Response(
         observer.require_metrics().exposition(server_health, tools, up=up, runs=runs),
-        media_type=metrics.MEDIA_TYPE,
+        media_type=telemetry.MEDIA_TYPE,
     )
 
 
@@ -121,7 +146,7 @@ async def _tools(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the tools' breakers; empty if storage is away."""
     try:
         async with asyncio.timeout(ctx.settings.storage_patience_s):
-            return await tool_views.breakers_view(ctx)
+            return await tool_routes.breakers_view(ctx)
     except (CallsheetError, TimeoutError):
         return {}
 

@@ -1,18 +1,179 @@
-"""Routes of tools and of the record of their calls."""
+"""Tools and their calls over REST."""
 
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from fastapi import APIRouter, Query, Request
+from typing_extensions import TypedDict
 
 from callsheet.server.http.auth import current_owner
-from callsheet.server.http.context import app_context
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.operations import tool_views
-from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList
+from callsheet.state.errors import Missing
+from callsheet.state.times import iso_time_or_none
+from callsheet.storage import tool_admission, tool_calls
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.tool_admission import Breaker
 from callsheet.storage.tool_calls import CallFilter
+from callsheet.tools.guard.attempt import resolve_tool
+from callsheet.tools.policy import ToolPolicy
+from callsheet.tools.registry import Tool, definition
+
+
+class ToolBreaker(TypedDict):
+    """State of a tool's circuit breaker."""
+
+    state: Literal["closed", "open", "half-open"]
+    failures: int
+    """Consecutive failures."""
+    retryAfterSeconds: float
+
+
+class ToolLimitsReply(TypedDict):
+    """Limits of a tool's calls."""
+
+    timeoutSeconds: float
+    calls: int
+    """Calls of one owner in `windowSeconds`; 0 for no limit."""
+    windowSeconds: float
+    rateLimitKey: str
+    tries: int
+    cacheSeconds: float
+    outputBytes: int
+
+
+class ToolView(TypedDict):
+    """A tool."""
+
+    name: str
+    description: str
+    domain: str
+    inputSchema: dict[str, Any]
+    effect: Literal["read", "write", "outside"]
+    safetyLevel: Literal["safe", "potentially_destructive"]
+    internal: bool
+    """True for a tool that executes a person's answer and that no model is offered."""
+    idempotent: bool
+    permissions: list[str]
+    allowed: bool
+    """True if the caller has its permissions."""
+    available: bool
+    """False while its breaker is open."""
+    breaker: ToolBreaker
+    limits: ToolLimitsReply
+
+
+class ToolList(TypedDict):
+    """All tools."""
+
+    tools: list[ToolView]
+
+
+class ToolExecution(TypedDict):
+    """The record of one call."""
+
+    id: str
+    conversationId: str
+    messageId: str
+    """The model's message that asked for it; call ids repeat from message to message with some vendors."""
+    toolCallId: str
+    toolName: str
+    input: Any
+    output: NotRequired[Any]
+    error: NotRequired[str]
+    errorType: NotRequired[str]
+    retryable: NotRequired[bool]
+    status: Literal["pending", "executing", "completed", "failed", "timeout"]
+    startTime: str
+    endTime: str | None
+    userId: str
+    runId: str
+    kind: str
+    artefactId: str
+    tries: NotRequired[int]
+    cached: NotRequired[bool]
+
+
+class ToolExecutionList(TypedDict):
+    """A page of tool calls, newest first."""
+
+    executions: list[ToolExecution]
+    next: str | None
+
+
+async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
+    """Return the tools of all served workflows, with the owner's permission and each tool's availability."""
+    breakers = await breakers_view(ctx)
+    return {
+        "tools": [
+            _tool(tool, kind, ctx.application.policy, owner, breakers[name])
+            for name, (kind, tool) in ctx.workflows.tools.items()
+        ]
+    }
+
+
+async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
+    """Return the states of the tools' circuit breakers, by tool."""
+    limits = [resolve_tool(tool, ctx.application.policy).limits for _, tool in ctx.workflows.tools.values()]
+    return await tool_admission.read_breakers(ctx.storage, limits)
+
+
+async def executions_view(
+    storage: Storage, owner: str, call_filter: CallFilter, limit: int
+) -> dict[str, Any]:
+    """Return a page of the owner's calls, newest first, and where the next one begins."""
+    records = await tool_calls.list_calls(storage, owner, call_filter, limit + 1)
+    shown = [_execution(record) for record in records[:limit]]
+    return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
+
+
+async def execution_view(storage: Storage, owner: str, name: str) -> dict[str, Any]:
+    """Return one call of the owner; raises `Missing`."""
+    record = await tool_calls.find(storage, owner, name)
+    if record is None:
+        raise Missing(f"there is no tool execution {name!r}", remedy="list them to see which there are")
+    return _execution(record)
+
+
+def _tool(item: Tool, kind: str, tool_policy: ToolPolicy, owner: str, breaker: Breaker) -> dict[str, Any]:
+    policy = resolve_tool(item, tool_policy).policy
+    return {
+        "name": item.name,
+        "description": item.description,
+        "domain": kind,
+        "inputSchema": definition(item)["function"]["parameters"],
+        "effect": item.effect,
+        "safetyLevel": item.safety,
+        "internal": item.internal,
+        "idempotent": item.idempotent,
+        "permissions": sorted(item.permissions),
+        "allowed": tool_policy.grants_all(owner, item.permissions),
+        "available": breaker.state != "open",
+        "breaker": {
+            "state": breaker.state,
+            "failures": breaker.failures,
+            "retryAfterSeconds": breaker.open_for_s,
+        },
+        "limits": {
+            "timeoutSeconds": policy.timeout_s,
+            "calls": policy.calls,
+            "windowSeconds": policy.window_s,
+            "rateLimitKey": item.rate_key or item.name,
+            "tries": policy.tries,
+            "cacheSeconds": policy.cache_s if item.is_pure_lookup else 0,
+            "outputBytes": policy.output_bytes,
+        },
+    }
+
+
+def _execution(record: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in record.items() if name not in {"startMs", "endMs"}}
+    times = {"startTime": record["startMs"], "endTime": record.get("endMs")}
+    return fields | {name: iso_time_or_none(ms) for name, ms in times.items()}
+
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["tools"], default_response_class=JsonReply)
 _READ: Final = (400, 403, 422, 500, 503, 504)
@@ -22,7 +183,7 @@ _READ: Final = (400, 403, 422, 500, 503, 504)
 @with_policy(API_READ)
 async def list_tools(request: Request) -> dict[str, Any]:
     """List the tools: what they take, what they may do, on what terms, and whether they can be called now."""
-    return await tool_views.tools_view(app_context(request), current_owner(request))
+    return await tools_view(app_context(request), current_owner(request))
 
 
 @router.get("/tool-executions", responses=documented_responses(*_READ, reply=ToolExecutionList))
@@ -39,9 +200,7 @@ async def list_tool_executions(
 ) -> dict[str, Any]:
     """List the calls of tools, newest first, refused ones too; kept for 30 days, the newest 10 000."""
     call_filter = CallFilter(conversation, tool, status, after)
-    return await tool_views.executions_view(
-        app_context(request).storage, current_owner(request), call_filter, limit
-    )
+    return await executions_view(app_context(request).storage, current_owner(request), call_filter, limit)
 
 
 @router.get(
@@ -50,4 +209,4 @@ async def list_tool_executions(
 @with_policy(API_READ)
 async def show_tool_execution(execution_id: str, request: Request) -> dict[str, Any]:
     """Show one call of a tool."""
-    return await tool_views.execution_view(app_context(request).storage, current_owner(request), execution_id)
+    return await execution_view(app_context(request).storage, current_owner(request), execution_id)

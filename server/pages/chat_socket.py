@@ -14,15 +14,18 @@ from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
 from callsheet.server.artefacts import conversation_stream
+from callsheet.server.artefacts import service as artefacts
 from callsheet.server.artefacts.conversation_stream import StreamPosition
-from callsheet.server.artefacts.service import thread_of
+from callsheet.server.artefacts.service import RequestContext, thread_of
 from callsheet.server.engine.json_values import dumps
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.errors import error_body
 from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
-from callsheet.server.http.requests import parse_json
+from callsheet.server.http.requests import identifier, parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
-from callsheet.server.pages import chat
-from callsheet.server.pages.chat_bodies import (
+from callsheet.server.pages import service
+from callsheet.server.pages.chat_events import CLIENT_ID, ConversationView
+from callsheet.server.pages.schemas import (
     INCOMING,
     ApprovalResponse,
     Cancel,
@@ -31,12 +34,78 @@ from callsheet.server.pages.chat_bodies import (
     Leave,
     UserMessage,
 )
-from callsheet.server.pages.chat_events import ConversationView
-from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Limited, Missing, Unauthenticated
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.outcome import outcome_of_error
+
+
+async def chat_run(ctx: AppContext, owner: str, message: UserMessage) -> RunRequest:
+    """Return the run for a message, which keeps the client's id of it for the frames.
+
+    Raises `Conflict` in another workflow's conversation, and `Invalid` in another page's.
+    """
+    if message.messageId is not None:
+        identifier(message.messageId, "messageId")
+    stored = await _page(ctx, owner, message.conversationId)
+    if stored and message.pageId not in {None, stored}:
+        raise Invalid(
+            f"conversation {message.conversationId!r} is about the page {stored!r}, not {message.pageId!r}",
+            remedy="leave pageId out, or send the message in another conversation",
+        )
+    page_id = stored or message.pageId or message.conversationId
+    caller = RequestContext(owner, message.messageId, message.context())
+    request = await service.chat_run(ctx.worker, page_id, message.to_chat(), caller)
+    named = {CLIENT_ID: message.messageId} if message.messageId else {}
+    return replace(request, request={**request.request, **named})
+
+
+async def decision_run(ctx: AppContext, owner: str, message: ApprovalResponse) -> RunRequest:
+    """Return the run for an answer; raise `Missing` for an unknown conversation."""
+    page_id = await _page(ctx, owner, message.conversationId)
+    if page_id is None:
+        raise threads.missing_thread(message.conversationId)
+    caller = RequestContext(owner, context=message.context())
+    return await service.decision_run(ctx.worker, page_id, message, caller)
+
+
+async def submit(ctx: AppContext, request: RunRequest) -> Created:
+    """Submit the run to this or another process; raise `Busy` while another run has the conversation."""
+    # The same text again is another message, unless it has an id.
+    fingerprint = request.fingerprint if request.idempotency_key else ""
+    return await artefacts.submit(ctx.worker, replace(request, fingerprint=fingerprint))
+
+
+async def cancel(ctx: AppContext, owner: str, conversation: str) -> None:
+    """Cancel the running turn of the owner's conversation; raise `Conflict` if nothing runs."""
+    thread = await find_conversation(ctx, owner, conversation)
+    run = await ctx.worker.runs.active(thread.id)
+    if run is None:
+        raise Conflict("nothing runs in this conversation", remedy="it has ended already")
+    await ctx.worker.cancel(thread.id, run)
+
+
+async def find_conversation(ctx: AppContext, owner: str, conversation: str) -> Thread:
+    """Return the owner's conversation about a page.
+
+    Raises `Missing` if there is none, or it is another owner's, and `Conflict` for another workflow's.
+    """
+    thread = await threads.get(ctx.storage, conversation, owner)
+    if thread.graph != service.GRAPH:
+        raise Conflict(
+            f"conversation {conversation!r} runs {thread.graph!r}, not {service.GRAPH!r}",
+            remedy="use the interface of that workflow",
+        )
+    return thread
+
+
+async def _page(ctx: AppContext, owner: str, conversation: str) -> str | None:
+    try:
+        return service.PAGES.artefact_id(await find_conversation(ctx, owner, conversation))
+    except Missing:
+        return None
+
 
 router = APIRouter()
 _HEARTBEAT: Final = {"type": "heartbeat"}
@@ -69,14 +138,14 @@ class _Chat(SocketSession):
     async def _dispatch(self, message: IncomingMessage) -> None:
         match message:
             case UserMessage():
-                request = await chat.chat_run(self._ctx, self._owner, message)
+                request = await chat_run(self._ctx, self._owner, message)
                 created = await self._start_run(request)
                 if created.run != request.id:
                     await self._send(_repeated_frame(message, created))
             case ApprovalResponse():
-                await self._start_run(await chat.decision_run(self._ctx, self._owner, message))
+                await self._start_run(await decision_run(self._ctx, self._owner, message))
             case Cancel():
-                await chat.cancel(self._ctx, self._owner, message.conversationId)
+                await cancel(self._ctx, self._owner, message.conversationId)
             case Join():
                 await self._join(message)
             case Leave():
@@ -87,13 +156,13 @@ class _Chat(SocketSession):
         thread = request.thread
         self._require_capacity(thread)
         since = await conversation_stream.newest_position(self._ctx, thread)
-        created = await chat.submit(self._ctx, request)
+        created = await submit(self._ctx, request)
         if not self.is_subscribed(thread):
             self.subscribe(thread, self._forward(thread_of(request), since))
         return created
 
     async def _join(self, message: Join) -> None:
-        thread = await chat.find_conversation(self._ctx, self._owner, message.conversationId)
+        thread = await find_conversation(self._ctx, self._owner, message.conversationId)
         since = await conversation_stream.position_after(self._ctx, thread.id, message.lastEventId)
         self._require_capacity(thread.id)
         await self.unsubscribe(thread.id)

@@ -84,7 +84,7 @@ def _execute(options: PageOptions, name: str, decisions: Decisions | None) -> "P
 
 
 def _body(options: PageOptions, decisions: Decisions | None) -> Any:
-    from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate  # noqa: PLC0415 -- see above
+    from callsheet.server.pages.schemas import DecisionCreate, PageChatCreate  # noqa: PLC0415 -- see above
 
     model: dict[str, Any] = {"provider": options.provider, "model": options.model}
     if decisions is not None:

@@ -1,27 +1,46 @@
-"""Landing pages over REST: read, compare, restore, lock and export."""
+"""Landing pages over REST: read, restore, lock, upload files, and chat."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response
+from starlette.background import BackgroundTask
+from starlette.responses import Response, StreamingResponse
 
+from callsheet.server.artefacts import uploads
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.service import RequestContext, run, submit
+from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
+from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import StrictRoute
-from callsheet.server.pages import views
-from callsheet.server.pages.replies import (
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.server.pages import chat_socket, service, views
+from callsheet.server.pages.chat_events import ConversationView
+from callsheet.server.pages.schemas import (
+    DecisionCreate,
     Diff,
     LockList,
     PageActivated,
+    PageChatCreate,
     PageList,
+    PageTurn,
     PageVersion,
     PageVersionList,
     PageView,
+    Upload,
+    UploadList,
 )
+from callsheet.state.uploads import FORMATS, MAX_FILE, MAX_PAGE, FileType
+from callsheet.storage.runs.records import RunRequest
+from callsheet.tools.pages.uploads import upload_url
 
 router = APIRouter(
     prefix="/api/pages/{page_id}", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
@@ -159,3 +178,122 @@ async def export_page(
             "Referrer-Policy": "no-referrer",
         },
     )
+
+
+upload_router = APIRouter(
+    prefix="/api/pages/{page_id}/uploads",
+    route_class=StrictRoute,
+    tags=["pages"],
+    default_response_class=JsonReply,
+)
+_WRITE = (*_READ, 409, 413, 422)
+_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
+
+
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_READ, reply=None),
+    200: binary_responses(*FORMATS),
+}
+
+
+async def _upload_target(page_id: str, request: Request) -> uploads.UploadTarget:
+    ref = await views.find_page(app_context(request).storage, page_id, current_owner(request))
+    return uploads.UploadTarget(ref.storage, ref.artefact, ref.owner)
+
+
+_Target = Annotated[uploads.UploadTarget, Depends(_upload_target)]
+
+
+@upload_router.get("", responses=documented_responses(*_READ, reply=UploadList))
+@with_policy(API_READ)
+async def list_uploads(target: _Target) -> dict[str, Any]:
+    """List the uploaded and the requested files of the page."""
+    return {"uploads": await uploads.list_tickets(target)}
+
+
+@upload_router.post(
+    "", status_code=201, responses=documented_responses(*_WRITE, reply=Upload, status=201), openapi_extra=BODY
+)
+@with_policy(_UPLOAD_POLICY)
+async def upload_file(
+    request: Request,
+    target: _Target,
+    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
+    kind: Annotated[FileType, Query(alias="fileType")] = "image",
+) -> dict[str, Any]:
+    """Upload an unrequested file as the body; the tool `upload_file` finds it by its name."""
+    ticket = uploads.open_ticket(kind, name)
+    return await uploads.store_unrequested(target, ticket, request.stream())
+
+
+@upload_router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
+@with_policy(_UPLOAD_POLICY)
+async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
+    """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
+    return await uploads.store_requested(
+        target, await uploads.get_ticket(target, upload_id), request.stream()
+    )
+
+
+@upload_router.get("/{upload_id}", responses=_FILE, response_class=Response)
+@with_policy(API_READ)
+async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
+    """Download a file, to be saved or shown as an image, never as a page."""
+    return await file_reply(target.storage, target.artefact, upload_id)
+
+
+chat_router = APIRouter(
+    prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
+)
+_RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
+_RUN[200] |= {"content": EVENTS["content"]}
+
+
+@chat_router.post("/pages/{page_id}/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@with_policy(API_RUN)
+async def chat_about_page(
+    page_id: str, body: PageChatCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Edit a page in words; a page that is not there begins as the starter page.
+
+    A plain yes or no answers the question that waits, if one does. With `Accept: text/event-stream` the
+    reply is what the web socket tells of the run, to its end; `Last-Event-ID` resumes it.
+    """
+    ctx = app_context(request)
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.chat_run(ctx.worker, page_id, body, caller))
+
+
+@chat_router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@with_policy(API_RUN)
+async def answer_approval(
+    page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Answer the question that the page's conversation waits with."""
+    ctx = app_context(request)
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
+    return await _execute(request, await service.decision_run(ctx.worker, page_id, body, caller))
+
+
+async def _execute(request: Request, run_request: RunRequest) -> Response:
+    ctx = app_context(request)
+    if replies.wants_event_stream(request):
+        return await stream_turn(request, run_request, partial(submit, ctx.worker, run_request))
+    reply, ack = await run(ctx.worker, run_request)
+    return JsonReply(reply, background=BackgroundTask(ack))
+
+
+API: Final = FeatureApi(
+    routers=(
+        list_router,
+        router,
+        upload_router,
+        chat_router,
+        chat_socket.router,
+    ),
+    reply_builder=service.reply_builder,
+    translator=lambda ctx, thread: ConversationView(ctx.worker, thread.id),
+    tags={"pages": "Landing pages: edited by chat, each edit a version"},
+    max_file_bytes=MAX_PAGE,
+    file_url=lambda artefact_id, _thread_id, file_id: upload_url(artefact_id, file_id),
+)

@@ -23,7 +23,7 @@ from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
-from callsheet.server.pages.chat_bodies import DecisionBody, PageChatCreate
+from callsheet.server.pages.schemas import DecisionBody, PageChatCreate
 from callsheet.state.consent import consent
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest

@@ -8,7 +8,7 @@ from callsheet.graphs import page_builder
 from callsheet.server.artefacts.service import RequestContext, run_and_ack, thread_of
 from callsheet.server.engine.worker import OnProgress
 from callsheet.server.pages import service
-from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
+from callsheet.server.pages.schemas import DecisionCreate, PageChatCreate
 from callsheet.server.pages.service import PAGES
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.settings import Settings

@@ -12,8 +12,7 @@ from fastapi import FastAPI
 from langgraph.pregel import Pregel
 
 from callsheet import storage
-from callsheet.server.app import check_liveness
-from callsheet.server.assembly import Runtime, assemble, reply_builders
+from callsheet.server.app import Runtime, assemble, check_liveness, reply_builders
 from callsheet.server.engine import attempt_log, graphs_file, process
 from callsheet.server.engine.tool_policy import create_application
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
@@ -31,8 +30,7 @@ from callsheet.server.processes.serving import describe_storage
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs, tracing
-from callsheet.server.telemetry.metrics import collect_metrics
-from callsheet.server.telemetry.telemetry import Telemetry
+from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.guard.application import ToolEnvironment
 

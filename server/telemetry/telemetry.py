@@ -1,19 +1,138 @@
-"""Telemetry of requests, runs and tool calls: metrics, traces and log fields."""
+"""Telemetry of requests, runs and tool calls: metrics, traces and log fields.
 
+Each process counts its metrics for itself; shared values are read from storage on request. Names contain
+units, and no label has a value that a caller invents.
+"""
+
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
 
 from callsheet.server.telemetry import logs
 from callsheet.server.telemetry.tracing import TraceSpan, Tracing
 from callsheet.state.errors import Unavailable
+from callsheet.storage.redis.health import ServerHealth
+from callsheet.storage.spending import ModelUsage
+from callsheet.storage.tool_admission import Breaker, State
 
 if TYPE_CHECKING:
-    from callsheet.server.telemetry.metrics import Metrics
-    from callsheet.storage.spending import ModelUsage
     from callsheet.tools.call import Scope as CallScope
+
+MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+_STATES: Final[Mapping[State, int]] = {"closed": 0, "half-open": 1, "open": 2}
+_REQUEST_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_RUN_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
+
+
+class Metrics:
+    """The metrics of one process."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._requests = self._counter("http_requests", "Requests", "method", "route", "status")
+        self._request_s = self._seconds(
+            "http_request",
+            "Time to the end of the reply, of a stream to its start",
+            _REQUEST_S,
+            "method",
+            "route",
+        )
+        self.streams = self._gauge("http_streams_open", "Open streams")
+        self._runs = self._counter("runs_ended", "Attempts at runs that ended here", "graph", "status")
+        self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
+        self.running = self._gauge("runs_here", "Runs executing in this process")
+        self._open = self._gauge("runs_open", "Pending and running runs, over all processes", "status")
+        self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
+        self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
+        self._look_ups = self._counter("tool_look_ups", "Cacheable look-ups", "tool", "cache")
+        self._model_calls = self._counter("model_calls", "Calls of models", "model", "outcome")
+        self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
+        self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
+        self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
+        self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
+        self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
+        self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
+        self._storage_bytes = self._gauge("storage_memory_bytes", "Memory used by Redis")
+        self._storage_limit = self._gauge("storage_memory_limit_bytes", "Memory limit of Redis, 0 for none")
+        self._gauge("build", "Version", "version").labels(version).set(1)
+
+    def count_request(self, method: str, route: str, status: int, took_s: float) -> None:
+        """Count an answered request; `route` is the template of its path."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_s.labels(method, route).observe(took_s)
+
+    def count_run(self, graph: str, status: str, took_s: float) -> None:
+        """Count an attempt that ended here with its run's status, or `handed_over`."""
+        self._runs.labels(graph, status).inc()
+        self._run_s.labels(graph).observe(took_s)
+
+    def count_call(self, tool: str, outcome: str, took_s: float) -> None:
+        """Count a tool call; its outcome is `ok`, one of the six errors, or `aborted`."""
+        self._calls.labels(tool, outcome).inc()
+        self._call_s.labels(tool).observe(took_s)
+
+    def count_cache_lookup(self, tool: str, *, hit: bool) -> None:
+        """Count a cacheable look-up."""
+        self._look_ups.labels(tool, "hit" if hit else "miss").inc()
+
+    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
+        """Count a call of a model; a model without a known price is `other`."""
+        self._model_calls.labels(model, outcome).inc()
+        self._model_s.labels(model).observe(took_s)
+        for kind in ("input", "cached", "output"):
+            self._tokens.labels(model, kind).inc(getattr(usage, kind))
+        self._dollars.labels(model).inc(usage.cost)
+
+    def exposition(
+        self,
+        server_health: ServerHealth | None,
+        tools: Mapping[str, Breaker],
+        *,
+        up: bool,
+        runs: Mapping[str, int],
+    ) -> bytes:
+        """Return all metrics as text; `server_health` is None if storage does not answer.
+
+        `tools` has the breakers by tool, `runs` the open runs by status over all processes; empty if unknown.
+        """
+        self._open.clear()
+        for status, many in runs.items():
+            self._open.labels(status).set(many)
+        for name, breaker in tools.items():
+            self._breakers.labels(name).set(_STATES[breaker.state])
+        self._storage_up.set(up)
+        if server_health:
+            self._storage_s.set(server_health.latency_s)
+            self._storage_bytes.set(server_health.used_bytes)
+            self._storage_limit.set(server_health.limit_bytes)
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"callsheet_{name}_total", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Any:
+        return Gauge(f"callsheet_{name}", about, labels, registry=self.registry)
+
+    def _seconds(self, name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"callsheet_{name}_seconds", about, labels, buckets=buckets, registry=self.registry)
+
 
 ReportOutcome = Callable[[str], None]
 """Receives an outcome."""
@@ -121,3 +240,14 @@ def _report_to_span(tell: ReportOutcome, span: TraceSpan | None, name: str) -> R
             span.set_attributes(**{name: how})
 
     return both
+
+
+@asynccontextmanager
+async def collect_metrics(observer: Telemetry, version: str) -> AsyncIterator[None]:
+    """Collect metrics for the length of the `with`; then send the traces."""
+    observer.metrics = Metrics(version)
+    try:
+        yield
+    finally:
+        if observer.tracing:
+            await asyncio.to_thread(observer.tracing.close)

@@ -1,26 +1,180 @@
-"""Creating projects, restoring versions, and locks."""
+"""Projects and their scenes: created, shown, restored, locked."""
 
+import asyncio
 import uuid
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from callsheet.server.artefacts.execution_views import plan_view
+from callsheet.server.artefacts.execution_views import execution_summary, plan_view
 from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.service import RequestContext, claim
 from callsheet.server.http.context import AppContext
-from callsheet.server.video import executions, service, views
-from callsheet.server.video.bodies import ProjectCreate
+from callsheet.server.http.requests import identifier
+from callsheet.server.video import service
+from callsheet.server.video.schemas import ProjectCreate
 from callsheet.server.video.service import VIDEOS
-from callsheet.server.video.views import ProjectRef
-from callsheet.state.errors import Conflict, Invalid
+from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Step
+from callsheet.state.times import iso_time_or_none
+from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
+from callsheet.state.video.outline import FPS, about
+from callsheet.state.video.plan_rules import RULES
 from callsheet.state.video.project import MAX_SCENES, ORDER, Order
 from callsheet.state.video.scene import Scene
 from callsheet.state.video.starter import starters
-from callsheet.storage.artefacts.artefacts import NewVersion
+from callsheet.storage import indexes
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
+from callsheet.storage.plans import Executions
 from callsheet.storage.redis.connection import Storage
+
+KIND: Final = "video"
+
+
+@dataclass(frozen=True)
+class ProjectRef:
+    """An existing project of the caller."""
+
+    ctx: AppContext
+    artefact: Artefact
+    owner: str
+    meta: Mapping[str, str]
+
+
+async def find_project(ctx: AppContext, name: str, owner: str) -> ProjectRef:
+    """Return the owner's project; raise `Missing` if there is none."""
+    artefact = Artefact(ctx.storage, KIND, identifier(name, "projectId"), owner)
+    meta = await artefact.meta()
+    if meta.get("owner") != owner:
+        raise Missing(
+            f"there is no project {name!r}", remedy="create it with POST /api/projects, or with a message"
+        )
+    return ProjectRef(ctx, artefact, owner, meta)
+
+
+async def project_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:
+    """Return the owner's projects, newest change first: `{projects, next}`."""
+    page = await indexes.list_owned(ctx.storage, owner, KIND, after=after, limit=limit)
+    refs = await asyncio.gather(*(find_project(ctx, name, owner) for name in page.ids))
+    orders = await asyncio.gather(*(read_order(ref.artefact) for ref in refs))
+    listed = [_project(ref, order) for ref, order in zip(refs, orders, strict=True)]
+    return {"projects": listed, "next": page.next}
+
+
+async def project_view(ref: ProjectRef) -> dict[str, Any]:
+    """Return a project with its scenes, deleted scenes and locks."""
+    order, heads = await read_scenes(ref.artefact)
+    return {
+        **_project(ref, order),
+        "scenes": [scene_view(order, name, head) for name, head in heads.items()],
+        "deleted": [scene.model_dump() for scene in order.deleted],
+        "locked": sorted((await ref.artefact.locks()).keys()),
+    }
+
+
+async def scene_list(ref: ProjectRef) -> dict[str, Any]:
+    """Return the scenes in order."""
+    order, heads = await read_scenes(ref.artefact)
+    return {"scenes": [scene_view(order, name, head) for name, head in heads.items()]}
+
+
+async def one_scene(ref: ProjectRef, scene_id: str, version_id: str | None = None) -> dict[str, Any]:
+    """Return a scene with its content, now or in an earlier version; a deleted one, too."""
+    order = await read_order(ref.artefact)
+    if scene_id not in order.all_ids():
+        raise missing_scene(order, scene_id)
+    if version_id:
+        version = await ref.artefact.version(scene_id, version_id)
+    else:
+        version = newest_version(await ref.artefact.stream_head(scene_id), scene_id)
+    return scene_fields(order, scene_id, version) | {"scene": version.data["scene"]}
+
+
+async def scene_versions(ref: ProjectRef, scene_id: str) -> dict[str, Any]:
+    """Return the versions of a scene, newest last."""
+    order = await read_order(ref.artefact)
+    if scene_id not in order.all_ids():
+        raise missing_scene(order, scene_id)
+    stream = await ref.artefact.stream(scene_id)
+    newest = stream.newest()
+    return {
+        "versions": [
+            version_fields(version, newest) | {"summary": about(version.data["scene"])}
+            for version in stream.versions
+            if newest
+        ]
+    }
+
+
+async def read_order(artefact: Artefact) -> Order:
+    """Return the order of a project."""
+    head = await artefact.stream_head(ORDER)
+    return project.order_of(head.newest.data if head.newest else None)
+
+
+async def read_scenes(artefact: Artefact) -> tuple[Order, dict[str, StreamHead]]:
+    """Return the order, and the newest version of each scene in it."""
+    order = await read_order(artefact)
+    heads = await asyncio.gather(*(artefact.stream_head(name) for name in order.scenes))
+    return order, {name: head for name, head in zip(order.scenes, heads, strict=True) if head.newest}
+
+
+def newest_version(head: StreamHead, scene_id: str) -> Version:
+    """Return the newest version of a scene; raise `Missing` without one."""
+    if head.newest is None:
+        raise Missing(f"{scene_id!r} has no version", remedy="add it again")
+    return head.newest
+
+
+def missing_scene(order: Order, scene_id: str) -> Missing:
+    """Return the error for a scene that a project does not have."""
+    known = ", ".join(order.all_ids()) or "none"
+    return Missing(f"there is no scene {scene_id!r}", remedy=f"the scenes are: {known}")
+
+
+def scene_view(order: Order, scene_id: str, head: StreamHead) -> dict[str, Any]:
+    """Return a scene in a list."""
+    return scene_fields(order, scene_id, newest_version(head, scene_id)) | {"locked": scene_id in head.locked}
+
+
+def scene_fields(order: Order, scene_id: str, version: Version) -> dict[str, Any]:
+    """Return id, position, version and the main fields of a scene."""
+    scene = version.data["scene"]
+    return {
+        "id": scene_id,
+        "position": order.position(scene_id),
+        "name": scene["name"],
+        "revision": int(version.id.removeprefix("v")),
+        "versionId": version.id,
+        "status": status(version, version),
+        "durationInFrames": scene["durationInFrames"],
+        "durationSeconds": round(scene["durationInFrames"] / FPS, 3),
+        "summary": about(scene),
+        "updatedAt": version.created_at(),
+    }
+
+
+def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
+    return {
+        "id": ref.artefact.id,
+        "name": order.name,
+        "threadId": ref.meta.get("thread") or ref.artefact.id,
+        "sceneCount": len(order.scenes),
+        "createdAt": iso_time_or_none(ref.meta.get("createdMs")),
+        "updatedAt": iso_time_or_none(ref.meta.get("updatedMs")),
+    }
+
+
+async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict[str, Any]:
+    """Return a page of a project's executions, newest first, and where the next one begins."""
+    records = await Executions(ref.ctx.storage, "video", ref.artefact.id, ref.owner, RULES).newest(
+        limit + 1, after
+    )
+    shown = [execution_summary(record) for record in records[:limit]]
+    return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 
 
 async def create_from(ctx: AppContext, owner: str, body: ProjectCreate) -> ProjectRef:
@@ -29,7 +183,7 @@ async def create_from(ctx: AppContext, owner: str, body: ProjectCreate) -> Proje
     name = body.id or f"video-{uuid.uuid4().hex[:10]}"
     title = body.name or (body.starter or "").replace("-", " ").capitalize()
     await create(ctx.storage, owner, name, title, scenes)
-    return await views.find_project(ctx, name, owner)
+    return await find_project(ctx, name, owner)
 
 
 async def create(storage: Storage, owner: str, name: str, title: str, scenes: tuple[Scene, ...]) -> None:
@@ -75,7 +229,7 @@ def _scenes(given: list[dict[str, Any]]) -> tuple[Scene, ...]:
 
 async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
     """Return the order and the scenes in it."""
-    order, heads = await views.read_scenes(ref.artefact)
+    order, heads = await read_scenes(ref.artefact)
     return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
 
 
@@ -83,11 +237,11 @@ async def restore_version(
     ref: ProjectRef, caller: RequestContext, scene_id: str, version_id: str
 ) -> dict[str, Any]:
     """Start the run that restores a version of a scene."""
-    order = await views.read_order(ref.artefact)
+    order = await read_order(ref.artefact)
     if scene_id not in order.all_ids():
-        raise views.missing_scene(order, scene_id)
+        raise missing_scene(order, scene_id)
     await ref.artefact.version(scene_id, version_id)
-    thread = await executions.require_project(ref.ctx, ref.artefact.id, ref.owner)
+    thread = await service.require_project(ref.ctx, ref.artefact.id, ref.owner)
     text = f"Restore {version_id} of {scene_id}"
     step = Step(
         id="s1",
@@ -100,12 +254,12 @@ async def restore_version(
     )
     await require_no_question(ref.ctx.worker, thread)
     run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)
-    started = await executions.start_run(ref.ctx, run, queued=True)
+    started = await service.start_run(ref.ctx, run, queued=True)
     record = started.execution
     return {
         "executionId": record["id"] if record else None,
         "threadId": thread.id,
-        "plan": plan_view(record, views.plan_context(record)) if record else None,
+        "plan": plan_view(record, service.plan_context(record)) if record else None,
         "message": started.message,
         "question": started.question,
     }
@@ -113,9 +267,9 @@ async def restore_version(
 
 async def lock(ref: ProjectRef, name: str) -> dict[str, Any]:
     """Lock a scene, or the order, and return all locks."""
-    order = await views.read_order(ref.artefact)
+    order = await read_order(ref.artefact)
     if name != ORDER and name not in order.all_ids():
-        raise views.missing_scene(order, name)
+        raise missing_scene(order, name)
     await ref.artefact.lock(name, ref.owner)
     return await _locks_view(ref)
 

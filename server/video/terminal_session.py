@@ -9,8 +9,8 @@ from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.engine.worker import OnProgress, Worker
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.settings import Settings
-from callsheet.server.video import projects, service, undoing, views
-from callsheet.server.video.bodies import ExecutionCreate
+from callsheet.server.video import projects, service
+from callsheet.server.video.schemas import ExecutionCreate
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.context import Context
 from callsheet.state.errors import Missing
@@ -67,7 +67,7 @@ async def _begin(storage: Storage, request: VideoCliRequest) -> None:
 async def _run_request(worker: Worker, thread: Thread, request: VideoCliRequest) -> RunRequest | None:
     caller = RequestContext(context=request.context)
     if request.undo:
-        return await undoing.undo_run(worker, caller, thread, None, [])
+        return await service.undo_run(worker, caller, thread, None, [])
     if request.text is None:
         return None
     body = ExecutionCreate(message=request.text, sceneIds=[*request.scene_ids])
@@ -78,8 +78,8 @@ async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> V
     artefact = VIDEOS.artefact(storage, thread)
     if not await artefact.meta():
         raise Missing(f"there is no project {artefact.id!r}", remedy="give a text, or --starter")
-    order, heads = await views.read_scenes(artefact)
-    listed = [views.scene_view(order, name, head) for name, head in heads.items()]
+    order, heads = await projects.read_scenes(artefact)
+    listed = [projects.scene_view(order, name, head) for name, head in heads.items()]
     shown = [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
     return VideoCliTurn(
         {"projectId": artefact.id, **reply, "scenes": listed}, project_page(shown, order.name)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.ads.replies import AdList, AdView, Conversation, Mixer, StreamLocks
+from callsheet.server.ads.schemas import AdList, AdView, Conversation, Mixer, StreamLocks
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage, indexes
 from callsheet.storage.artefacts.artefacts import Artefact

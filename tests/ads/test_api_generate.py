@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from callsheet.server.ads.replies import AdTurn
+from callsheet.server.ads.schemas import AdTurn
 from tests.doubles.chat_double import ChatDouble, Say, Silence
 from tests.doubles.served import (
     BRIEF,

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.ads.replies import VersionActivated, VersionList, VersionReply, VersionWritten
+from callsheet.server.ads.schemas import VersionActivated, VersionList, VersionReply, VersionWritten
 from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 
 VOICES = {

@@ -11,9 +11,9 @@ from redis import Redis
 
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service as jobs
-from callsheet.server.ads.bodies import AdGenerate
+from callsheet.server.ads.schemas import AdGenerate
+from callsheet.server.app import reply_builders
 from callsheet.server.artefacts.service import RequestContext, run_and_ack
-from callsheet.server.assembly import reply_builders
 from callsheet.server.cli import main as cli
 from callsheet.server.engine.worker import WorkerOptions, running_worker
 from callsheet.state.errors import CallsheetError

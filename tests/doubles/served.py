@@ -11,8 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
-from callsheet.server.app import create_app
-from callsheet.server.assembly import routes
+from callsheet.server.app import create_app, routes
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.features import load_apis
 from callsheet.server.http.auth import required_permission

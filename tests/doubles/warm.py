@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 for name in (
     "callsheet.server.cli.main",
     "callsheet.server.features",
-    "callsheet.server.assembly",
+    "callsheet.server.app",
     "callsheet.server.engine.task_queue",
     "callsheet.providers.offline.model",
     "callsheet.providers.offline.ads",

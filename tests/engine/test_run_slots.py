@@ -10,7 +10,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from callsheet.server.assembly import Runtime, assemble
+from callsheet.server.app import Runtime, assemble
 from callsheet.server.engine.execution import Redeliver
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry.telemetry import Telemetry

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 from redis import Redis
 
-from callsheet.server.operations.replies import Health
+from callsheet.server.operations.health_routes import Health
 from callsheet.storage.embedded import watchdog
 from tests.doubles.redis_server import RedisServer
 from tests.doubles.served import GENERATE, app_client, generate_ad, served_app, started_app

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList
+from callsheet.server.operations.tool_routes import ToolExecution, ToolExecutionList, ToolList
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.tools import REGISTRY

@@ -13,10 +13,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from callsheet.server.app import create_app
+from callsheet.server.app import create_app, routes
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.views import reply_builder
-from callsheet.server.assembly import routes
 from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.errors import error_response

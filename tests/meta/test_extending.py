@@ -113,7 +113,7 @@ from callsheet.providers import load
 from callsheet.tools import REGISTRY
 from callsheet.nodes.workflow import workflow_of
 from callsheet.graphs.menu_writer import graph
-from callsheet.server.assembly import routes
+from callsheet.server.app import routes
 from callsheet.server.http.policy import policy_of
 print(json.dumps({
     "ad": sorted(REGISTRY.of("ad")),

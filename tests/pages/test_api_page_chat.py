@@ -9,8 +9,7 @@ from pydantic import TypeAdapter
 
 from callsheet.server.artefacts import conversation_stream
 from callsheet.server.pages.chat_events import ConversationView
-from callsheet.server.pages.chat_routes import PageTurn
-from callsheet.server.pages.replies import PageList
+from callsheet.server.pages.schemas import PageList, PageTurn
 from callsheet.storage.runs import events as stored
 from callsheet.storage.threads import threads
 from tests.doubles.served import app_client, parse_events, started_app

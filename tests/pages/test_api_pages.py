@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.pages.replies import (
+from callsheet.server.pages.schemas import (
     Diff,
     LockList,
     PageActivated,

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from callsheet.server.pages.replies import Upload, UploadList
+from callsheet.server.pages.schemas import Upload, UploadList
 from callsheet.state import file_types
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.page import UPLOADS

@@ -13,7 +13,7 @@ from redis import Redis
 
 from callsheet import storage
 from callsheet.server.langgraph import retention
-from callsheet.server.operations.replies import Health
+from callsheet.server.operations.health_routes import Health
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.embedded import watchdog
 from tests.doubles.needs import need

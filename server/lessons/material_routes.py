@@ -1,14 +1,15 @@
-"""The material of a lesson over REST: a text, a web page or a file."""
+"""The material and the assets of a lesson over REST, image search and statistics."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from callsheet.providers import images
 from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.service import claim
 from callsheet.server.engine.json_values import dumps
@@ -20,16 +21,30 @@ from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent
 from callsheet.server.http.requests import StrictRoute
-from callsheet.server.lessons import edits, service
-from callsheet.server.lessons.bodies import SourceCreate
+from callsheet.server.lessons import edits, service, statistics
+from callsheet.server.lessons import edits as lesson_assets
 from callsheet.server.lessons.edits import Lesson
-from callsheet.server.lessons.replies import SourceSaved
-from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, with_session_header
+from callsheet.server.lessons.schemas import (
+    Asset,
+    AssetCreate,
+    AssetList,
+    ImageList,
+    SessionDeleted,
+    SessionStatistics,
+    SourceCreate,
+    SourceSaved,
+)
 from callsheet.server.lessons.service import LESSONS, SessionRef
-from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.state.uploads import MAX_FILE, MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.sources import Source
 
+HEADER: Final = "X-Session-Id"
+"""Header that names the session; in a reply, the session that the request created."""
+READ: Final = (400, 403, 404, 409, 422, 500, 503, 504)
+WRITE: Final = (*READ, 413)
+SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session")]
+SessionQuery = Annotated[str | None, Query(alias="sessionId", max_length=255, description="The session")]
 router = APIRouter(
     prefix="/api/agent-create/session/source",
     route_class=StrictRoute,
@@ -162,3 +177,119 @@ def _source_view(session: SessionRef, source: Source) -> dict[str, Any]:
         "url": source.url or None,
         "warnings": [*source.warnings],
     }
+
+
+async def find_lesson(request: Request, session_id: str | None) -> Lesson:
+    """Return the caller's lesson; raise `Missing` if there is none."""
+    ctx = app_context(request)
+    return Lesson(ctx.storage, await service.find_session(ctx.storage, current_owner(request), session_id))
+
+
+def with_session_header(reply: Response, session: SessionRef) -> Response:
+    """Return the reply, with the id of a new session in its header."""
+    if session.new:
+        reply.headers[HEADER] = session.thread.id
+    return reply
+
+
+asset_router = APIRouter(
+    prefix="/api/agent-create/session",
+    route_class=StrictRoute,
+    tags=["lessons"],
+    default_response_class=JsonReply,
+)
+_Attribution = Annotated[str | None, Query(max_length=300, description="The author, or the source")]
+_ASSET_FILE: Final = {
+    **documented_responses(*READ, reply=None),
+    200: uploads.binary_responses("image", "video"),
+}
+
+
+@asset_router.get("/assets", responses=documented_responses(*READ, reply=AssetList))
+@with_policy(LESSON_READ)
+async def list_assets(
+    request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """List the images, sounds and films of a lesson, oldest first."""
+    return {"assets": await lesson_assets.list_assets(await find_lesson(request, header or query))}
+
+
+@asset_router.post(
+    "/assets", status_code=201, responses=documented_responses(*WRITE, reply=Asset, status=201)
+)
+@with_policy(LESSON_WRITE)
+async def add_asset(
+    body: AssetCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Add an image, a sound or a film by its address."""
+    lesson = await find_lesson(request, header or body.sessionId or query)
+    return await lesson_assets.add_asset(lesson, body.assetType, body.url, body.metadata)
+
+
+@asset_router.post(
+    "/assets/files",
+    status_code=201,
+    responses=documented_responses(*WRITE, reply=Asset, status=201),
+    openapi_extra=uploads.BODY,
+)
+@with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE)))
+async def upload_asset(
+    request: Request,
+    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as leaf.png")],
+    credit: _Attribution = None,
+    source: _Attribution = None,
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> dict[str, Any]:
+    """Add an image or a film by its bytes, the body: PNG, JPEG, GIF, WebP, MP4 or WebM."""
+    lesson = await find_lesson(request, header or query)
+    attribution = {key: value for key, value in (("credit", credit), ("source", source)) if value}
+    return await lesson_assets.upload_asset(lesson, name, request.stream(), attribution)
+
+
+@asset_router.get("/assets/{asset_id}/file", responses=_ASSET_FILE, response_class=Response)
+@with_policy(LESSON_READ)
+async def get_asset_file(
+    asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> StreamingResponse:
+    """Download the file of an asset, to be saved or shown as an image, never as a page."""
+    lesson = await find_lesson(request, header or query)
+    return await uploads.file_reply(
+        lesson.storage, lesson.artefact, await lesson_assets.file_id_of(lesson, asset_id)
+    )
+
+
+@asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
+@with_policy(LESSON_WRITE)
+async def remove_asset(
+    asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Delete an asset."""
+    await lesson_assets.remove_asset(await find_lesson(request, header or query), asset_id)
+    return {"deleted": asset_id}
+
+
+@asset_router.get("/images", responses=documented_responses(*READ, reply=ImageList))
+@with_policy(LESSON_READ)
+async def search_images(
+    request: Request,
+    query_text: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="Search text")],
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> dict[str, Any]:
+    """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
+    lesson = await find_lesson(request, header or query)
+    results = [asdict(image) for image in await images.search().top(query_text)]
+    return {"sessionId": lesson.thread.id, "images": results}
+
+
+@asset_router.get("/analytics", responses=documented_responses(*READ, reply=SessionStatistics))
+@with_policy(LESSON_READ)
+async def get_statistics(
+    request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Show a session's usage: calls of tools, how many went well, tokens and US dollars."""
+    lesson = await find_lesson(request, header or query)
+    ctx = app_context(request)
+    state = await ctx.worker.state(lesson.thread)
+    return await statistics.session_statistics(lesson, state.values, ctx.application.policy.prices)

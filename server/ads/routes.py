@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Depends, Query, Request
-from starlette.background import BackgroundTask
+from fastapi import Body, Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.ads import edits, service
@@ -26,7 +25,7 @@ from callsheet.server.ads.schemas import (
     VersionWritten,
 )
 from callsheet.server.artefacts import views as locks
-from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.http import replies
@@ -35,14 +34,13 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.server.http.requests import IdempotencyKey, api_router
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
 from callsheet.storage.archive.file import ArtefactEntry
 from callsheet.storage.runs.records import RunRequest
 
-router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=JsonReply)
+router = api_router("/api", "ads")
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _RUN = documented_responses(*_WRITE, 429, reply=AdTurn)
@@ -157,21 +155,14 @@ async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
 
 
 async def _execute(request: Request, run_request: RunRequest) -> Response:
-    ctx = app_context(request)
     if replies.wants_event_stream(request):
         run_request = replace(run_request, request={**run_request.request, "stream_mode": [*CHAT]})
-        return await stream_turn(request, run_request, partial(service.submit, ctx.worker, run_request))
-    reply, ack = await service.run(ctx.worker, run_request)
-    return JsonReply(reply, background=BackgroundTask(ack))
+    worker = app_context(request).worker
+    return await turn_reply(request, run_request, partial(service.submit, worker, run_request))
 
 
 _VERSION_WRITE = (*_READ, 413, 422)
-version_router = APIRouter(
-    prefix="/api/ads/{ad_id}/{stream}",
-    route_class=StrictRoute,
-    tags=["versions"],
-    default_response_class=JsonReply,
-)
+version_router = api_router("/api/ads/{ad_id}/{stream}", "versions")
 _TRACK = {"voiceId": "openai/alloy@english", "text": "Fresh bread, every morning.", "playAfter": "start"}
 _EFFECT = {"description": "shop bell", "placement": {"type": "afterVoice", "index": 0}, "duration": 1.5}
 _DATA = Body(

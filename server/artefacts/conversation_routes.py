@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.artefacts import conversation_stream
@@ -21,7 +22,7 @@ from callsheet.server.artefacts.conversation_stream import (
     Turn,
 )
 from callsheet.server.artefacts.features import feature_of
-from callsheet.server.artefacts.service import thread_of
+from callsheet.server.artefacts.service import submit, thread_of
 from callsheet.server.engine.errors import deserialize_error, serialize_error
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.engine.worker import progress_of
@@ -30,7 +31,14 @@ from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
-from callsheet.server.http.replies import Events, ServerEvent, StreamingReply, event_stream_reply
+from callsheet.server.http.replies import (
+    Events,
+    JsonReply,
+    ServerEvent,
+    StreamingReply,
+    event_stream_reply,
+    wants_event_stream,
+)
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import CallsheetError, Conflict, Missing
 from callsheet.storage.runs import events
@@ -134,7 +142,7 @@ RESUMABLE: Final[dict[str, Any]] = {
         }
     ]
 }
-"""OpenAPI of a route whose replies are those of `stream_turn`."""
+"""OpenAPI of a route whose replies are those of `turn_reply`."""
 
 
 @router.get("/events", responses=_STREAM, response_model=None)
@@ -160,21 +168,37 @@ async def stream_conversation(
     return event_stream_reply(_server_events(frames))
 
 
-async def stream_turn(
-    request: Request, run_request: RunRequest, submit: Callable[[], Awaitable[Created]]
+async def turn_reply(
+    request: Request, run_request: RunRequest, record: Callable[[], Awaitable[Created]] | None = None
+) -> Response:
+    """Execute a run, or join the one of the same request; return its reply, or its events as they come.
+
+    `record` records the run, by default as `service.submit`. A client that accepts an event stream gets the
+    events.
+    """
+    worker = app_context(request).worker
+    record = record or partial(submit, worker, run_request)
+    if wants_event_stream(request):
+        return await _stream_turn(request, run_request, record)
+    reply, ack = await worker.follow(run_request.thread, await record())
+    return JsonReply(reply, background=BackgroundTask(ack))
+
+
+async def _stream_turn(
+    request: Request, run_request: RunRequest, record: Callable[[], Awaitable[Created]]
 ) -> StreamingReply:
     """Start a run, or join the one of the same request, and stream its events to its end.
 
-    `submit` records the run. With a `Last-Event-ID` nothing is started:
-    the stream of that event goes on. Raises `Invalid` for a malformed id, `Missing` for an event that is not
-    or no longer stored, and `Conflict` for an event of another request.
+    With a `Last-Event-ID` nothing is started: the stream of that event goes on. Raises `Invalid` for a
+    malformed id, `Missing` for an event that is not or no longer stored, and `Conflict` for an event of
+    another request.
     """
     ctx, thread = app_context(request), thread_of(run_request)
     if last := request.headers.get("last-event-id"):
         since = conversation_stream.parse_position(last)
         turn = await _find_turn(ctx, run_request, since)
     else:
-        created = await submit()
+        created = await record()
         turn = await _turn_of(ctx, thread.id, created)
         is_new = created.verdict == "start"
         since = (

@@ -74,12 +74,38 @@ class ArtefactService:
         conversation_id: str | None = None,
         at_hand: Thread | None = None,
     ) -> Thread:
-        """Return the thread of the owner's artefact `name`, which need not exist yet; see `find_thread`.
+        """Return the thread of the owner's artefact `name`: its own, the requested, or the default one.
 
-        Raises `Invalid` for a malformed id, and `Missing` for the thread of another artefact.
+        The artefact need not exist yet. `at_hand` was read just now, and is not read again. The thread is a
+        stored one only if it and the artefact are bound to each other already. Raises `Invalid` for a
+        malformed id, and `Missing` for the thread of another artefact.
         """
         artefact = Artefact(storage, self.kind, identifier(name, self.id_name), owner)
-        return await find_thread(storage, self.graph, artefact, owner, conversation_id, at_hand)
+        requested = identifier(conversation_id, "conversationId") if conversation_id else None
+        default_id = storage_id(owner, "thread", artefact.id)
+        named = Thread(default_id, owner, self.graph, f"{artefact.kind}:{artefact.id}")
+        read = requested or named.id
+        meta, existing, unused_id = await asyncio.gather(
+            artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named)
+        )
+        bound = meta.get("thread") if meta.get("owner") == owner else None
+        if requested and bound and requested != bound:
+            raise threads.missing_thread(requested)
+        known = requested or bound
+        if known is None:
+            fits = existing and _may_be_about(existing, named)
+            if fits:
+                return named
+            return replace(named, id=unused_id or await threads.derived_id(storage, owner, named.artefact))
+        if known != read:
+            existing = (
+                at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
+            )
+        if not existing or existing.graph != self.graph:
+            return replace(named, id=known)
+        if existing.artefact != named.artefact:
+            raise threads.missing_thread(known)
+        return existing if bound else replace(named, id=known)
 
     async def require_thread(self, storage: Storage, name: str, owner: str) -> Thread:
         """Return the existing thread of the owner's artefact; raise `Missing` if there is none."""
@@ -92,45 +118,6 @@ class ArtefactService:
             raise Missing(
                 f"there is no conversation about {self.kind} {name!r}", remedy="start one with a message"
             ) from None
-
-
-async def find_thread(
-    storage: Storage,
-    graph: str,
-    artefact: Artefact,
-    owner: str,
-    conversation_id: str | None,
-    at_hand: Thread | None = None,
-) -> Thread:
-    """Return the thread of the owner's artefact: its own, else the requested one, else the default one.
-
-    `at_hand` was read just now, and is not read again.
-    It is a stored one only if it and the artefact are bound to each other already. Raises `Missing` for a
-    thread of another artefact.
-    """
-    requested = identifier(conversation_id, "conversationId") if conversation_id else None
-    name = f"{artefact.kind}:{artefact.id}"
-    named = Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
-    read = requested or named.id
-    meta, existing, unused_id = await asyncio.gather(
-        artefact.meta(), threads.find(storage, read, owner), _unused_id(storage, named)
-    )
-    bound = meta.get("thread") if meta.get("owner") == owner else None
-    if requested and bound and requested != bound:
-        raise threads.missing_thread(requested)
-    known = requested or bound
-    if known is None:
-        fits = existing and _may_be_about(existing, named)
-        if fits:
-            return named
-        return replace(named, id=unused_id or await threads.derived_id(storage, owner, named.artefact))
-    if known != read:
-        existing = at_hand if at_hand and at_hand.id == known else await threads.find(storage, known, owner)
-    if not existing or existing.graph != graph:
-        return replace(named, id=known)
-    if existing.artefact != name:
-        raise threads.missing_thread(known)
-    return existing if bound else replace(named, id=known)
 
 
 async def new_thread_id(storage: Storage, graph: str, owner: str, key: str | None) -> str:

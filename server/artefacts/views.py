@@ -1,5 +1,6 @@
 """Views of turns, their use of models, and the locks of artefacts."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,12 +69,17 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def reply_builder(storage: Storage) -> BuildReply:
-    """Return the function that builds the reply to a run."""
+def reply_builder(
+    storage: Storage, view: Callable[[Thread, Mapping[str, Any]], dict[str, Any]] = turn_view
+) -> BuildReply:
+    """Return the function that builds the reply to a run: its `view`, and its use of models."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
-        return view | await turn_use(storage, run.owner, run.thread, state)
+        thread, used = await asyncio.gather(
+            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
+        )
+        reply: dict[str, Any] = view(thread, state) | used
+        return reply
 
     return build
 

@@ -3,15 +3,14 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.service import RequestContext, run, run_and_ack, submit
+from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.schemas import (
     CampaignAnswer,
@@ -26,14 +25,12 @@ from callsheet.server.campaigns.schemas import (
     SearchWrite,
 )
 from callsheet.server.campaigns.service import import_campaigns
-from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute, identifier
+from callsheet.server.http.requests import IdempotencyKey, api_router, identifier
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.importing import kind_of, to_csv
@@ -45,9 +42,7 @@ from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.tools.campaigns import libraries
 from callsheet.tools.campaigns.results import campaign_data
 
-router = APIRouter(
-    prefix="/api", route_class=StrictRoute, tags=["campaigns"], default_response_class=JsonReply
-)
+router = api_router("/api", "campaigns")
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
 _ERRORS: Final = (*_LISTS, 404)
 _ANSWER: Final = documented_responses(*_ERRORS, 429, reply=CampaignAnswer)
@@ -77,12 +72,7 @@ async def ask_about_campaigns(
     ctx, owner = app_context(request), current_owner(request)
     caller = RequestContext(owner, idempotency_key, body.context())
     question = await service.question_run(ctx.worker, body, caller)
-    if replies.wants_event_stream(request):
-        return await stream_turn(request, question, partial(submit, ctx.worker, question))
-    reply, arrived = await run(ctx.worker, question)
-    response = JsonReply(reply)
-    await arrived()
-    return response
+    return await turn_reply(request, question)
 
 
 @router.get("/campaigns", responses=documented_responses(*_LISTS, reply=CampaignPage))

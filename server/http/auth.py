@@ -58,14 +58,9 @@ ANYONE: Final = Caller(LOCAL, frozenset(PERMISSIONS), "this machine")
 """The caller without authentication."""
 
 
-def current_caller(connection: HTTPConnection) -> Caller:
-    """Return the caller; raises `Broken` if authentication was bypassed."""
-    return get_caller(connection.scope)
-
-
 def current_owner(connection: HTTPConnection) -> str:
-    """Return the caller's owner."""
-    return current_caller(connection).owner
+    """Return the caller's owner; raises `Broken` if authentication was bypassed."""
+    return get_caller(connection.scope).owner
 
 
 def get_caller(scope: Scope) -> Caller:

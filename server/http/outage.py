@@ -77,11 +77,11 @@ class StorageOutageMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and watch it until its reply has started."""
-        if scope["type"] != "http" or _reports_outage(scope):
+        if scope["type"] != "http" or get_policy(scope).on_outage is OnOutage.REPORT:
             await self._app(scope, receive, send)
             return
         reply = _Reply(send)
-        work = asyncio.create_task(self._serve(scope, receive, reply))
+        work = asyncio.ensure_future(self._app(scope, receive, reply.send))
         try:
             if error := await self._outage(work, reply):
                 reply.close()
@@ -93,9 +93,6 @@ class StorageOutageMiddleware:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             raise
-
-    async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
-        await self._app(scope, receive, reply.send)
 
     async def _outage(self, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
         while True:
@@ -116,10 +113,6 @@ class StorageOutageMiddleware:
         self._abandoned.discard(work)
         # Read the error, so that asyncio does not report it as unhandled.
         _ = work.cancelled() or work.exception()
-
-
-def _reports_outage(scope: Scope) -> bool:
-    return get_policy(scope).on_outage is OnOutage.REPORT
 
 
 class _Reply:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, NoReturn, TypeVar, cast
 
-from fastapi import Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
@@ -21,6 +21,7 @@ from callsheet.providers import PROVIDERS
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.policy import decode_path_params
+from callsheet.server.http.replies import JsonReply
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.plan import canonical_json
@@ -110,6 +111,11 @@ class StrictRoute(APIRoute):
             return await handle(_StrictRequest(_strict_scope(request), request.receive))
 
         return strictly
+
+
+def api_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router of the domain API: strict requests, and replies as JSON."""
+    return APIRouter(prefix=prefix, route_class=StrictRoute, tags=[tag], default_response_class=JsonReply)
 
 
 class _StrictRequest(Request):

@@ -10,8 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine import background
 from callsheet.server.http.context import AppContext
-from callsheet.server.langgraph.run_streams import ENDED, follow_run
-from callsheet.server.langgraph.starting import StartedRun
+from callsheet.server.langgraph.run_streams import ENDED
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
@@ -110,7 +109,7 @@ async def end_run(ctx: AppContext, run: Run, action: Action = "interrupt") -> No
     """Cancel a run and wait until it has ended; raises `Missing` if there is none."""
     since = await events.newest_id(ctx.storage, run.thread)
     if not await ctx.worker.cancel(run.thread, run.id, action):
-        async for _ in follow_run(ctx, StartedRun(run.thread, run.id, since, resumable=False)):
+        async for _ in ctx.worker.events.follow_run(run.thread, run.id, since):
             pass
 
 

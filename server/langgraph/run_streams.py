@@ -72,7 +72,7 @@ def stream_run(
 
     `beginning_of` is the run if its events are read from their beginning; `GAP` says that it is lost.
     """
-    stored = follow_run(ctx, started)
+    stored = ctx.worker.events.follow_run(started.thread, started.run, started.since)
     stored = _from_beginning(stored, beginning_of) if beginning_of else stored
     return _run_events(ctx, stored, started, modes)
 
@@ -151,21 +151,11 @@ async def _from_beginning(source: Source, run: Run) -> Source:
         yield gap_before("")
 
 
-def follow_run(ctx: AppContext, started: StartedRun) -> Source:
-    """Return a run's events after `started.since`, including its end."""
-    return ctx.worker.events.follow_run(started.thread, started.run, started.since)
-
-
-def stored_run_events(ctx: AppContext, started: StartedRun) -> AsyncGenerator[Event, None]:
-    """Return the stored events of an ended run after `started.since`."""
-    return ctx.worker.events.stored_events(started.thread, started.run, started.since)
-
-
 def replay_run(
     ctx: AppContext, started: StartedRun, modes: Collection[str], beginning_of: Run | None
 ) -> Events:
     """Return the stored events of an ended run, as `stream_run` yields them."""
-    stored: Source = stored_run_events(ctx, started)
+    stored: Source = ctx.worker.events.stored_events(started.thread, started.run, started.since)
     stored = _from_beginning(stored, beginning_of) if beginning_of else stored
     return _run_events(ctx, stored, started, modes)
 
@@ -320,7 +310,8 @@ async def _last_events(ctx: AppContext, started: StartedRun) -> Mapping[str, Eve
         return last
     if not await ctx.worker.runs.has_ended(started.thread, started.run):
         return None
-    return {event.name: event async for event in stored_run_events(ctx, started)}
+    stored = ctx.worker.events.stored_events(started.thread, started.run, started.since)
+    return {event.name: event async for event in stored}
 
 
 async def _result(ctx: AppContext, started: StartedRun, last: Mapping[str, Event]) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.providers import images
@@ -20,7 +20,7 @@ from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent
-from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.requests import api_router
 from callsheet.server.lessons import edits, service, statistics
 from callsheet.server.lessons import edits as lesson_assets
 from callsheet.server.lessons.edits import Lesson
@@ -45,12 +45,7 @@ READ: Final = (400, 403, 404, 409, 422, 500, 503, 504)
 WRITE: Final = (*READ, 413)
 SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session")]
 SessionQuery = Annotated[str | None, Query(alias="sessionId", max_length=255, description="The session")]
-router = APIRouter(
-    prefix="/api/agent-create/session/source",
-    route_class=StrictRoute,
-    tags=["lessons"],
-    default_response_class=JsonReply,
-)
+router = api_router("/api/agent-create/session/source", "lessons")
 _KEPT = documented_responses(*WRITE, reply=SourceSaved, status=201)
 _STREAMED = documented_responses(*WRITE, reply=SourceSaved, status=201) | {200: EVENTS}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -192,12 +187,7 @@ def with_session_header(reply: Response, session: SessionRef) -> Response:
     return reply
 
 
-asset_router = APIRouter(
-    prefix="/api/agent-create/session",
-    route_class=StrictRoute,
-    tags=["lessons"],
-    default_response_class=JsonReply,
-)
+asset_router = api_router("/api/agent-create/session", "lessons")
 _Attribution = Annotated[str | None, Query(max_length=300, description="The author, or the source")]
 _ASSET_FILE: Final = {
     **documented_responses(*READ, reply=None),

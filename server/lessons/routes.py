@@ -1,25 +1,22 @@
 """Lessons over REST: the chat, its sessions, and the narration."""
 
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
-from starlette.background import BackgroundTask
+from fastapi import Query, Request
 from starlette.responses import Response
 
-from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.service import RequestContext, run, submit
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.engine.execution import pending_interrupts
-from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.server.http.requests import IdempotencyKey, api_router
 from callsheet.server.lessons import edits, material_routes, service, sessions
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.material_routes import (
@@ -49,9 +46,7 @@ from callsheet.state.lessons.narration import Narration
 from callsheet.state.versions import version_fields
 from callsheet.storage.runs.records import RunRequest
 
-router = APIRouter(
-    prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
-)
+router = api_router("/api/agent-create", "lessons")
 _RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
@@ -154,20 +149,10 @@ async def list_sessions(
 
 async def run_or_stream(request: Request, session: SessionRef, run_request: RunRequest) -> Response:
     """Execute the run; return its reply or its event stream."""
-    ctx = app_context(request)
-    if replies.wants_event_stream(request):
-        recorded = partial(submit, ctx.worker, run_request)
-        return with_session_header(await stream_turn(request, run_request, recorded), session)
-    reply, ack = await run(ctx.worker, run_request)
-    return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)
+    return with_session_header(await turn_reply(request, run_request), session)
 
 
-narration_router = APIRouter(
-    prefix="/api/agent-create/session/narration",
-    route_class=StrictRoute,
-    tags=["lessons"],
-    default_response_class=JsonReply,
-)
+narration_router = api_router("/api/agent-create/session/narration", "lessons")
 _MEDIA: Final = {
     "md": "text/markdown; charset=utf-8",
     "srt": "application/x-subrip; charset=utf-8",

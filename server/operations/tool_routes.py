@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NotRequired
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from typing_extensions import TypedDict
 
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.requests import api_router
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import tool_admission, tool_calls
@@ -175,7 +174,7 @@ def _execution(record: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {name: iso_time_or_none(ms) for name, ms in times.items()}
 
 
-router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["tools"], default_response_class=JsonReply)
+router = api_router("/api", "tools")
 _READ: Final = (400, 403, 422, 500, 503, 504)
 
 

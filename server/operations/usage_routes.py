@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ModelUse
@@ -13,8 +13,7 @@ from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import StrictRoute
+from callsheet.server.http.requests import api_router
 from callsheet.state.errors import Invalid
 from callsheet.storage import spending
 from callsheet.storage.redis.connection import Storage
@@ -23,7 +22,7 @@ from callsheet.storage.spending import Account, ModelUsage
 MAX_DAYS: Final = 366
 _DEFAULT_DAYS: Final = 30
 
-router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["usage"], default_response_class=JsonReply)
+router = api_router("/api", "usage")
 
 
 class UsageRow(ModelUse):

@@ -5,23 +5,21 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request
-from starlette.background import BackgroundTask
+from fastapi import Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
-from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
+from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.service import RequestContext, run, submit
+from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
-from callsheet.server.http import replies
+from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.server.http.requests import IdempotencyKey, api_router
 from callsheet.server.pages import chat_socket, service, views
 from callsheet.server.pages.chat_events import ConversationView
 from callsheet.server.pages.schemas import (
@@ -39,15 +37,10 @@ from callsheet.server.pages.schemas import (
     UploadList,
 )
 from callsheet.state.uploads import FORMATS, MAX_FILE, MAX_PAGE, FileType
-from callsheet.storage.runs.records import RunRequest
 from callsheet.tools.pages.uploads import upload_url
 
-router = APIRouter(
-    prefix="/api/pages/{page_id}", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
-)
-list_router = APIRouter(
-    prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
-)
+router = api_router("/api/pages/{page_id}", "pages")
+list_router = api_router("/api", "pages")
 _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
@@ -180,12 +173,7 @@ async def export_page(
     )
 
 
-upload_router = APIRouter(
-    prefix="/api/pages/{page_id}/uploads",
-    route_class=StrictRoute,
-    tags=["pages"],
-    default_response_class=JsonReply,
-)
+upload_router = api_router("/api/pages/{page_id}/uploads", "pages")
 _WRITE = (*_READ, 409, 413, 422)
 _UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
 
@@ -242,9 +230,7 @@ async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
     return await file_reply(target.storage, target.artefact, upload_id)
 
 
-chat_router = APIRouter(
-    prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
-)
+chat_router = api_router("/api", "pages")
 _RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
@@ -261,7 +247,7 @@ async def chat_about_page(
     """
     ctx = app_context(request)
     caller = RequestContext(current_owner(request), idempotency_key, body.context())
-    return await _execute(request, await service.chat_run(ctx.worker, page_id, body, caller))
+    return await turn_reply(request, await service.chat_run(ctx.worker, page_id, body, caller))
 
 
 @chat_router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -272,15 +258,7 @@ async def answer_approval(
     """Answer the question that the page's conversation waits with."""
     ctx = app_context(request)
     caller = RequestContext(current_owner(request), idempotency_key, body.context())
-    return await _execute(request, await service.decision_run(ctx.worker, page_id, body, caller))
-
-
-async def _execute(request: Request, run_request: RunRequest) -> Response:
-    ctx = app_context(request)
-    if replies.wants_event_stream(request):
-        return await stream_turn(request, run_request, partial(submit, ctx.worker, run_request))
-    reply, ack = await run(ctx.worker, run_request)
-    return JsonReply(reply, background=BackgroundTask(ack))
+    return await turn_reply(request, await service.decision_run(ctx.worker, page_id, body, caller))
 
 
 API: Final = FeatureApi(
@@ -291,7 +269,7 @@ API: Final = FeatureApi(
         chat_router,
         chat_socket.router,
     ),
-    reply_builder=service.reply_builder,
+    reply_builder=partial(reply_builder, view=service.turn_view),
     translator=lambda ctx, thread: ConversationView(ctx.worker, thread.id),
     tags={"pages": "Landing pages: edited by chat, each edit a version"},
     max_file_bytes=MAX_PAGE,

@@ -3,7 +3,6 @@
 REST, the web socket and the command line build the same runs, so each can continue the others' conversations.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,15 +18,12 @@ from callsheet.server.artefacts.service import (
     question_view,
     run_request,
 )
-from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
-from callsheet.server.engine.execution import BuildReply
+from callsheet.server.artefacts.views import turn_fields, turn_message
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages.schemas import DecisionBody, PageChatCreate
 from callsheet.state.consent import consent
-from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import Run, RunRequest
-from callsheet.storage.threads import threads
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 
 GRAPH: Final = "page_builder"
@@ -66,19 +62,6 @@ async def decision_run(
     thread = await PAGES.require_thread(worker.storage, page_id, caller.owner)
     answer = {"decisions": [decision.model_dump(exclude_none=True) for decision in body.decisions]}
     return await artefact_service.decision_run(worker, thread, caller, answer, body.questionId)
-
-
-def reply_builder(storage: Storage) -> BuildReply:
-    """Return the function that builds the reply to a run."""
-
-    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        thread, used = await asyncio.gather(
-            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
-        )
-        reply: dict[str, Any] = turn_view(thread, state) | used
-        return reply
-
-    return build
 
 
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,18 +2,18 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import RequestContext
+from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
-from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IdempotencyKey, StrictRoute, identifier
+from callsheet.server.http.requests import IdempotencyKey, api_router, identifier
 from callsheet.server.video import projects, service
 from callsheet.server.video.projects import ProjectRef
 from callsheet.server.video.schemas import (
@@ -43,15 +43,8 @@ from callsheet.state.video.scene import Scene
 from callsheet.storage.video import settings
 from callsheet.storage.video.context import ContextStore
 
-list_router = APIRouter(
-    prefix="/api/projects", route_class=StrictRoute, tags=["videos"], default_response_class=JsonReply
-)
-router = APIRouter(
-    prefix="/api/projects/{project_id}",
-    route_class=StrictRoute,
-    tags=["videos"],
-    default_response_class=JsonReply,
-)
+list_router = api_router("/api/projects", "videos")
+router = api_router("/api/projects/{project_id}", "videos")
 _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
 
@@ -206,12 +199,7 @@ def _page(html: str) -> Response:
     return Response(html, media_type="text/html", headers=headers)
 
 
-execution_router = APIRouter(
-    prefix="/api/projects/{project_id}",
-    route_class=StrictRoute,
-    tags=["videos"],
-    default_response_class=JsonReply,
-)
+execution_router = api_router("/api/projects/{project_id}", "videos")
 _CHANGE = (400, 403, 404, 409, 422, 500, 503, 504)
 _STARTED = documented_responses(*_CHANGE, 429, reply=ExecutionStarted)
 
@@ -280,15 +268,8 @@ def _reply(started: Started) -> dict[str, Any]:
     }
 
 
-settings_router = APIRouter(
-    prefix="/api", route_class=StrictRoute, tags=["videos"], default_response_class=JsonReply
-)
-context_router = APIRouter(
-    prefix="/api/projects/{project_id}",
-    route_class=StrictRoute,
-    tags=["videos"],
-    default_response_class=JsonReply,
-)
+settings_router = api_router("/api", "videos")
+context_router = api_router("/api/projects/{project_id}", "videos")
 
 
 @settings_router.get("/presets", responses=documented_responses(500, 503, 504, reply=Presets))
@@ -393,6 +374,6 @@ API: Final = FeatureApi(
         context_router,
     ),
     plan_edits=service.SceneEdits(),
-    reply_builder=service.reply_builder,
+    reply_builder=reply_builder,
     tags={"videos": "Videos of many scenes: edited by plans that can be changed while they run"},
 )

@@ -1,6 +1,5 @@
 """Requests about videos as runs, their replies, and the executions that they start, undo and redo."""
 
-import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -36,8 +35,6 @@ from callsheet.server.artefacts.service import (
     thread_of,
     with_fingerprint,
 )
-from callsheet.server.artefacts.views import turn_use, turn_view
-from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker, progress_of
 from callsheet.server.http.context import AppContext
 from callsheet.server.video.schemas import ExecutionCreate
@@ -52,10 +49,8 @@ from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.plans import Executions
-from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import END, Event
-from callsheet.storage.runs.records import Run, RunRequest
-from callsheet.storage.threads import threads
+from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
 
@@ -99,19 +94,6 @@ def decided_run(caller: RequestContext, thread: Thread, plan: Plan, text: str) -
 def decided_plan(steps: Sequence[Step], kind: str) -> Plan:
     """Return a plan of steps that no model made."""
     return Plan(id=uuid.uuid4().hex, steps=[*steps], about={"kind": kind})
-
-
-def reply_builder(storage: Storage) -> BuildReply:
-    """Return the function that builds the reply to a run."""
-
-    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        thread, used = await asyncio.gather(
-            threads.get(storage, run.thread, run.owner), turn_use(storage, run.owner, run.thread, state)
-        )
-        reply: dict[str, Any] = turn_view(thread, state) | used
-        return reply
-
-    return build
 
 
 _HEARTBEAT_S: Final = 2.0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from callsheet.server.features import FEATURES
 from tests.meta.syntax import ROOT, parse, statements
 
 ONLY_IN = {
@@ -66,7 +67,7 @@ def test_every_folder_with_code_is_in_the_import_contract():
 
 def test_every_domain_is_in_the_contract_that_hides_it_from_the_engine():
     """The import linter checks the layers; the domains are the top one."""
-    domains = {file.parent.name for file in (ROOT / "server").glob("*/feature.py")}
+    domains = {feature.package for feature in FEATURES.values()}
     assert domains == set(contracts()[1]["layers"][0].split(" | "))
 
 

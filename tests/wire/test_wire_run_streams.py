@@ -13,8 +13,6 @@ from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
 from callsheet.server.http.context import AppContext
-from callsheet.server.langgraph.run_streams import follow_run
-from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.settings.settings import Settings
 from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from tests.doubles.wire_graphs import GRAPHS
@@ -259,8 +257,7 @@ async def test_events_sent_between_a_heartbeat_and_the_end_of_the_run_are_not_lo
         await context.worker.submit(RunRequest("t", "r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, RunAttempt)
-        started = StartedRun("t", "r", attempt.started_id, resumable=False)
-        async with aclosing(follow_run(context, started)) as stream:
+        async with aclosing(context.worker.events.follow_run("t", "r", attempt.started_id)) as stream:
             assert await anext(stream) is None
             await runs.emit(attempt, 1, [("values", b"{}", "")])
             await runs.finish(attempt, RunOutcome("success", "idle"))

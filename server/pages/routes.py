@@ -20,8 +20,8 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import IdempotencyKey, api_router
-from callsheet.server.pages import chat_socket, service, views
-from callsheet.server.pages.chat_events import ConversationView
+from callsheet.server.pages import chat, service, views
+from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.schemas import (
     DecisionCreate,
     Diff,
@@ -267,7 +267,7 @@ API: Final = FeatureApi(
         router,
         upload_router,
         chat_router,
-        chat_socket.router,
+        chat.router,
     ),
     reply_builder=partial(reply_builder, view=service.turn_view),
     translator=lambda ctx, thread: ConversationView(ctx.worker, thread.id),

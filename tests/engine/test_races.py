@@ -14,7 +14,7 @@ from callsheet.server.artefacts import conversation_stream
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph import retention, run_streams
 from callsheet.server.langgraph.protocol.events import Subscription, ThreadView, follow_thread
-from callsheet.server.pages.chat_events import ConversationView
+from callsheet.server.pages.chat import ConversationView
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from callsheet.server.artefacts import conversation_stream
-from callsheet.server.pages.chat_events import ConversationView
+from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.schemas import PageList, PageTurn
 from callsheet.storage.runs import events as stored
 from callsheet.storage.threads import threads

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from callsheet.graphs import page_builder
 from callsheet.graphs.page_builder import PageBuilder
-from callsheet.server.pages.chat_events import ConversationView as View
-from callsheet.server.pages.chat_events import completed_fields
+from callsheet.server.pages.chat import ConversationView as View
+from callsheet.server.pages.chat import completed_fields
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import Event
 from callsheet.storage.runs.records import Run

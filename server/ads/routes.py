@@ -24,7 +24,7 @@ from callsheet.server.ads.schemas import (
     VersionReply,
     VersionWritten,
 )
-from callsheet.server.artefacts import views as locks
+from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import CHAT, RequestContext
@@ -139,7 +139,7 @@ async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[
 async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
     ref = await _ad_ref(ad_id, request)
-    return await locks.lock(ref.artefact, "stream", edits.require_stream(stream), ref.thread.owner)
+    return await views.lock(ref.artefact, "stream", edits.require_stream(stream), ref.thread.owner)
 
 
 @router.delete("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
@@ -147,7 +147,7 @@ async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, An
 async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Unlock a stream."""
     ref = await _ad_ref(ad_id, request)
-    return await locks.unlock(ref.artefact, "stream", edits.require_stream(stream))
+    return await views.unlock(ref.artefact, "stream", edits.require_stream(stream))
 
 
 async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:

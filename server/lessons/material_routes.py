@@ -22,7 +22,6 @@ from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, 
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent
 from callsheet.server.http.requests import api_router
 from callsheet.server.lessons import edits, service, statistics
-from callsheet.server.lessons import edits as lesson_assets
 from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.schemas import (
     Asset,
@@ -201,7 +200,7 @@ async def list_assets(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """List the images, sounds and films of a lesson, oldest first."""
-    return {"assets": await lesson_assets.list_assets(await find_lesson(request, header or query))}
+    return {"assets": await edits.list_assets(await find_lesson(request, header or query))}
 
 
 @asset_router.post(
@@ -213,7 +212,7 @@ async def add_asset(
 ) -> dict[str, Any]:
     """Add an image, a sound or a film by its address."""
     lesson = await find_lesson(request, header or body.sessionId or query)
-    return await lesson_assets.add_asset(lesson, body.assetType, body.url, body.metadata)
+    return await edits.add_asset(lesson, body.assetType, body.url, body.metadata)
 
 
 @asset_router.post(
@@ -234,7 +233,7 @@ async def upload_asset(
     """Add an image or a film by its bytes, the body: PNG, JPEG, GIF, WebP, MP4 or WebM."""
     lesson = await find_lesson(request, header or query)
     attribution = {key: value for key, value in (("credit", credit), ("source", source)) if value}
-    return await lesson_assets.upload_asset(lesson, name, request.stream(), attribution)
+    return await edits.upload_asset(lesson, name, request.stream(), attribution)
 
 
 @asset_router.get("/assets/{asset_id}/file", responses=_ASSET_FILE, response_class=Response)
@@ -244,9 +243,7 @@ async def get_asset_file(
 ) -> StreamingResponse:
     """Download the file of an asset, to be saved or shown as an image, never as a page."""
     lesson = await find_lesson(request, header or query)
-    return await uploads.file_reply(
-        lesson.storage, lesson.artefact, await lesson_assets.file_id_of(lesson, asset_id)
-    )
+    return await uploads.file_reply(lesson.storage, lesson.artefact, await edits.file_id_of(lesson, asset_id))
 
 
 @asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
@@ -255,7 +252,7 @@ async def remove_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Delete an asset."""
-    await lesson_assets.remove_asset(await find_lesson(request, header or query), asset_id)
+    await edits.remove_asset(await find_lesson(request, header or query), asset_id)
     return {"deleted": asset_id}
 
 

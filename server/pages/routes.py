@@ -230,12 +230,11 @@ async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
     return await file_reply(target.storage, target.artefact, upload_id)
 
 
-chat_router = api_router("/api", "pages")
 _RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
 
-@chat_router.post("/pages/{page_id}/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@router.post("/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def chat_about_page(
     page_id: str, body: PageChatCreate, request: Request, idempotency_key: IdempotencyKey = None
@@ -250,7 +249,7 @@ async def chat_about_page(
     return await turn_reply(request, await service.chat_run(ctx.worker, page_id, body, caller))
 
 
-@chat_router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@router.post("/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
 async def answer_approval(
     page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
@@ -266,7 +265,6 @@ API: Final = FeatureApi(
         list_router,
         router,
         upload_router,
-        chat_router,
         chat.router,
     ),
     reply_builder=partial(reply_builder, view=service.turn_view),

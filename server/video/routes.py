@@ -199,12 +199,11 @@ def _page(html: str) -> Response:
     return Response(html, media_type="text/html", headers=headers)
 
 
-execution_router = api_router("/api/projects/{project_id}", "videos")
 _CHANGE = (400, 403, 404, 409, 422, 500, 503, 504)
 _STARTED = documented_responses(*_CHANGE, 429, reply=ExecutionStarted)
 
 
-@execution_router.post("/executions", responses=_STARTED)
+@router.post("/executions", responses=_STARTED)
 @with_policy(API_WRITE)
 async def start_execution(
     project_id: str, body: ExecutionCreate, request: Request, idempotency_key: IdempotencyKey = None
@@ -225,7 +224,7 @@ async def start_execution(
     return _reply(await service.start_run(ctx, await service.edit_run(ctx.worker, project_id, body, caller)))
 
 
-@execution_router.post("/undo", responses=_STARTED)
+@router.post("/undo", responses=_STARTED)
 @with_policy(API_WRITE)
 async def undo_execution(
     project_id: str,
@@ -245,7 +244,7 @@ async def undo_execution(
     return _reply(await service.start_run(ctx, run, queued=True))
 
 
-@execution_router.post("/redo", responses=_STARTED)
+@router.post("/redo", responses=_STARTED)
 @with_policy(API_WRITE)
 async def redo_execution(
     project_id: str, request: Request, idempotency_key: IdempotencyKey = None
@@ -269,7 +268,6 @@ def _reply(started: Started) -> dict[str, Any]:
 
 
 settings_router = api_router("/api", "videos")
-context_router = api_router("/api/projects/{project_id}", "videos")
 
 
 @settings_router.get("/presets", responses=documented_responses(500, 503, 504, reply=Presets))
@@ -332,7 +330,7 @@ async def _store(project_id: str, request: Request) -> ContextStore:
 _Store = Annotated[ContextStore, Depends(_store)]
 
 
-@context_router.get("/context", responses=documented_responses(*_QUERY, reply=ContextEntries))
+@router.get("/context", responses=documented_responses(*_QUERY, reply=ContextEntries))
 @with_policy(API_READ)
 async def search_context(
     store: _Store, contains: Annotated[str, Query(max_length=255, description="Part of the keys")] = ""
@@ -341,7 +339,7 @@ async def search_context(
     return {"entries": await store.search(contains)}
 
 
-@context_router.put(
+@router.put(
     "/context/{key}",
     responses=documented_responses(*_QUERY, 413, reply=ContextEntries),
 )
@@ -352,7 +350,7 @@ async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, 
     return {"entries": {key: await store.get(key)}}
 
 
-@context_router.delete(
+@router.delete(
     "/context/{key}",
     status_code=204,
     responses=documented_responses(*_QUERY, reply=None, status=204),
@@ -367,11 +365,9 @@ async def delete_context(key: str, store: _Store) -> Response:
 
 API: Final = FeatureApi(
     routers=(
-        execution_router,
         list_router,
         router,
         settings_router,
-        context_router,
     ),
     plan_edits=service.SceneEdits(),
     reply_builder=reply_builder,

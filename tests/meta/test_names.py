@@ -10,7 +10,7 @@ from tests.meta.syntax import ROOT, files, parse
 
 FOLDERS = (
     *("graphs", "nodes", "tools", "state", "providers", "storage", "server"),
-    *("tests", "bench", "evals"),
+    *("tests", "bench", "evals", "examples"),
 )
 PRIVATE = frozenset(
     {"told", "said", "asked", "found", "here", "heard", "meant", "begun", "spoken", "whole", "beside"}

@@ -20,7 +20,7 @@ def turn_fields(
 ) -> dict[str, Any]:
     """Return the fields of every turn's reply; `shorten` turns a tool's output into its `result`."""
     return {
-        "created": [dict(made) for made in state.get("created", ())],
+        "created": [dict(draft) for draft in state.get("created", ())],
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
         "toolCalls": tool_calls(state, shorten),
@@ -38,7 +38,7 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "conversationId": thread.id,
         "artefactId": thread.artefact.partition(":")[2],
-        "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
+        "drafts": {draft["stream"]: draft["versionId"] for draft in state.get("created", ())},
         "message": turn_message(state),
         "question": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state),

@@ -100,7 +100,7 @@ def test_no_class_name_is_defined_twice():
         (private_words, "def f(asked): pass"),
         (private_words, "words_told = 1"),
         (private_words, "def test_a_lesson_is_found(): pass"),
-        (private_words, "made = create()"),
+        (private_words, "drafts_made = create()"),
         (participles, "async def recorded(): pass"),
         (questions, "class A:\n    n = 1\n    'How many.'"),
     ],

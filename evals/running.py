@@ -15,7 +15,7 @@ from callsheet.storage import Storage, connect, spending, use
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.application import ToolEnvironment, use_application
+from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
 from callsheet.tools.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
 from evals.turns import EvalTurn, failures
@@ -167,7 +167,7 @@ def _server(url: str) -> Iterator[str]:
 def _patient_tools() -> Iterator[None]:
     """Give tools time for a slow model, and no limits that tasks would share."""
     options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
-    with use_application(ToolEnvironment(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
+    with use_tool_environment(ToolEnvironment(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
         yield
 
 

@@ -40,10 +40,10 @@ class QuestionTurnRules(TurnRules[CampaignState]):
     """Searches leave campaigns, counts and filters in the state."""
 
     def after_plan(
-        self, state: CampaignState, made: Sequence[DraftMade], results: Sequence[StepResult]
+        self, state: CampaignState, drafts: Sequence[DraftMade], results: Sequence[StepResult]
     ) -> Mapping[str, Any]:
         """Return the campaigns, counts and filters of the searches."""
-        del made
+        del drafts
         params = {step["id"]: step["params"] for step in (state.get("plan") or {"steps": ()})["steps"]}
         searches = [one for one in results if "count" in one["output"]]
         changed: dict[str, Any] = {}

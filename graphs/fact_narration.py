@@ -86,11 +86,11 @@ class LessonTurnRules(TurnRules[LessonState]):
         return False
 
     def after_plan(
-        self, state: LessonState, made: Sequence[DraftMade], results: Sequence[StepResult]
+        self, state: LessonState, drafts: Sequence[DraftMade], results: Sequence[StepResult]
     ) -> dict[str, Any]:
         """Return the pending questions, and the choice that the model recorded, which is narrated next."""
         choice = recorded_choice(results)
-        return {**_pending_questions(state, made), **({"chosen": choice} if choice else {})}
+        return {**_pending_questions(state, drafts), **({"chosen": choice} if choice else {})}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were proposed."""
@@ -125,9 +125,9 @@ class FactNarration(WorkflowSpec[LessonState]):
         return builder
 
 
-def _pending_questions(state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
+def _pending_questions(state: LessonState, drafts: Sequence[DraftMade]) -> dict[str, Any]:
     """Return the pending questions: facts until they are narrated, then the narration, then images."""
-    versions = {version["stream"]: version["versionId"] for version in made}
+    versions = {draft["stream"]: draft["versionId"] for draft in drafts}
     if "facts" in versions:
         return {"choice": versions["facts"], "problem": ""}
     plan = state.get("plan")
@@ -167,7 +167,7 @@ def after_tools(state: LessonState) -> Literal["planner", "approval", "summarize
         return "approval"
     if state.get("chosen"):
         return "planner"
-    proposed = any(made["stream"] == "facts" for made in state["created"])
+    proposed = any(draft["stream"] == "facts" for draft in state["created"])
     by_code = state.get("decided") and not chose_in_words(state["messages"])
     return "summarizer" if proposed or by_code else "planner"
 

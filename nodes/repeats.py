@@ -67,8 +67,8 @@ class Repeats:
         fingerprint, output = self._writes.get(tool.writes, ("", {}))
         if fingerprint != _fingerprint(step["tool"], step["params"]):
             return None
-        made = json.loads(output) if isinstance(output, str) else output
-        return Outcome(ok=True, output={**made, REPEATED: "An equal call made this in the same turn"})
+        result = json.loads(output) if isinstance(output, str) else output
+        return Outcome(ok=True, output={**result, REPEATED: "An equal call made this in the same turn"})
 
 
 def _fingerprint(name: str, args: Mapping[str, Any]) -> str:

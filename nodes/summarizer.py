@@ -34,7 +34,7 @@ def summarizer_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         streams = await artefact.streams(await workflow.artefact.streams_of(artefact))
         created = state.get("created", [])
-        changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
+        changed: dict[str, Any] = {"drafts": {draft["stream"]: draft["versionId"] for draft in created}}
         lacks_drafts = not state.get("rejected") and bool(
             workflow.turn.nudge(state, state["messages"], created)
         )
@@ -115,8 +115,8 @@ def _tool_messages(state: Workflow) -> str:
 
 
 def _created_text(created: list[DraftMade]) -> str:
-    made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
-    return f"Made {made}." if made else _NO_ANSWER
+    versions = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
+    return f"Made {versions}." if versions else _NO_ANSWER
 
 
 def _has_no_calls(message: Any) -> bool:

@@ -67,8 +67,8 @@ class PlanClosing:
         del scope
         since_ms = _since_ms(state, record)
         results = live_plan.results(record, since_ms)
-        made = created_drafts(workflow.allowed_tools(state), record, since_ms)
-        update = dict(workflow.turn.after_plan(state, made, results))
+        drafts = created_drafts(workflow.allowed_tools(state), record, since_ms)
+        update = dict(workflow.turn.after_plan(state, drafts, results))
         if is_repetition(state):
             # The calls were answered when they were made.
             return update
@@ -123,8 +123,8 @@ async def _merge(
         merged["again"] = None
     if not live_plan.is_over(record):
         return merged
-    made = created_drafts(workflow.allowed_tools(state), record, _since_ms(state, record))
-    created = [*state.get("created", []), *(made if record["task"] == scope.task else ())]
+    drafts = created_drafts(workflow.allowed_tools(state), record, _since_ms(state, record))
+    created = [*state.get("created", []), *(drafts if record["task"] == scope.task else ())]
     return {
         **merged,
         "plan": None,

@@ -166,10 +166,10 @@ class TurnRules(Generic[S]):
         return ""
 
     def after_plan(
-        self, state: S, made: Sequence[DraftMade], results: Sequence[StepResult]
+        self, state: S, drafts: Sequence[DraftMade], results: Sequence[StepResult]
     ) -> Mapping[str, Any]:
-        """Return further state keys once a plan has ended; `made` are the versions that it made."""
-        del state, made, results
+        """Return further state keys once a plan has ended; `drafts` are the versions that it created."""
+        del state, drafts, results
         return {}
 
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
@@ -292,7 +292,7 @@ class WorkflowSpec(ABC, Generic[S]):
             brief=brief,
             request=request,
             has_answer=self.turn.has_answer(state),
-            made=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),
+            earlier_drafts=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),
             selected=self.view.selection(state),
             model=context.get("model") or context.get("provider") or shared.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),

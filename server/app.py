@@ -32,7 +32,7 @@ from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.finalizer import CallWebhook
 from callsheet.server.engine.graph_loading import Graphs, attach_storage
 from callsheet.server.engine.graphs_file import GraphsFile
-from callsheet.server.engine.tool_policy import create_application, warn_of_unknown_tools
+from callsheet.server.engine.tool_policy import create_tool_environment, warn_of_unknown_tools
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows
 from callsheet.server.features import load_apis
@@ -66,7 +66,7 @@ from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
 from callsheet.storage.store import RedisStore, running_owner
-from callsheet.tools.guard.application import ToolEnvironment
+from callsheet.tools.guard.tool_environment import ToolEnvironment
 
 _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
@@ -113,7 +113,7 @@ class Runtime:
     workflows: Workflows
     graphs: Graphs
     """The graphs of `workflows` with storage attached."""
-    application: ToolEnvironment
+    tool_environment: ToolEnvironment
     worker: Worker
 
     def context(self, settings: Settings, storage: Storage) -> AppContext:
@@ -131,7 +131,7 @@ class Runtime:
             features,
             partial(copy_with_artefacts, archive),
             DataMarker(storage),
-            self.application,
+            self.tool_environment,
         )
 
 
@@ -146,7 +146,7 @@ async def assemble(
     # A blocking node takes a thread; asyncio's default is six on two processors.
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
-    application = create_application(settings, observer)
+    tool_environment = create_tool_environment(settings, observer)
     memory = create_storage(storage, source, EPOCH_KEY)
     workflows = await load_workflows(source, stack)
     warn_of_unknown_tools(settings, workflows.tools)
@@ -159,13 +159,13 @@ async def assemble(
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
-        application=application,
+        tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
     entering = running_worker(
         storage, graphs, options, saver=memory.saver, executes=settings.carry_runs, observer=observer
     )
-    return Runtime(memory, workflows, graphs, application, await stack.enter_async_context(entering))
+    return Runtime(memory, workflows, graphs, tool_environment, await stack.enter_async_context(entering))
 
 
 def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:

@@ -441,7 +441,7 @@ def written(one: LiveStep) -> Mapping[str, str]:
     return {name: version for name, version in versions.items() if covers(streams, name)}
 
 
-def made(one: LiveStep) -> list[Mapping[str, str]]:
+def created_versions(one: LiveStep) -> list[Mapping[str, str]]:
     """Return all versions that a step made, oldest first, each by stream."""
     return [*one.get("earlier", ()), *([newest] if (newest := written(one)) else [])]
 
@@ -514,7 +514,7 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
             name,
             status="pending",
             generation=one["generation"] + 1,
-            earlier=made(one),
+            earlier=created_versions(one),
             output={},
             started_ms=0,
             ended_ms=0,

@@ -37,7 +37,7 @@ class Scope:
     """Text of the person for this turn; a script must say the same of it."""
     has_answer: bool = False
     """True if a person has written since the artefact's question was put to them last."""
-    made: tuple[tuple[str, str], ...] = ()
+    earlier_drafts: tuple[tuple[str, str], ...] = ()
     """Stream and id of the versions that this turn made in earlier plans, in order."""
     selected: str = ""
     """Part of the artefact that the person has selected, meant by "this"; empty for none."""

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 
 class Trip(TypedDict, total=False):
-    """What the graph remembers of a thread."""
+    """State of a thread."""
 
     city: str
     offer: str

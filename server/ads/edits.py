@@ -129,11 +129,11 @@ async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, pare
         facts=ref.facts,
     )
     new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
-    made = (
+    result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
     )
     await execute_all(ref.storage.redis, ref.artefact.index_calls(owner, ref.thread.id))
-    return str(made["versionId"])
+    return str(result["versionId"])
 
 
 def normalize(

@@ -115,8 +115,8 @@ async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping
     streams = await ADS.artefact(storage, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
     changes = []
-    for made in reply["created"]:
-        name, version = made["stream"], streams[made["stream"]].find(made["versionId"])
+    for draft in reply["created"]:
+        name, version = draft["stream"], streams[draft["stream"]].find(draft["versionId"])
         # Somebody may have deleted the draft meanwhile.
         if version:
             data = {other: one.data for other, one in newest.items()} | {name: version.data}

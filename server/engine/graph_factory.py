@@ -86,18 +86,18 @@ class GraphFactory:
     async def build(self, config: RunnableConfig, runtime: Any) -> AsyncIterator[Pregel[Any, Any]]:
         """Return its graph; a context manager that it returns is open meanwhile."""
         values = {"config": config, "runtime": runtime}
-        made = self.function(**{name: values[meaning] for name, meaning in self.arguments.items()})
+        value = self.function(**{name: values[meaning] for name, meaning in self.arguments.items()})
         async with AsyncExitStack() as stack:
-            yield self.compile(await enter(made, stack))
+            yield self.compile(await enter(value, stack))
 
 
-async def enter(made: Any, stack: AsyncExitStack) -> Any:
+async def enter(value: Any, stack: AsyncExitStack) -> Any:
     """Return what a factory returned, awaited, and entered if it is a context manager."""
-    if inspect.isawaitable(made):
-        made = await made
-    if isinstance(made, AbstractAsyncContextManager):
-        return await stack.enter_async_context(made)
-    return stack.enter_context(made) if isinstance(made, AbstractContextManager) else made
+    if inspect.isawaitable(value):
+        value = await value
+    if isinstance(value, AbstractAsyncContextManager):
+        return await stack.enter_async_context(value)
+    return stack.enter_context(value) if isinstance(value, AbstractContextManager) else value
 
 
 def arguments_of(function: Callable[..., Any], name: str) -> dict[str, Argument]:
@@ -158,9 +158,9 @@ async def graph_of_run(
         store=cast("BaseStore", graph.store),
         context=_coerce_context(graph.context_schema, context),
     )
-    async with factory.build(config, runtime) as made:
+    async with factory.build(config, runtime) as graph_for_run:
         kept = ("checkpointer", "store", "name", "stream_eager")
-        yield made.copy(update={name: getattr(graph, name) for name in kept})
+        yield graph_for_run.copy(update={name: getattr(graph, name) for name in kept})
 
 
 def _coerce_context(schema: Any, context: Mapping[str, Any]) -> Any:

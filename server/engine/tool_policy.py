@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection
 
 from callsheet.server.settings.settings import Settings
-from callsheet.tools.guard.application import Counters, NoCounters, ToolEnvironment
+from callsheet.tools.guard.tool_environment import Counters, NoCounters, ToolEnvironment
 from callsheet.tools.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web.client import WebClient
 from callsheet.tools.web.fetch import create_fetch_tool
@@ -13,8 +13,8 @@ from callsheet.tools.web.fetch import create_fetch_tool
 _log = logging.getLogger(__name__)
 
 
-def create_application(settings: Settings, counters: Counters | None = None) -> ToolEnvironment:
-    """Return the application of the settings: limits, permissions, prices and fetch hosts.
+def create_tool_environment(settings: Settings, counters: Counters | None = None) -> ToolEnvironment:
+    """Return the tool environment of the settings: limits, permissions, prices and fetch hosts.
 
     Raises `Invalid` for an unknown option.
     """

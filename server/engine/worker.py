@@ -52,7 +52,7 @@ from callsheet.storage.runs.records import (
 )
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads.threads import Thread
-from callsheet.tools.guard.application import ToolEnvironment, use_application
+from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
 
 Ack = Callable[[], Awaitable[None]]
 """Call it once the reply has been sent."""
@@ -90,8 +90,8 @@ class WorkerOptions:
     """Runs that one process executes at once."""
     heartbeat_s: float = 5.0
     """Seconds of silence until the reader of a stream gets a heartbeat."""
-    application: ToolEnvironment = field(default_factory=ToolEnvironment)
-    """Application that tools and models are called in."""
+    tool_environment: ToolEnvironment = field(default_factory=ToolEnvironment)
+    """Environment that tools and models are called in."""
 
 
 class Worker:
@@ -304,7 +304,7 @@ class Worker:
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with (
-                use_application(self._options.application),
+                use_tool_environment(self._options.tool_environment),
                 self._observe(record) as tell,
                 log_attempt(record, attempt) as line,
             ):

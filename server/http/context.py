@@ -16,7 +16,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker, OutageLog
 from callsheet.storage.store import RedisStore
 from callsheet.storage.threads.threads import Thread
-from callsheet.tools.guard.application import ToolEnvironment
+from callsheet.tools.guard.tool_environment import ToolEnvironment
 
 CopyArtefacts = Callable[[Thread, str], Awaitable[None]]
 
@@ -40,7 +40,7 @@ class AppContext:
     """Copies a thread with its artefacts, under another id."""
     marker: DataMarker
     """Shows whether the data is still there."""
-    application: ToolEnvironment
+    tool_environment: ToolEnvironment
     """The operator's policy for tools and models."""
     outage_log: OutageLog = field(default_factory=OutageLog)
     """Logs what makes `/health` answer 503."""

@@ -279,4 +279,4 @@ async def get_statistics(
     lesson = await find_lesson(request, header or query)
     ctx = app_context(request)
     state = await ctx.worker.state(lesson.thread)
-    return await statistics.session_statistics(lesson, state.values, ctx.application.policy.prices)
+    return await statistics.session_statistics(lesson, state.values, ctx.tool_environment.policy.prices)

@@ -54,7 +54,7 @@ def _body(reply: Mapping[str, Any]) -> Iterator[RenderableType]:
     if value.get("facts"):
         yield facts_table(value["facts"])
         return
-    if reply["narration"] and any(made["stream"] == "narration" for made in reply["created"]):
+    if reply["narration"] and any(draft["stream"] == "narration" for draft in reply["created"]):
         yield narration_table(reply["narration"], _changed_segments(reply))
     if value.get("images"):
         yield images_table(value["images"])

@@ -108,7 +108,7 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
     breakers = await breakers_view(ctx)
     return {
         "tools": [
-            _tool(tool, kind, ctx.application.policy, owner, breakers[name])
+            _tool(tool, kind, ctx.tool_environment.policy, owner, breakers[name])
             for name, (kind, tool) in ctx.workflows.tools.items()
         ]
     }
@@ -116,7 +116,9 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the states of the tools' circuit breakers, by tool."""
-    limits = [resolve_tool(tool, ctx.application.policy).limits for _, tool in ctx.workflows.tools.values()]
+    limits = [
+        resolve_tool(tool, ctx.tool_environment.policy).limits for _, tool in ctx.workflows.tools.values()
+    ]
     return await tool_admission.read_breakers(ctx.storage, limits)
 
 

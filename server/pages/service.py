@@ -74,7 +74,7 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "conversationId": thread.id,
         "pageId": PAGES.artefact_id(thread),
-        "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
+        "drafts": {draft["stream"]: draft["versionId"] for draft in state.get("created", ())},
         "message": turn_message(state),
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state),

@@ -56,7 +56,7 @@ async def _page_id(storage: Storage, name: str) -> str:
 
 async def _changes(artefact: Artefact, reply: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     stream = await artefact.stream(STREAM)
-    versions = [stream.find(made["versionId"]) for made in reply["created"]]
+    versions = [stream.find(draft["versionId"]) for draft in reply["created"]]
     return {
         version.id: tuple(history.change_lines(version.data["changes"])) for version in versions if version
     }

@@ -14,7 +14,7 @@ from langgraph.pregel import Pregel
 from callsheet import storage
 from callsheet.server.app import Runtime, assemble, check_liveness, reply_builders
 from callsheet.server.engine import attempt_log, graphs_file, process
-from callsheet.server.engine.tool_policy import create_application
+from callsheet.server.engine.tool_policy import create_tool_environment
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http import errors, origins
@@ -32,7 +32,7 @@ from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs, tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.storage.redis.connection import Storage
-from callsheet.tools.guard.application import ToolEnvironment
+from callsheet.tools.guard.tool_environment import ToolEnvironment
 
 
 @asynccontextmanager
@@ -40,17 +40,20 @@ async def local_worker(
     settings: Settings, graphs: Mapping[str, Pregel[Any, Any]]
 ) -> AsyncIterator[tuple[Worker, Storage]]:
     """Yield a worker for runs of these graphs, on the server's storage and settings."""
-    application = create_application(settings)
+    tool_environment = create_tool_environment(settings)
     async with (
         storage.connect(settings.redis_url, settings.data_dir) as opened,
-        _running(opened, settings, graphs, application) as worker,
+        _running(opened, settings, graphs, tool_environment) as worker,
     ):
         yield worker, opened
 
 
 @asynccontextmanager
 async def _running(
-    opened: Storage, settings: Settings, graphs: Mapping[str, Pregel[Any, Any]], application: ToolEnvironment
+    opened: Storage,
+    settings: Settings,
+    graphs: Mapping[str, Pregel[Any, Any]],
+    tool_environment: ToolEnvironment,
 ) -> AsyncIterator[Worker]:
     storage.use(opened)
     # The command itself prints the error of its run; Python would print the warning beside it.
@@ -65,7 +68,7 @@ async def _running(
             protocol=AgentProtocolEncoder(),
             grace_s=0.2,
             max_runs=settings.runs_at_once,
-            application=application,
+            tool_environment=tool_environment,
         )
         async with running_worker(opened, graphs, options) as worker:
             yield worker

@@ -190,15 +190,15 @@ class _Resolver:
         return self._steps
 
     def _add(self, name: str, planned: PlannedStep) -> None:
-        made = list(self._targets(planned))
-        ids = [name] if len(made) == 1 else [f"{name}.{number}" for number in range(1, len(made) + 1)]
+        targets = list(self._targets(planned))
+        ids = [name] if len(targets) == 1 else [f"{name}.{number}" for number in range(1, len(targets) + 1)]
         self._expanded.setdefault(name, []).extend(ids)
-        for step_id, (params, reads, writes) in zip(ids, made, strict=True):
+        for step_id, (params, reads, writes) in zip(ids, targets, strict=True):
             subject = params.get("sceneId", "")
             step = Step(
                 id=step_id,
                 tool=planned.tool,
-                display=self._display(planned, subject, alone=len(made) == 1),
+                display=self._display(planned, subject, alone=len(targets) == 1),
                 params=params,
                 dependencies=[],
                 reads=reads,

@@ -79,7 +79,7 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
         )
     written_by: dict[str, list[str]] = {}
     for stream, version in (
-        item for one in done for versions in live_plan.made(one) for item in versions.items()
+        item for one in done for versions in live_plan.created_versions(one) for item in versions.items()
     ):
         written_by.setdefault(stream, []).append(version)
     steps: list[Step] = []
@@ -105,10 +105,10 @@ def _undo_step(
             return None
         return _step(name, opposite, display, {"sceneId": scene}, [scene], [ORDER])
     if step["tool"] == "reorderScenes":
-        order = [*about.earlier_order(live_plan.made(one)[0][ORDER])]
+        order = [*about.earlier_order(live_plan.created_versions(one)[0][ORDER])]
         return _step(name, "reorderScenes", display, {"sceneIds": order}, [], [ORDER])
     versions = written_by[scene]
-    if live_plan.made(one)[0][scene] != versions[0]:
+    if live_plan.created_versions(one)[0][scene] != versions[0]:
         return None
     last, first = _span(about, scene, versions)
     before, current = about.earlier(scene, first), about.content(scene, about.newest[scene])
@@ -160,4 +160,4 @@ def _has_changes(record: Execution) -> bool:
 
 def _has_changed(one: LiveStep) -> bool:
     """Return True for a step that made a version; an edit may find everything as it is wanted."""
-    return bool(live_plan.made(one))
+    return bool(live_plan.created_versions(one))

@@ -235,8 +235,8 @@ class EmbeddedIndex:
         missing = {each: parts for each, parts in texts.items() if each not in stored}
         if not missing:
             return stored
-        made = await unit_vectors(embeddings, [part for parts in missing.values() for part in parts])
-        vectors = dict(zip(missing, made.reshape(-1, len(FIELDS), made.shape[1]), strict=True))
+        matrix = await unit_vectors(embeddings, [part for parts in missing.values() for part in parts])
+        vectors = dict(zip(missing, matrix.reshape(-1, len(FIELDS), matrix.shape[1]), strict=True))
         if embeddings.is_costly:
             await self._records.put_vectors(pack(model, missing, vectors))
         return stored | vectors

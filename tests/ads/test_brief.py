@@ -40,12 +40,9 @@ def test_the_message_follows_the_template():
 
 
 def test_the_format_is_in_the_message():
-    """A51: all of it, not only its seconds; a length alone is no format."""
-    format_text = "Dialogue between two friends, then a jingle"
-    assert (
-        f"Format: {format_text}"
-        in message(parse({"clientDescription": "A gym", "format": format_text})).splitlines()
-    )
+    """A51: the whole format, not only its seconds; a length alone is no format."""
+    brief = parse({"clientDescription": "A gym", "format": "Dialogue between two friends, then a jingle"})
+    assert "Format: Dialogue between two friends, then a jingle" in message(brief).splitlines()
     assert "Format" not in message(parse("A gym, 20 seconds"))
     assert parse({"clientDescription": "A gym", "format": 20})["format"] == ""
 
@@ -100,7 +97,7 @@ def test_the_length_is_distinguished_from_other_numbers(text, expected_s):
         ("", 0),
     ],
 )
-def test_a_length_beyond_the_limits_is_ignored_in_free_text(text, expected_s):
+def test_the_length_mentioned_in_a_free_text_is_0_if_it_has_none_within_the_limits(text, expected_s):
     assert mentioned_seconds(text) == expected_s
 
 
@@ -207,14 +204,14 @@ def test_a_text_over_the_limit_is_refused_and_nul_characters_are_removed():
         ("mandarin", "chinese"),
     ],
 )
-def test_a_language_is_known_by_name_code_tag_and_native_name(text, name):
+def test_a_language_is_recognised_by_name_code_tag_and_native_name(text, name):
     """A12."""
     assert language_name(text) == name
 
 
 @pytest.mark.parametrize("text", ["klingon", "", "  ", "x-klingon", "xx-US", "-", "(thai)"])
-def test_an_unknown_language_finds_nothing_and_is_refused_in_a_brief_with_the_known_ones(text):
-    """A10: the lookup raises nothing."""
+def test_an_unknown_language_is_refused_with_the_known_ones(text):
+    """A10: the table has no entry of this name."""
     assert languages.find(text) is None
     with pytest.raises(Invalid, match="not known") as error:
         language_name(text)
@@ -233,12 +230,12 @@ def test_an_unknown_language_finds_nothing_and_is_refused_in_a_brief_with_the_kn
         ("", ""),
     ],
 )
-def test_a_stated_language_outside_the_table_keeps_its_name(text, name):
+def test_a_stated_language_that_the_table_does_not_have_keeps_its_name(text, name):
     assert languages.stated_name(text) == name
 
 
-def test_a_brief_in_an_unrecognised_language_asks_for_the_briefs_language():
-    """A51, A52, A-R15: a model recognises it better than rules."""
+def test_the_message_of_a_brief_in_an_unrecognised_language_leaves_the_language_to_the_model():
+    """A51, A52, A-R15: a model recognises more languages than our rules."""
     assert "Language: the brief's language" in message(parse("Boghandlen på hjørnet, 20s"))
 
 
@@ -278,5 +275,5 @@ def test_a_brief_in_an_unrecognised_language_asks_for_the_briefs_language():
         ("Kadıköy'de küçük bir kitapçı, hafta sonu indirim var", "turkish"),
     ],
 )
-def test_the_language_of_a_text_is_detected_or_none(text, name):
+def test_the_language_of_a_text_is_detected_or_none_if_it_is_unclear(text, name):
     assert languages.detect(text) == name

@@ -18,8 +18,8 @@ def search_call(name: str = "filter_campaigns", **args: Any) -> Say:
     return Say(calls=[("call_1", name, json.dumps(args))])
 
 
-def answer_call(*answer_statements: dict[str, Any], **more: Any) -> Say:
-    return Say(calls=[("call_2", "answer", json.dumps({"statements": [*answer_statements], **more}))])
+def answer_call(*statements: dict[str, Any], **more: Any) -> Say:
+    return Say(calls=[("call_2", "answer", json.dumps({"statements": [*statements], **more}))])
 
 
 async def post_question(
@@ -31,7 +31,7 @@ async def post_question(
 
 
 async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(api: httpx.AsyncClient):
-    """E24, E27, E-R1: value prop and sentiment come from loose words."""
+    """E24, E27, E-R1: a value prop and a sentiment are recognised in the person's words."""
     reply = await post_question(api, "what are the offers from cash back, premium campaigns")
     assert reply["detectedFilters"] == {
         "value_prop": ["Cash Back / Rewards"],
@@ -40,7 +40,7 @@ async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(a
     }
     assert reply["total"] == len(reply["campaigns"]) > 5
     assert reply["campaignsSource"] == "filter_campaigns"
-    offers = {f"{one['company']}: {one['offer']}" for one in reply["campaigns"]}
+    offers = {f"{campaign['company']}: {campaign['offer']}" for campaign in reply["campaigns"]}
     lines = reply["response"].splitlines()
     assert lines[0] == f"{reply['total']} campaigns match."
     assert {*lines[1:]} <= offers
@@ -50,7 +50,7 @@ async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(a
 
 
 async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: httpx.AsyncClient):
-    """E-R6: "and on Instagram?", "only the urgent ones"."""
+    """E-R6: such as "and on instagram" and "only urgent"."""
     first = await post_question(api, "show me travel campaigns")
     second = await post_question(api, "and on instagram", conversationId=first["conversationId"])
     assert second["detectedFilters"] == {"channel": ["instagram"], "value_prop": ["Travel Benefits"]}
@@ -64,54 +64,53 @@ async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: h
 
 async def test_counts_and_trends_are_returned_as_aggregations(api: httpx.AsyncClient):
     """E20, E-R7."""
-    common = await post_question(api, "what is the most common channel")
-    groups = common["aggregation"]["groups"]
-    assert [row["count"] for row in groups] == sorted((row["count"] for row in groups), reverse=True)
-    assert sum(row["count"] for row in groups) == 360
-    trend = await post_question(api, "trend of travel campaigns")
-    months = [row["value"] for row in trend["aggregation"]["groups"]]
+    reply = await post_question(api, "what is the most common channel")
+    counts = [group["count"] for group in reply["aggregation"]["groups"]]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) == 360
+    reply = await post_question(api, "trend of travel campaigns")
+    months = [group["value"] for group in reply["aggregation"]["groups"]]
     assert months == sorted(months)
     assert len(months) > 12
 
 
 async def test_quoted_words_are_searched_in_the_copy_and_topics_by_meaning(api: httpx.AsyncClient):
     """E19, E21, E25."""
-    phrase_reply = await post_question(api, 'find campaigns mentioning "window seat"')
-    assert phrase_reply["total"] > 2
-    assert all("window seat" in one["full_campaign_text"].casefold() for one in phrase_reply["campaigns"])
-    meaning_reply = await post_question(api, "find campaigns about airport lounges and boarding")
-    first = meaning_reply["campaigns"][:10]
-    assert sum("Travel Benefits" in one["key_value_props"] for one in first) >= 8
-    assert meaning_reply["campaignsSource"] == "semantic_search"
+    reply = await post_question(api, 'find campaigns mentioning "window seat"')
+    texts = [campaign["full_campaign_text"].casefold() for campaign in reply["campaigns"]]
+    assert reply["total"] > 2
+    assert all("window seat" in text for text in texts)
+    reply = await post_question(api, "find campaigns about airport lounges and boarding")
+    value_props = [campaign["key_value_props"] for campaign in reply["campaigns"][:10]]
+    assert sum("Travel Benefits" in names for names in value_props) >= 8
+    assert reply["campaignsSource"] == "semantic_search"
 
 
 async def test_active_filters_of_the_client_apply_to_every_search(api: httpx.AsyncClient):
-    """E5, E23, E-R3: a tool's filter replaces the client's filter of the same dimension."""
-    page = {"channel": "email", "sentiment": ["Playful"]}
-    reply = await post_question(api, "show me travel campaigns", activeFilters=page)
-    assert {one["channel"] for one in reply["campaigns"]} == {"email"}
+    """E5, E23, E-R3: a filter in the question replaces the client's filter of the same dimension."""
+    question, filters = "show me travel campaigns", {"channel": "email", "sentiment": ["Playful"]}
+    reply = await post_question(api, question, activeFilters=filters)
+    assert {campaign["channel"] for campaign in reply["campaigns"]} == {"email"}
     assert reply["detectedFilters"]["sentiment"] == ["Playful"]
-    instagram = await post_question(api, "show me instagram campaigns", activeFilters=page)
-    assert instagram["detectedFilters"]["channel"] == ["instagram"]
-    unfiltered = await post_question(
-        api, "show me travel campaigns", activeFilters=page, applyFiltersToQuery=False
-    )
-    assert len({one["channel"] for one in unfiltered["campaigns"]}) > 1
-    error = await post_question(api, "show me travel campaigns", 400, activeFilters={"channel": "radio"})
+    reply = await post_question(api, "show me instagram campaigns", activeFilters=filters)
+    assert reply["detectedFilters"]["channel"] == ["instagram"]
+    reply = await post_question(api, question, activeFilters=filters, applyFiltersToQuery=False)
+    assert len({campaign["channel"] for campaign in reply["campaigns"]}) > 1
+    error = await post_question(api, question, 400, activeFilters={"channel": "radio"})
     assert "use one of: facebook" in error["remedy"]
 
 
 async def test_unsupported_statements_are_returned_to_the_model_once_and_then_left_out(
     api: httpx.AsyncClient, model: ChatDouble
 ):
-    """An offer, a figure, a company, a date and a campaign that no search returned, each by its name."""
+    """The refusal names each offer, figure, company, date and campaign that no search returned."""
     campaign = (await api.get("/api/campaigns?channel=email&has_offer=true&limit=1")).json()["campaigns"][0]
     supported: dict[str, Any] = {
         "text": f"{campaign['company']}: {campaign['offer']}",
         "campaigns": [campaign["id"]],
+        "offers": [campaign["offer"]],
     }
-    supported["offers"] = [campaign["offer"]]
-    false: list[dict[str, Any]] = [
+    unsupported: list[dict[str, Any]] = [
         {"text": "They give a free car.", "campaigns": [campaign["id"]], "offers": ["a free car"]},
         {"text": "It cost 123456789 dollars.", "figures": [123456789]},
         {"text": "Acme Corp does it, too.", "companies": ["Acme Corp"]},
@@ -119,58 +118,57 @@ async def test_unsupported_statements_are_returned_to_the_model_once_and_then_le
         {"text": "There were 77777 of them."},
         {"text": "And this one.", "campaigns": ["c-9999"]},
     ]
-    model.script(search_call(channel=["email"], has_offer=True), answer_call(supported, *false))
-    model.script(answer_call(supported, *false))
+    answer = answer_call(supported, *unsupported)
+    model.script(search_call(channel=["email"], has_offer=True), answer, answer)
     reply = await post_question(api, "offers by email?", provider="openai")
     refusal = model.requests[2].messages[-1]["content"]
-    for fault in ("'a free car' is", "123456789", "'Acme Corp' is", "'1999-01-01'", "'77777'", "'c-9999'"):
-        assert fault in refusal
-    assert (
-        reply["response"]
-        == f"{supported['text']}\n\n(6 statements were left out: no campaign supports them.)"
-    )
+    for problem in ("'a free car' is", "123456789", "'Acme Corp' is", "'1999-01-01'", "'77777'", "'c-9999'"):
+        assert problem in refusal
+    note = "(6 statements were left out: no campaign supports them.)"
+    assert reply["response"] == f"{supported['text']}\n\n{note}"
     assert len(reply["campaigns"]) == 50 < reply["total"]
 
 
-async def test_supported_statements_are_sent_with_suggestions(api: httpx.AsyncClient, model: ChatDouble):
-    """E9, E-R10: the model gets only count and summary."""
-    count = {"text": "Email has 74 campaigns in 2 rows of cards.", "figures": [74]}
+async def test_supported_statements_and_suggestions_are_in_the_reply(
+    api: httpx.AsyncClient, model: ChatDouble
+):
+    """E9, E-R10: of a search the model gets only the count and a summary."""
+    statement = {"text": "Email has 74 campaigns in 2 rows of cards.", "figures": [74]}
     model.script(
-        search_call(channel=["email"], group_by="channel"), answer_call(count, suggestions=["And X?"])
+        search_call(channel=["email"], group_by="channel"), answer_call(statement, suggestions=["And X?"])
     )
     reply = await post_question(api, "how many?", provider="openai")
-    assert (reply["response"], reply["suggestions"]) == (count["text"], ["And X?"])
-    sent = model.requests[1].messages[-1]["content"]
-    assert "full_campaign_text" not in sent
-    assert len(sent) < 10_000
+    assert (reply["response"], reply["suggestions"]) == (statement["text"], ["And X?"])
+    search_result = model.requests[1].messages[-1]["content"]
+    assert "full_campaign_text" not in search_result
+    assert len(search_result) < 10_000
     assert "<now>" in model.requests[0].messages[1]["content"]
 
 
 async def test_figures_in_a_plain_text_answer_are_checked(api: httpx.AsyncClient, model: ChatDouble):
-    model.script(search_call(channel=["email"]), Say("There are 74 of them."))
-    assert (await post_question(api, "how many?", provider="openai"))["response"] == "There are 74 of them."
-    model.script(search_call(channel=["email"]), Say("There are 75 of them."))
+    """A wrong figure is replaced by the result; without a search there is nothing to check against."""
+    search, right, wrong = search_call(channel=["email"]), "There are 74 of them.", "There are 75 of them."
+    model.script(search, Say(right))
+    assert (await post_question(api, "how many?", provider="openai"))["response"] == right
+    model.script(search, Say(wrong))
     reply = await post_question(api, "how many?", provider="openai")
     assert reply["response"].startswith("74 campaigns match:")
-    model.script(Say("Hello! Ask me about 1,000 things."))
-    assert (await post_question(api, "hi", provider="openai"))[
-        "response"
-    ] == "Hello! Ask me about 1,000 things."
+    greeting = "Hello! Ask me about 1,000 things."
+    model.script(Say(greeting))
+    assert (await post_question(api, "hi", provider="openai"))["response"] == greeting
 
 
 async def test_a_question_makes_at_most_five_searches(api: httpx.AsyncClient, model: ChatDouble):
     """E2, E-R5."""
-    model.script(
-        *(search_call(channel=[name]) for name in ("email", "facebook", "instagram", "twitter", "email"))
-    )
-    model.script(Say("I looked five times."))
+    channels = ("email", "facebook", "instagram", "twitter", "email")
+    model.script(*(search_call(channel=[name]) for name in channels), Say("I looked five times."))
     reply = await post_question(api, "everything", provider="openai")
     assert len(reply["steps"]) == 5
     assert model.requests[-1].body["tool_choice"] == "none"
     assert reply["response"]
 
 
-async def test_a_search_without_a_match_is_answered(api: httpx.AsyncClient):
+async def test_the_answer_to_a_search_without_a_match_says_that_no_campaign_matches(api: httpx.AsyncClient):
     """E18."""
     reply = await post_question(api, 'find campaigns mentioning "zebra crossing at noon"')
     assert (reply["response"], reply["campaigns"], reply["total"]) == ("No campaign matches.", [], 0)
@@ -186,16 +184,15 @@ async def test_search_operators_in_queries_are_plain_text(
     """E-R9, X13."""
     for tool in ("full_text_search", "search_offers"):
         model.script(search_call(tool, query=query), Say("Nothing."))
-        assert (await post_question(api, "find it", provider="openai"))["steps"][0]["status"] == "completed"
+        reply = await post_question(api, "find it", provider="openai")
+        assert reply["steps"][0]["status"] == "completed"
 
 
 async def test_the_total_counts_offers_beyond_the_returned_page(api: httpx.AsyncClient, model: ChatDouble):
     """E12, E-R8, E-R11: the word is counted in offers, not in the copy."""
-    rows = [
-        {"id": f"n-{at}", "company": "Acme", "channel": "email", "capture_date": "2026-01-01"}
-        | {"offer": "Free miles" if at % 2 else "A pen", "campaign_text": "miles miles"}
-        for at in range(120)
-    ]
+    usual = {"company": "Acme", "channel": "email", "capture_date": "2026-01-01", "campaign_text": "miles"}
+    offers = ["A pen", "Free miles"] * 60
+    rows = [{**usual, "id": f"n-{number}", "offer": offer} for number, offer in enumerate(offers)]
     lines = "\n".join(json.dumps(row) for row in rows)
     imported = await api.post("/api/campaigns/import", params={"fileName": "x.jsonl"}, content=lines)
     assert imported.json()["imported"] == 120, imported.text
@@ -205,39 +202,38 @@ async def test_the_total_counts_offers_beyond_the_returned_page(api: httpx.Async
 
 
 @pytest.mark.parametrize(
-    "call",
+    "search",
     [
         search_call(channel=["email"]),
         search_call("search_offers", query="for"),
         search_call("full_text_search", query="card"),
         search_call("semantic_search", query="travel", embedding_field="copy"),
     ],
-    ids=lambda call: call.calls[0][1],
+    ids=lambda search: search.calls[0][1],
 )
 async def test_the_export_of_a_conversation_has_every_matching_campaign(
-    api: httpx.AsyncClient, model: ChatDouble, call: Say
+    api: httpx.AsyncClient, model: ChatDouble, search: Say
 ):
-    """E30: the reply has only the first campaigns and their total number."""
-    model.script(call, Say("Many."))
+    """E30: the reply has only the first campaigns and the number of all."""
+    model.script(search, Say("Many."))
     reply = await post_question(api, "which?", provider="openai")
     assert reply["total"] > len(reply["campaigns"])
     exported = await api.get(f"/api/campaigns/export?conversationId={reply['conversationId']}")
-    rows = [row["id"] for row in csv.DictReader(io.StringIO(exported.text))]
-    assert len(rows) == len({*rows}) == reply["total"]
-    assert {one["id"] for one in reply["campaigns"]} <= {*rows}
+    ids = [row["id"] for row in csv.DictReader(io.StringIO(exported.text))]
+    assert len(ids) == len({*ids}) == reply["total"]
+    assert {campaign["id"] for campaign in reply["campaigns"]} <= {*ids}
     assert exported.headers.get("x-left-out", "0") == "0"
 
 
-async def test_an_export_has_all_campaigns_of_the_library(api: httpx.AsyncClient):
-    """It is sent in portions, so that a large library does not fill the memory."""
+async def test_an_export_streams_all_campaigns_of_the_library(api: httpx.AsyncClient):
+    """Newest first, and without a length, so that a large library does not fill the memory."""
     lines = "".join(f"c-{n},Alder,email,2026-03-{1 + n % 28:02}\n" for n in range(1_201))
     content = f"id,company,channel,capture_date\n{lines}"
     await api.post("/api/campaigns/import?fileName=x.csv", content=content)
     exported = await api.get("/api/campaigns/export")
     assert "content-length" not in exported.headers
     rows = [*csv.DictReader(io.StringIO(exported.text))]
-    assert {row["id"] for row in rows} == {f"c-{n}" for n in range(1_201)}
-    assert len(rows) == 1_201
+    assert sorted(row["id"] for row in rows) == sorted(f"c-{n}" for n in range(1_201))
     days = [row["capture_date"] for row in rows]
     assert days == sorted(days, reverse=True)
 
@@ -267,9 +263,8 @@ async def test_invalid_requests_are_refused(api: httpx.AsyncClient):
     """X13."""
     assert "empty" in (await post_question(api, " ", 400))["error"]
     assert (await post_question(api, "x" * 30_000, 400))["error"]
-    assert (await post_question(api, "show me email campaigns", 404, conversationId="none"))[
-        "type"
-    ] == "missing"
+    error = await post_question(api, "show me email campaigns", 404, conversationId="none")
+    assert error["type"] == "missing"
     for path in ("/api/campaigns/none", "/api/campaigns?channel=radio", "/api/campaigns?limit=0"):
         assert (await api.get(path)).status_code in {400, 404, 422}
 
@@ -286,31 +281,31 @@ a-4;Other;instagram;;;;someday;
 
 async def test_an_owners_library_can_be_imported_updated_exported_and_deleted(api: httpx.AsyncClient):
     """An import updates by id and reports refused rows with line and reason, or is all or nothing."""
-    rows = ROWS
-    refused = await api.post("/api/campaigns/import?fileName=x.csv&allOrNothing=true", content=rows)
+    refused = await api.post("/api/campaigns/import?fileName=x.csv&allOrNothing=true", content=ROWS)
     assert (refused.status_code, "line 3" in refused.text) == (400, True)
     assert (await api.get("/api/campaigns")).json()["total"] == 360, "the sample library is still used"
-    report = (await api.post("/api/campaigns/import?fileName=x.csv", content=rows)).json()
+    report = (await api.post("/api/campaigns/import?fileName=x.csv", content=ROWS)).json()
     assert (report["imported"], report["new"], report["refusedCount"]) == (2, 2, 3)
     assert [row["line"] for row in report["refused"]] == [3, 4, 6]
     assert "channel is 'radio'" in report["refused"][0]["reason"]
-    listed = (await api.get("/api/campaigns")).json()
-    assert (sorted(one["id"] for one in listed["campaigns"]), listed["total"]) == (["a-1", "a-3"], 2)
-    one = (await api.get("/api/campaigns/a-1")).json()
-    assert (one["key_value_props"], one["volume"]) == (["Cash Back / Rewards", "Travel Benefits"], 1200)
+    listing = (await api.get("/api/campaigns")).json()
+    assert sorted(campaign["id"] for campaign in listing["campaigns"]) == ["a-1", "a-3"]
+    assert listing["total"] == 2
+    campaign = (await api.get("/api/campaigns/a-1")).json()
+    assert campaign["key_value_props"] == ["Cash Back / Rewards", "Travel Benefits"]
+    assert campaign["volume"] == 1200
     reply = await post_question(api, "show me premium campaigns")
-    assert [each["id"] for each in reply["campaigns"]] == ["a-1"]
-    changed_rows = [{**one, "offer": "6% back"}]
+    assert [match["id"] for match in reply["campaigns"]] == ["a-1"]
+    changed_rows = [{**campaign, "offer": "6% back"}]
     report = (await api.post("/api/campaigns/import?fileName=x.json", json=changed_rows)).json()
     assert (report["imported"], report["new"]) == (1, 0)
     exported = (await api.get("/api/campaigns/export")).text
     assert "6% back" in exported
-    lines = "\n".join(json.dumps({**one, "id": f"b-{n}"}) for n in range(40)) + "\n{broken\n"
+    lines = "\n".join(json.dumps({**campaign, "id": f"b-{n}"}) for n in range(40)) + "\n{broken\n"
     report = (await api.post("/api/campaigns/import?fileName=x.jsonl", content=lines)).json()
     assert (report["imported"], report["refusedCount"]) == (40, 1)
-    assert (await api.delete("/api/campaigns/c-0001")).status_code == 404, (
-        "the sample library is not searched"
-    )
+    sample = await api.delete("/api/campaigns/c-0001")
+    assert sample.status_code == 404, "the owner's library replaces the sample library"
     assert (await api.delete("/api/campaigns/b-1")).json() == {"deleted": 1}
     assert (await api.delete("/api/campaigns/b-1")).status_code == 404
     assert (await api.delete("/api/campaigns")).json() == {"deleted": 41}
@@ -329,10 +324,10 @@ async def test_a_campaign_of_the_sample_library_cannot_be_deleted(api: httpx.Asy
 
 
 async def test_a_search_can_be_saved_and_run_again(api: httpx.AsyncClient):
-    saved = {"message": "show me travel campaigns", "activeFilters": {"channel": ["email"]}}
-    assert (await api.put("/api/searches/mine", json=saved)).json()["searches"]["mine"]["message"]
+    search = {"message": "show me travel campaigns", "activeFilters": {"channel": ["email"]}}
+    assert (await api.put("/api/searches/mine", json=search)).json()["searches"]["mine"]["message"]
     reply = (await api.post("/api/searches/mine/run")).json()
-    assert {one["channel"] for one in reply["campaigns"]} == {"email"}
+    assert {campaign["channel"] for campaign in reply["campaigns"]} == {"email"}
     assert (await api.get("/api/searches")).json()["searches"].keys() == {"mine"}
     assert (await api.post("/api/searches/none/run")).status_code == 404
     assert (await api.delete("/api/searches/mine")).json() == {"searches": {}}
@@ -357,16 +352,16 @@ def test_the_command_imports_a_file_and_answers_a_question(
     assert "10 of 74 campaigns" in reply.out
     rows = ["id,company,channel,capture_date", "1,Own,email,2026-09-01", "2,Own,radio,2026-09-01"]
     (tmp_path / "x.csv").write_text("\n".join(rows))
-    import_result = callsheet("ask", "--import", "x.csv", "show me email campaigns", "--provider", "offline")
-    assert import_result.code == 0, import_result.err
-    assert "Imported 1 campaigns, 1 of them new." in import_result.out
-    assert "Line 3 refused: channel is 'radio'" in import_result.out
-    assert "Importing x.csv: 1 imported" in import_result.err
+    partial = callsheet("ask", "--import", "x.csv", "show me email campaigns", "--provider", "offline")
+    assert partial.code == 0, partial.err
+    assert "Imported 1 campaigns, 1 of them new." in partial.out
+    assert "Line 3 refused: channel is 'radio'" in partial.out
+    assert "Importing x.csv: 1 imported" in partial.err
     assert callsheet("ask", "--import", "x.csv", "--all-or-nothing").code == 1
     (tmp_path / "bad.csv").write_text("\n".join([rows[0], rows[2]]))
-    nothing = callsheet("ask", "--import", "bad.csv")
-    assert (nothing.code, "Importing bad.csv: 0 imported" in nothing.err) == (1, True)
-    assert "Line 2 refused: channel is 'radio'" in nothing.out
+    failed = callsheet("ask", "--import", "bad.csv")
+    assert (failed.code, "Importing bad.csv: 0 imported" in failed.err) == (1, True)
+    assert "Line 2 refused: channel is 'radio'" in failed.out
     assert callsheet("ask").code == 2
-    json_result = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
-    assert json.loads(json_result.out)["total"] == 1
+    answer = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
+    assert json.loads(answer.out)["total"] == 1

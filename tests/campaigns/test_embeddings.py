@@ -15,7 +15,7 @@ from callsheet.tools.campaigns import libraries
 from tests.doubles.campaigns import LIBRARY, campaign
 from tests.doubles.embeddings_double import KEY, EmbeddingsDouble
 
-ALL = Filters()
+NO_FILTERS = Filters()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_offline_vectors_of_similar_texts_are_close():
 
 
 @pytest.mark.slow
-async def test_small_libraries_use_two_models_and_large_ones_only_the_fast_one():
+async def test_small_libraries_use_a_word_and_a_sentence_model_and_large_ones_only_the_word_model():
     word_model = OfflineEmbeddings()
     combined = word_model.suited_to(300)
     assert combined.suited_to(MAX_SENTENCE_CAMPAIGNS + 1) is word_model
@@ -57,22 +57,21 @@ async def test_small_libraries_use_two_models_and_large_ones_only_the_fast_one()
     vectors = await unit_vectors(combined, texts)
     assert vectors.shape == (3, 768)
     word_vectors = await unit_vectors(word_model, texts)
-    # The cosine of both is the mean of each one's.
-    sentences = vectors[:, 256:] * 2**0.5
-    assert vectors[0] @ vectors[1] == pytest.approx(
-        (word_vectors[0] @ word_vectors[1] + sentences[0] @ sentences[1]) / 2, abs=1e-4
-    )
+    sentence_vectors = vectors[:, 256:] * 2**0.5
+    mean = (word_vectors[0] @ word_vectors[1] + sentence_vectors[0] @ sentence_vectors[1]) / 2
+    assert vectors[0] @ vectors[1] == pytest.approx(mean, abs=1e-4), "the mean of both cosines"
 
 
 @pytest.mark.slow
-async def test_a_library_can_grow_and_shrink_across_the_change_of_model(storage):
+async def test_similarity_search_works_after_a_library_grows_or_shrinks_past_the_change_of_model(storage):
     index = await own_library(storage, "ana")
+    others = [campaign(f"c{number}") for number in range(MAX_SENTENCE_CAMPAIGNS)]
     await index.put(LIBRARY)
-    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await index.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
-    await index.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
-    assert (await index.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    assert (await index.similar("fraud", NO_FILTERS)).matches[0].campaign.id == "cedar-security"
+    await index.put(others)
+    assert (await index.similar("fraud", NO_FILTERS)).matches[0].campaign.id == "cedar-security"
+    await index.delete([other.id for other in others])
+    assert (await index.similar("fraud", NO_FILTERS)).matches[0].campaign.id == "cedar-security"
     assert await index.count() == 6
 
 
@@ -80,24 +79,26 @@ async def test_similarity_search_uses_the_configured_embeddings(storage, endpoin
     index = await own_library(storage, "ana", endpoint)
     await index.put(LIBRARY)
     assert "" not in double.texts
-    result = await index.similar("travel", ALL)
+    result = await index.similar("travel", NO_FILTERS)
     assert result.matches[0].campaign.id == "alder-travel"
     assert double.requests[0]["model"] == "counts"
 
 
-async def test_libraries_of_tools_and_routes_use_the_configured_embeddings(storage, double, monkeypatch):
+async def test_the_libraries_that_tools_and_routes_open_use_the_configured_embeddings(
+    storage, double, monkeypatch
+):
     for name, value in double.environ.items():
         monkeypatch.setenv(name, value)
     await (await libraries.own_library(storage, "ana")).put(LIBRARY)
-    result = await (await libraries.library(storage, "ana")).similar("fraud", ALL)
+    result = await (await libraries.library(storage, "ana")).similar("fraud", NO_FILTERS)
     assert result.matches[0].campaign.id == "cedar-security"
     assert double.texts[-1] == "fraud"
     await libraries.delete_library(storage, "ana")
     assert await (await libraries.own_library(storage, "ana")).count() == 0
 
 
-async def test_many_texts_are_sent_in_batches(endpoint, double):
-    vectors = await endpoint.vectors([f"cash {i}" for i in range(600)])
+async def test_many_or_long_texts_are_sent_in_batches(endpoint, double):
+    vectors = await endpoint.vectors([f"cash {number}" for number in range(600)])
     assert len(vectors) == 600
     assert [len(request["input"]) for request in double.requests] == [256, 256, 88]
     double.requests.clear()
@@ -107,7 +108,7 @@ async def test_many_texts_are_sent_in_batches(endpoint, double):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error", "words"),
+    ("status", "body", "error", "problem"),
     [
         (401, {"error": {"message": f"wrong key {KEY}"}}, Unavailable, "CALLSHEET_EMBEDDINGS_KEY"),
         (404, {"error": {"message": "no such model"}}, Invalid, "counts"),
@@ -123,13 +124,15 @@ async def test_many_texts_are_sent_in_batches(endpoint, double):
         (200, ["nonsense"], CallsheetError, "embeddings"),
     ],
 )
-async def test_a_failing_endpoint_is_reported_without_the_key(endpoint, double, status, body, error, words):
+async def test_an_error_of_the_endpoint_is_raised_without_the_key(
+    endpoint, double, status, body, error, problem
+):
     double.replies.extend([(status, body)] * 3)
-    with pytest.raises(error) as refused:
+    with pytest.raises(error) as caught:
         await endpoint.vectors(["x"])
-    text = f"{refused.value} {refused.value.remedy}"
-    assert words in text
-    assert KEY not in text
+    message = f"{caught.value} {caught.value.remedy}"
+    assert problem in message
+    assert KEY not in message
 
 
 async def test_vectors_of_several_lengths_are_refused(endpoint, double):
@@ -143,19 +146,19 @@ async def test_other_searches_work_while_the_endpoint_is_unreachable(storage):
     environ = {"CALLSHEET_EMBEDDINGS_URL": "http://127.0.0.1:9/v1", "CALLSHEET_EMBEDDINGS_MODEL": "m"}
     index = await own_library(storage, "ana", configured_embeddings(environ))
     assert await index.put([campaign("one", campaign_text="cash")]) == 1
-    assert (await index.full_text("cash", ALL)).total == 1
-    with pytest.raises(Unavailable, match="cannot be reached") as refused:
-        await index.similar("cash", ALL)
-    assert "CALLSHEET_EMBEDDINGS_URL" in refused.value.remedy
+    assert (await index.full_text("cash", NO_FILTERS)).total == 1
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+        await index.similar("cash", NO_FILTERS)
+    assert "CALLSHEET_EMBEDDINGS_URL" in caught.value.remedy
 
 
-def test_no_endpoint_is_configured_without_settings():
+def test_no_endpoint_is_used_without_its_url_and_model():
     assert configured_embeddings({}) is None
     assert configured_embeddings({"CALLSHEET_EMBEDDINGS_KEY": "k"}) is None
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "problem"),
     [
         ({"URL": "http://localhost/v1"}, "CALLSHEET_EMBEDDINGS_MODEL is not set"),
         ({"MODEL": "m"}, "CALLSHEET_EMBEDDINGS_URL is not set"),
@@ -163,7 +166,7 @@ def test_no_endpoint_is_configured_without_settings():
         ({"MODEL": "m", "URL": "http://x", "TIMEOUT_S": "soon"}, "CALLSHEET_EMBEDDINGS_TIMEOUT_S is 'soon'"),
     ],
 )
-def test_an_invalid_setting_is_refused_by_name(settings, words):
+def test_the_error_for_an_invalid_setting_names_it(settings, problem):
     environ = {f"CALLSHEET_EMBEDDINGS_{name}": value for name, value in settings.items()}
-    with pytest.raises(Invalid, match=words):
+    with pytest.raises(Invalid, match=problem):
         configured_embeddings(environ)

@@ -1,5 +1,6 @@
 """`callsheet keys`: create, list and revoke API keys, and use them on a server (X16)."""
 
+import asyncio
 import json
 
 import httpx
@@ -16,6 +17,11 @@ def create_key(run_command: RunCommand, *options: str) -> str:
     return result.out.strip()
 
 
+def key_id(key: str) -> str:
+    """Return the public part of a key, `id` of `cs_id_secret`."""
+    return key.split("_")[1]
+
+
 async def status_with_key(valkey_url: str, key: str) -> int:
     async with served_app(valkey_url, auth=("keys",)) as client:
         reply: httpx.Response = await client.get("/api/ads", headers={"X-Api-Key": key})
@@ -23,44 +29,42 @@ async def status_with_key(valkey_url: str, key: str) -> int:
 
 
 def test_only_the_new_key_goes_to_stdout(run_command: RunCommand) -> None:
-    """`KEY=$(callsheet keys create alice)` gets nothing else."""
+    """So `KEY=$(callsheet keys create alice)` works; the key's id goes to stderr."""
     result = run_command("keys", "create", "alice", "--name", "laptop", "--days", "90")
     assert result.code == 0
     assert result.out.startswith("cs_")
     assert len(result.out.split()) == 1
-    assert result.out.split("_")[1] in result.err
+    assert key_id(result.out) in result.err
     assert result.out.strip() not in result.err
 
 
-def test_the_list_of_keys_has_all_properties_but_the_secret(run_command: RunCommand) -> None:
+def test_the_list_of_keys_has_all_their_properties_but_no_secret(run_command: RunCommand) -> None:
     keys = [
         create_key(run_command, "alice", "--permission", "admin", "--name", "laptop"),
         create_key(run_command, "bob", "--days", "2"),
     ]
     for options in ((), ("--json",)):
         output = run_command("keys", "list", *options).out
-        assert all(key.split("_")[1] in output for key in keys)
+        assert all(key_id(key) in output for key in keys)
         assert not any(key.split("_", 2)[2] in output for key in keys)
-    (alices,) = json.loads(run_command("keys", "list", "--owner", "alice", "--json").out)
-    assert (alices["owner"], alices["name"], alices["status"]) == ("alice", "laptop", "active")
-    assert (alices["permissions"], alices["expiresAt"]) == (["read", "write", "admin"], None)
-    (bobs,) = json.loads(run_command("keys", "list", "--owner", "bob", "--json").out)
-    assert bobs["expiresAt"] > bobs["createdAt"]
-    assert bobs["permissions"] == ["read", "write"]
+    [alices_key] = json.loads(run_command("keys", "list", "--owner", "alice", "--json").out)
+    assert (alices_key["owner"], alices_key["name"], alices_key["status"]) == ("alice", "laptop", "active")
+    assert (alices_key["permissions"], alices_key["expiresAt"]) == (["read", "write", "admin"], None)
+    [bobs_key] = json.loads(run_command("keys", "list", "--owner", "bob", "--json").out)
+    assert bobs_key["expiresAt"] > bobs_key["createdAt"]
+    assert bobs_key["permissions"] == ["read", "write"]
 
 
 async def test_a_key_is_accepted_by_a_server_until_it_is_revoked(
     run_command: RunCommand, valkey_url: str
 ) -> None:
-    import asyncio
-
     key = await asyncio.to_thread(create_key, run_command, "alice")
     assert await status_with_key(valkey_url, key) == 200
-    result = await asyncio.to_thread(run_command, "keys", "revoke", key.split("_")[1])
+    result = await asyncio.to_thread(run_command, "keys", "revoke", key_id(key))
     assert (result.code, result.out) == (0, "")
     assert await status_with_key(valkey_url, key) == 401
-    keys = await asyncio.to_thread(run_command, "keys", "list")
-    assert "revoked" in keys.out
+    listing = await asyncio.to_thread(run_command, "keys", "list")
+    assert "revoked" in listing.out
 
 
 def test_an_empty_list_of_keys_names_the_command_to_create_one(run_command: RunCommand) -> None:
@@ -69,7 +73,7 @@ def test_an_empty_list_of_keys_names_the_command_to_create_one(run_command: RunC
 
 
 @pytest.mark.parametrize(
-    ("args", "word", "code"),
+    ("args", "problem", "code"),
     [
         (("revoke", "nope"), "'nope'", 1),
         (("create", ""), "owner ''", 1),
@@ -81,8 +85,8 @@ def test_an_empty_list_of_keys_names_the_command_to_create_one(run_command: RunC
         (("create",), "OWNER", 2),
     ],
 )
-def test_invalid_arguments_are_refused_in_two_lines(
-    run_command: RunCommand, args: tuple[str, ...], word: str, code: int
+def test_invalid_arguments_are_refused_in_two_lines_and_create_no_key(
+    run_command: RunCommand, args: tuple[str, ...], problem: str, code: int
 ) -> None:
-    assert_refused(run_command("keys", *args), word, code=code)
+    assert_refused(run_command("keys", *args), problem, code=code)
     assert json.loads(run_command("keys", "list", "--json").out) == []

@@ -18,7 +18,7 @@ TEXT = material("photosynthesis").text
 
 
 def lesson_name(result: Finished) -> str:
-    """Return the lesson of the command that the output suggests."""
+    """Return the lesson's name, from the command that the output suggests."""
     match = re.search(r"--lesson (\w+)", result.out)
     assert match, result.out
     return match[1]
@@ -27,7 +27,7 @@ def lesson_name(result: Finished) -> str:
 def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     run_command: RunCommand,
 ) -> None:
-    """B46-B50: the facts are a table, the narration a timeline."""
+    """B46-B50: the facts are printed as a table, the narration as a timeline."""
     question = run_command("lesson", f"My student is 10 and loves soccer.\n\n{TEXT}", *OFFLINE)
     assert question.code == 0, question.err
     assert "Finding the facts" in question.err
@@ -44,7 +44,7 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
 
 
 @pytest.mark.slow
-def test_a_lesson_is_made_from_a_file_with_the_choice_as_an_option(
+def test_one_command_with_a_file_and_the_chosen_facts_makes_a_lesson(
     run_command: RunCommand, tmp_path: Path
 ) -> None:
     """B5."""
@@ -66,22 +66,26 @@ def test_the_questions_of_a_lesson_are_repeated_at_the_terminal_until_answered(
     run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", TerminalInput("none\nall\nyes\n"))
-    result = run_command("lesson", TEXT, "--review", *OFFLINE)
-    assert "none is chosen" in result.err
-    assert "Is this narration about Photosynthesis right?" in result.err
-    assert "The narration is approved." in result.out
+    approved = run_command("lesson", TEXT, "--review", *OFFLINE)
+    assert "none is chosen" in approved.err
+    assert "Is this narration about Photosynthesis right?" in approved.err
+    assert "The narration is approved." in approved.out
     monkeypatch.setattr(sys, "stdin", TerminalInput("\n"))
     unanswered = run_command("lesson", TEXT, *OFFLINE)
     assert "'1 and 2'" in unanswered.out
 
 
-def test_a_missing_text_lesson_or_file_is_an_error(run_command: RunCommand) -> None:
+def test_a_command_without_a_text_or_with_an_unknown_lesson_or_file_is_refused(
+    run_command: RunCommand,
+) -> None:
     assert run_command("lesson").code == 2
     assert_refused(run_command("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
     assert_refused(run_command("lesson", "--file", "/nowhere.pdf"), "cannot be read")
 
 
-def test_an_image_is_chosen_in_the_terminal(run_command: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_command_chooses_an_image_by_its_number(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B62: the images are a table under the narration."""
     with scripted_google(200, image_results) as (url, _):
         for key, value in search_settings(url).items():

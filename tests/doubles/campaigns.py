@@ -8,9 +8,15 @@ from callsheet.state.campaigns.campaign import Campaign
 
 
 def campaign(campaign_id: str, **fields: Any) -> Campaign:
-    """A campaign of Alder Bank, except for what is given."""
+    """Return a campaign; without `fields` it is one of Alder Bank by email."""
     usual: dict[str, Any] = {"company": "Alder Bank", "channel": "email", "capture_date": date(2026, 3, 1)}
     return Campaign.model_validate({"id": campaign_id, **usual, **fields})
+
+
+def imagery(sentiment: str, visual_style: str, subject: str) -> dict[str, str]:
+    """Return the fields of a campaign that describe its picture."""
+    fields = {"sentiment": sentiment, "visual_style": visual_style, "primary_subject": subject}
+    return {f"imagery_{name}": value for name, value in fields.items()}
 
 
 LIBRARY = (
@@ -24,9 +30,7 @@ LIBRARY = (
         key_value_props=["Travel Benefits", "Cash Back / Rewards"],
         campaign_text="Your next trip starts here.",
         full_campaign_text="Earn miles on every flight and hotel. Lounges, upgrades, no foreign fees.",
-        imagery_sentiment="Aspirational",
-        imagery_visual_style="Lifestyle Photography",
-        imagery_primary_subject="A couple on a beach at sunset",
+        **imagery("Aspirational", "Lifestyle Photography", "A couple on a beach at sunset"),
         imagery_demographics=["Couples", "Millennials"],
         volume=120_000,
         spend=40_000.5,
@@ -41,9 +45,7 @@ LIBRARY = (
         key_value_props=["Cash Back / Rewards", "No Fee / No Minimum"],
         campaign_text="Get cash back, every day.",
         full_campaign_text="Get cash back, every day. 5% at grocery stores, no annual fee — ever.",
-        imagery_sentiment="Playful",
-        imagery_visual_style="Illustration",
-        imagery_primary_subject="A shopping cart with wings",
+        **imagery("Playful", "Illustration", "A shopping cart with wings"),
         volume=300_000,
         spend=25_000,
         capture_date=date(2026, 4, 2),
@@ -58,9 +60,7 @@ LIBRARY = (
         key_value_props=["High-Yield Savings", "No Fee / No Minimum"],
         campaign_text="Make your money work harder.",
         full_campaign_text="Open a high-yield savings account at 4.50% APY. No minimum, no monthly fees.",
-        imagery_sentiment="Trust-Building",
-        imagery_visual_style="Minimalist Graphic",
-        imagery_primary_subject="A growing bar chart",
+        **imagery("Trust-Building", "Minimalist Graphic", "A growing bar chart"),
         volume=80_000,
         spend=9_000,
         capture_date=date(2026, 4, 28),
@@ -73,9 +73,7 @@ LIBRARY = (
         key_value_props=["Security / Fraud Protection"],
         campaign_text="Sleep well. We watch your account.",
         full_campaign_text="Real-time fraud alerts and zero liability. Café Noir approved.",
-        imagery_sentiment="Trust-Building",
-        imagery_visual_style="Text-Heavy",
-        imagery_primary_subject="A padlock",
+        **imagery("Trust-Building", "Text-Heavy", "A padlock"),
         capture_date=date(2026, 1, 15),
     ),
     campaign(
@@ -87,9 +85,7 @@ LIBRARY = (
         key_value_props=["Credit Building"],
         campaign_text="Hurry! Start building credit today.",
         full_campaign_text="Hurry! Applications close Friday. Reports to all three bureaus, back in days.",
-        imagery_sentiment="Urgent",
-        imagery_visual_style="Product-Centric",
-        imagery_primary_subject="A card in close-up",
+        **imagery("Urgent", "Product-Centric", "A card in close-up"),
         spend=1_000,
         capture_date=date(2025, 12, 31),
     ),
@@ -99,7 +95,7 @@ LIBRARY = (
 
 
 class CountingEmbeddings:
-    """Embeddings that cost something: a vector of the lengths of the first words."""
+    """Embeddings that count as costly, and keep the texts; a vector depends only on its text's length."""
 
     is_costly = True
 
@@ -116,4 +112,4 @@ class CountingEmbeddings:
         if self.error:
             raise self.error
         self.texts += texts
-        return [[float(len(text) % (i + 2)) + 1 for i in range(self.dimensions)] for text in texts]
+        return [[float(len(text) % (number + 2)) + 1 for number in range(self.dimensions)] for text in texts]

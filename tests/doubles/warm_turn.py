@@ -18,7 +18,7 @@ from callsheet import storage
 from callsheet.graphs import ad_creation
 from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.tools.guard.application import NoCounters, ToolEnvironment, use_application
+from callsheet.tools.guard.tool_environment import NoCounters, ToolEnvironment, use_tool_environment
 
 Ts = TypeVarTuple("Ts")
 
@@ -71,7 +71,7 @@ def turn(at, **arguments):
     """As `_turn`, in a loop of its own."""
     points = CountingLoop.points = Points(at)
     with (
-        use_application(ToolEnvironment(counters=points)),
+        use_tool_environment(ToolEnvironment(counters=points)),
         asyncio.Runner(loop_factory=CountingLoop) as runner,
     ):
         runner.run(_turn(at=at, **arguments))

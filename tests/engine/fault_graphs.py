@@ -1,7 +1,7 @@
 """Graphs for tests that kill processes.
 
-`clerk` has an effect in every step, `relay` has events of many kinds, `writer` writes lines to a file, and
-`poison` kills the process that executes it.
+`clerk` has an effect in every step, `relay` has events of many kinds, `writer` writes lines to a file,
+`computer` keeps the processor busy, and `poison` kills the process that executes it.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import operator
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -128,24 +129,6 @@ def compute(state: Computation) -> dict[str, Any]:
     return {}
 
 
-def build_computer() -> Any:
-    builder: StateGraph[Computation, None, Computation, Computation] = StateGraph(Computation)
-    builder.add_node("compute", compute)
-    builder.add_edge(START, "compute")
-    builder.add_edge("compute", END)
-    return builder.compile(name="computer")
-
-
-def build_clerk() -> Graph:
-    builder: StateGraph[PagesState, None, PagesState, PagesState] = StateGraph(PagesState)
-    builder.add_node("page", page)
-    builder.add_edge(START, "page")
-    builder.add_conditional_edges(
-        "page", lambda state: "page" if len(state["stamped"]) < state["pages"] else END
-    )
-    return builder.compile(name="clerk")
-
-
 class RelayState(MessagesState):
     """The nodes that have run so far."""
 
@@ -188,26 +171,28 @@ def build_relay() -> Graph:
     return builder.compile(name="relay")
 
 
-def build_poison() -> Graph:
-    builder: StateGraph[PagesState, None, PagesState, PagesState] = StateGraph(PagesState)
-    builder.add_node("kill", kill)
-    builder.add_edge(START, "kill")
-    builder.add_edge("kill", END)
-    return builder.compile(name="poison")
+def build_single_node(
+    name: str, state_schema: type[Any], node: Any, *, repeat_while: Callable[[Any], bool] | None = None
+) -> Graph:
+    """Return a graph of one node, which runs again as long as `repeat_while` is true of the state."""
+    builder: StateGraph[Any, None, Any, Any] = StateGraph(state_schema)
+    builder.add_node(node.__name__, node)
+    builder.add_edge(START, node.__name__)
+    if repeat_while:
+        builder.add_conditional_edges(
+            node.__name__, lambda state: node.__name__ if repeat_while(state) else END
+        )
+    else:
+        builder.add_edge(node.__name__, END)
+    return builder.compile(name=name)
 
 
-def build_writer() -> Graph:
-    builder: StateGraph[EntriesState, None, EntriesState, EntriesState] = StateGraph(EntriesState)
-    builder.add_node("entry", entry)
-    builder.add_edge(START, "entry")
-    builder.add_conditional_edges(
-        "entry", lambda state: "entry" if len(state["done"]) < state["steps"] else END
-    )
-    return builder.compile(name="writer")
-
-
-clerk = build_clerk()
+clerk = build_single_node(
+    "clerk", PagesState, page, repeat_while=lambda state: len(state["stamped"]) < state["pages"]
+)
 relay = build_relay()
-writer = build_writer()
-poison = build_poison()
-computer = build_computer()
+writer = build_single_node(
+    "writer", EntriesState, entry, repeat_while=lambda state: len(state["done"]) < state["steps"]
+)
+poison = build_single_node("poison", PagesState, kill)
+computer = build_single_node("computer", Computation, compute)

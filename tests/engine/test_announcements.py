@@ -19,24 +19,24 @@ async def test_a_second_subscriber_gets_announcements_although_the_first_failed_
     announcements = Announcements(storage)
     await announcements.open()
     listening = asyncio.create_task(announcements.listen())
-    subscribe, first_is_subscribing = announcements._pubsub.subscribe, asyncio.Event()
+    subscribe = announcements._pubsub.subscribe
+    first_is_subscribing, second_has_subscribed = asyncio.Event(), asyncio.Event()
 
-    async def lose_connection(*_: Any) -> None:
+    async def fail_first_call(*_: Any) -> None:
         monkeypatch.setattr(announcements._pubsub, "subscribe", subscribe)
         first_is_subscribing.set()
-        await fail_first.wait()
+        await second_has_subscribed.wait()
         raise RedisConnectionError
 
     async def subscribe_first() -> None:
         async with announcements.subscribe("t"):
             pass
 
-    fail_first = asyncio.Event()
-    monkeypatch.setattr(announcements._pubsub, "subscribe", lose_connection)
+    monkeypatch.setattr(announcements._pubsub, "subscribe", fail_first_call)
     first_subscriber = asyncio.create_task(subscribe_first())
     await first_is_subscribing.wait()
     async with announcements.subscribe("t", "end") as signal:
-        fail_first.set()
+        second_has_subscribed.set()
         with pytest.raises(StorageDown):
             await first_subscriber
         signal.clear()

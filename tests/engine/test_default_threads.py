@@ -1,4 +1,4 @@
-"""Threads of ads and pages that are created without a thread id."""
+"""Threads that an ad or a page gets when it is created by its name."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -57,11 +57,11 @@ async def test_a_page_and_an_ad_may_have_the_same_name_without_authentication(va
     with running_server(valkey_url, None) as url:
         async with client(url) as http:
             page, ad = await create_page_and_ad(http, "spring")
-            assert page == "spring", "the thread of the first has its name"
+            assert page == "spring", "the first thread has the name as its id"
             assert await create_page_and_ad(http, "spring") == [page, ad]
 
 
-async def test_a_page_is_created_although_another_owner_has_a_thread_with_its_name(
+async def test_a_page_gets_another_thread_id_if_an_owners_thread_has_its_name_as_id(
     url: str, storage: Storage
 ) -> None:
     async with client(url, **bearer(await create_key(storage, "alice"))) as http:
@@ -70,7 +70,7 @@ async def test_a_page_is_created_although_another_owner_has_a_thread_with_its_na
         assert "spring" not in await create_page_and_ad(http, "spring")
 
 
-async def test_a_page_keeps_its_thread_with_an_id_of_the_earlier_scheme(url: str, storage: Storage) -> None:
+async def test_a_page_keeps_a_thread_whose_id_has_the_earlier_form(url: str, storage: Storage) -> None:
     old = Thread(storage_id("alice", "thread", "old"), "alice", "page_builder", "page:old")
     await threads.bind(storage, old)
     async with client(url, **bearer(await create_key(storage, "alice"))) as http:

@@ -112,9 +112,10 @@ async def test_the_runtime_of_a_factory_has_the_access_context_and_the_context_o
 
 
 async def test_resources_that_a_factory_opens_are_closed_after_each_run(client: LangGraphClient) -> None:
-    first = (await run_graph(client, "with_resources"))["arguments"]
-    second = (await run_graph(client, "with_resources"))["arguments"]
-    assert [int(number) for number in second] == [int(number) + 1 for number in first]
+    """The graph's `arguments` are how many resources have been opened and closed so far."""
+    opened, closed = (await run_graph(client, "with_resources"))["arguments"]
+    counts_of_next_run = (await run_graph(client, "with_resources"))["arguments"]
+    assert counts_of_next_run == [str(int(opened) + 1), str(int(closed) + 1)]
 
 
 async def test_a_factory_without_parameters_is_called_once(client: LangGraphClient) -> None:

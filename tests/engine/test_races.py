@@ -69,7 +69,7 @@ async def test_a_run_waits_while_its_thread_is_held(http: httpx.AsyncClient, con
     assert (await http.get(f"/threads/{thread}/runs/{run}/join")).json()["x"] == 4
 
 
-async def test_creating_a_run_is_404_if_the_thread_is_deleted_meanwhile(
+async def test_creating_a_run_is_404_if_the_thread_is_deleted_during_the_request(
     http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit, thread = context.worker.submit, await create_thread(context, metadata={"graph_id": "counter"})
@@ -118,7 +118,7 @@ async def test_runs_created_while_their_thread_is_deleted_are_deleted_too(
 
 
 async def follow(context: AppContext, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
-    """Collect a stream in a task, which follows the thread when this returns."""
+    """Start a task that collects a stream, and return it once it follows the thread."""
     task = asyncio.create_task(collect(source))
 
     async def is_following() -> bool:
@@ -187,7 +187,7 @@ async def test_readers_of_a_scheduled_run_end_when_its_thread_is_deleted(
     assert (await waiting).status_code == 200
 
 
-async def test_a_sweep_keeps_a_thread_whose_ttl_is_extended_meanwhile(
+async def test_a_sweep_keeps_a_thread_whose_ttl_is_extended_during_the_sweep(
     http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X15: a TTL is counted from the last change."""
@@ -207,7 +207,7 @@ async def test_a_sweep_keeps_a_thread_whose_ttl_is_extended_meanwhile(
     ]
 
 
-async def test_a_sweep_goes_on_after_a_thread_that_another_process_deleted(
+async def test_a_sweep_continues_after_a_thread_that_another_process_deleted(
     http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted, remaining = [
@@ -225,9 +225,9 @@ async def test_a_sweep_goes_on_after_a_thread_that_another_process_deleted(
     assert (await http.get(f"/threads/{remaining}")).status_code == 404
 
 
-@pytest.mark.parametrize("way", ["prune", "assistant"])
-async def test_deleting_several_threads_goes_on_after_one_that_is_deleted_meanwhile(
-    way: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("route", ["prune", "assistant"])
+async def test_deleting_several_threads_continues_after_one_that_another_request_deleted(
+    route: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assistant = (await http.post("/assistants", json={"graph_id": "counter"})).json()["assistant_id"]
     remaining, deleted = [
@@ -241,7 +241,7 @@ async def test_deleting_several_threads_goes_on_after_one_that_is_deleted_meanwh
         return result
 
     monkeypatch.setattr(threads, "get_many", get_then_delete)
-    if way == "prune":
+    if route == "prune":
         reply = await http.post("/threads/prune", json={"thread_ids": [deleted, remaining]})
         assert reply.json() == {"pruned_count": 1}
     else:
@@ -262,7 +262,7 @@ async def finish(runs: Runs, created: Created, status: Any) -> None:
     await runs.unschedule_check("t", created.run)
 
 
-async def test_a_repeated_create_after_a_lost_reply_gives_all_events_of_the_ended_run(
+async def test_a_create_that_is_repeated_after_a_lost_reply_has_all_events_of_the_ended_run(
     storage: Storage,
 ) -> None:
     """The Redis call is repeated when its reply was lost."""
@@ -277,7 +277,7 @@ async def test_a_repeated_create_after_a_lost_reply_gives_all_events_of_the_ende
 async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
     storage: Storage, *, late: bool
 ) -> None:
-    """X8: if its process dies, another goes on, also if the failed attempt unschedules the check late."""
+    """X8: another process can take it over, even if the failed attempt unschedules the check late."""
     runs, fingerprint = Runs(storage), "f" * 64
     created = await runs.create(run_request(fingerprint))
     await finish(runs, created, "error")
@@ -320,7 +320,7 @@ def act_before(redis: Any, name: str, action: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(redis, name, act_and_call)
 
 
-async def test_two_concurrent_changes_of_a_cron_are_both_kept(
+async def test_two_concurrent_changes_of_different_fields_of_a_cron_are_both_kept(
     cron_path: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def change() -> None:
@@ -338,11 +338,11 @@ async def test_a_cron_that_is_disabled_during_another_change_is_not_due(
         await http.patch(cron_path, json={"enabled": False})
 
     act_before(context.storage.redis, "zadd", change, monkeypatch)
-    shown = (await http.patch(cron_path, json={"schedule": "30 * * * *"})).json()
-    assert shown["next_run_date"] is None
+    cron = (await http.patch(cron_path, json={"schedule": "30 * * * *"})).json()
+    assert cron["next_run_date"] is None
 
 
-async def test_changing_a_cron_that_is_deleted_meanwhile_is_404_and_does_not_restore_it(
+async def test_changing_a_cron_is_404_and_does_not_restore_it_if_it_is_deleted_during_the_request(
     cron_path: str, http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def delete() -> None:
@@ -356,18 +356,17 @@ async def test_changing_a_cron_that_is_deleted_meanwhile_is_404_and_does_not_res
 async def test_a_copy_of_a_thread_has_the_interrupts_of_the_states_that_it_copied(
     http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is interrupted after the thread's record was read and before its states are copied."""
+    """A run ends with an interrupt after the thread's record was read and before its states are copied."""
     thread = new_id()
     await threads.create(context.storage, NewThread(thread, "local"))
 
-    async def run() -> None:
+    async def run_until_interrupt() -> None:
         await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "agent", "input": HELLO})
 
     await http.patch(f"/threads/{thread}", json={"metadata": {"graph_id": "agent"}})
-    act_before(context.saver, "acopy_thread", run, monkeypatch)
+    act_before(context.saver, "acopy_thread", run_until_interrupt, monkeypatch)
     copy = (await http.post(f"/threads/{thread}/copy")).json()
-    shown = (await http.get(f"/threads/{thread}")).json()
-    assert shown["status"] == "interrupted"
-    assert [copy[name] for name in ("status", "interrupts", "values")] == [
-        shown[name] for name in ("status", "interrupts", "values")
-    ]
+    original = (await http.get(f"/threads/{thread}")).json()
+    assert original["status"] == "interrupted"
+    for field in ("status", "interrupts", "values"):
+        assert copy[field] == original[field]

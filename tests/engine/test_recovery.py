@@ -130,7 +130,7 @@ async def test_a_refinement_whose_server_was_killed_anywhere_takes_effect_once(
 
 async def test_another_request_after_a_crash_continues_the_conversation(killable_server, valkey_url):
     """Versions of the killed run stay, its open tool calls get results, and the new message has a reply."""
-    ad = await half_made_ad(killable_server, valkey_url)
+    ad = await unfinished_ad(killable_server, valkey_url)
     reply, messages = await send_to_new_server(
         killable_server, f"/api/ads/{ad}/chat", {"message": "Which versions are there?"}
     )
@@ -139,7 +139,7 @@ async def test_another_request_after_a_crash_continues_the_conversation(killable
     check_conversation(messages, requests=2)
 
 
-async def half_made_ad(killable_server, valkey_url):
+async def unfinished_ad(killable_server, valkey_url):
     """Return an ad whose server was killed after its first version and before the end of its run."""
     count = await killable_server.count_messages(lambda base, turn: create_ad(base, f"dry-{turn}"))
     for at in range(count * 2 // 3, count + 1):

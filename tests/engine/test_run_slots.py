@@ -22,7 +22,7 @@ from tests.doubles.waiting import eventually
 
 RUNS = 7
 MANY = 40
-"""More than the default number of threads of asyncio, on any machine."""
+"""Runs, more than the default number of threads of asyncio on any machine."""
 WORK_S = 0.02
 
 
@@ -56,14 +56,14 @@ class CountingGraph:
 
 
 class BarrierGraph(CountingGraph):
-    """A graph whose runs end only once all of them have started."""
+    """A graph whose blocking runs end only once all of them have started."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._all = threading.Barrier(MANY)
+        self._barrier = threading.Barrier(MANY)
 
     def blocking(self, state: WordState) -> WordState:
-        self._all.wait(10)
+        self._barrier.wait(10)
         self.done += 1
         return state
 
@@ -101,14 +101,18 @@ async def submit_runs(runtime: Runtime, storage: Storage, count: int = RUNS) -> 
     await asyncio.gather(*(submit(number) for number in range(count)))
 
 
+async def all_done(graph: CountingGraph, count: int = RUNS) -> bool:
+    return graph.done == count
+
+
 @pytest.mark.parametrize("limit", [1, 3])
 async def test_a_server_executes_no_more_runs_at_once_than_its_limit(
     opened: Storage, stack: AsyncExitStack, graph: CountingGraph, limit: int
 ) -> None:
-    """Runs that it starts itself and runs that are delivered to it count together."""
+    """Submitted runs and runs that the queue delivers share the limit."""
     runtime = await start_runtime(opened, stack, graph, runs_at_once=limit)
     await submit_runs(runtime, opened)
-    await eventually(lambda: all_done(graph), "all have run")
+    await eventually(lambda: all_done(graph), "the end of all runs")
     assert graph.highest <= limit
 
 
@@ -119,30 +123,30 @@ async def test_a_worker_executes_no_more_runs_at_once_than_its_limit(
     await submit_runs(server, opened)
     assert graph.done == 0
     await start_runtime(opened, stack, graph, runs_at_once=2)
-    await eventually(lambda: all_done(graph), "all have run")
+    await eventually(lambda: all_done(graph), "the end of all runs")
     assert graph.highest <= 2
 
 
 async def test_blocking_nodes_run_in_parallel_up_to_the_limit_of_runs(
     opened: Storage, stack: AsyncExitStack
 ) -> None:
-    """The default number of threads of asyncio does not limit them."""
+    """They are more than the default number of threads of asyncio."""
     graph = BarrierGraph()
     runtime = await assemble(opened, Settings(runs_at_once=2 * MANY), graph.graphs(), stack, Telemetry())
     await submit_runs(runtime, opened, MANY)
-    await eventually(lambda: all_done(graph, MANY), "all have met")
+    await eventually(lambda: all_done(graph, MANY), "the end of all runs")
 
 
 @pytest.mark.slow
 async def test_one_worker_executes_all_queued_blocking_runs_in_parallel(
     opened: Storage, stack: AsyncExitStack
 ) -> None:
-    """It takes them gradually, but a run that only waits does not keep it from the next."""
+    """The worker takes runs from the queue one by one; a run that only waits does not delay the next."""
     graph = BarrierGraph()
     server = await start_runtime(opened, stack, graph, carry_runs=False)
     await submit_runs(server, opened, MANY)
     await start_runtime(opened, stack, graph)
-    await eventually(lambda: all_done(graph, MANY), "all have met")
+    await eventually(lambda: all_done(graph, MANY), "the end of all runs")
 
 
 class GatedGraph(CountingGraph):
@@ -159,7 +163,7 @@ class GatedGraph(CountingGraph):
         return state
 
 
-async def test_a_run_without_a_free_slot_is_redelivered_unclaimed(
+async def test_a_run_is_redelivered_and_not_claimed_if_no_slot_is_free(
     opened: Storage, stack: AsyncExitStack
 ) -> None:
     graph = GatedGraph()
@@ -175,11 +179,7 @@ async def test_a_run_without_a_free_slot_is_redelivered_unclaimed(
     )
     with pytest.raises(Redeliver, match="no slot is free"):
         await runtime.worker.execute("t9", "r9")
-    assert await runtime.worker.runs.execution_state("t9", "r9") == "free", "it was not claimed"
+    assert await runtime.worker.runs.execution_state("t9", "r9") == "free"
     graph.gate.set()
     await runtime.worker.execute("t9", "r9")
     assert graph.done == 2
-
-
-async def all_done(graph: CountingGraph, count: int = RUNS) -> bool:
-    return graph.done == count

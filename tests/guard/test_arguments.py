@@ -1,4 +1,4 @@
-"""Usual slips in arguments that models write: most are read generously, a few cost a round (A43, C42)."""
+"""Usual slips in arguments that models write: most are corrected, a few cost a round (A43, C42)."""
 
 import json
 import re
@@ -114,23 +114,24 @@ SLIPS: list[tuple[str, str, str, dict[str, Any] | None]] = [
         None,
     ),
 ]
-"""A slip, the tool, the arguments as written, and as read; None for a slip that costs a round."""
+"""A slip, the tool, the arguments as written and as corrected; None for a slip that costs a round."""
 
 
 @pytest.mark.parametrize(("slip", "tool", "raw", "expected"), SLIPS, ids=[one[0] for one in SLIPS])
-def test_a_usual_slip_in_arguments_is_read_or_refused_by_the_schema(
+def test_a_usual_slip_in_arguments_is_corrected_or_refused_by_the_schema(
     slip: str, tool: str, raw: str, expected: dict[str, Any] | None
 ) -> None:
     del slip
     schema = REGISTRY[tool].schema
     arguments, _ = read_arguments(schema, repair_arguments(raw))
-    subject = {REGISTRY[tool].subject: "ad-1"} if REGISTRY[tool].subject else {}
+    # The server adds the id of the artefact, which the model does not write.
+    artefact_id = {REGISTRY[tool].subject: "ad-1"} if REGISTRY[tool].subject else {}
     if expected is None:
         with pytest.raises(ValueError, match="validation error"):
-            schema.model_validate(arguments | subject)
+            schema.model_validate(arguments | artefact_id)
         return
     assert arguments == expected
-    schema.model_validate(arguments | subject)
+    schema.model_validate(arguments | artefact_id)
 
 
 def test_at_most_three_of_the_usual_slips_cost_a_round() -> None:
@@ -138,7 +139,7 @@ def test_at_most_three_of_the_usual_slips_cost_a_round() -> None:
     assert sum(expected is None for *_, expected in SLIPS) <= 3
 
 
-def test_unknown_arguments_are_returned_by_name_and_ambiguous_values_stay_unchanged() -> None:
+def test_unknown_arguments_are_removed_and_named_and_ambiguous_values_stay_unchanged() -> None:
     search = REGISTRY["search_voices"].schema
     arguments, ignored = read_arguments(
         search, {"language": "thai", "tone": 1, "adId": "x", "LANGUAGE": "lao"}
@@ -158,8 +159,8 @@ def test_unknown_arguments_are_returned_by_name_and_ambiguous_values_stay_unchan
 
 def test_definitions_for_models_contain_neither_ids_nor_requirement_numbers() -> None:
     definitions_json = json.dumps(
-        definitions({name: one for name, one in REGISTRY.items() if not one.internal})
+        definitions({name: each_tool for name, each_tool in REGISTRY.items() if not each_tool.internal})
     )
-    for internal in ("adId", "sessionId", '"pageId"', "set by the server"):
-        assert internal not in definitions_json
+    for hidden in ("adId", "sessionId", '"pageId"', "set by the server"):
+        assert hidden not in definitions_json
     assert not re.search(r"\b[A-E]-?R?\d+\b(?!\.)", definitions_json)

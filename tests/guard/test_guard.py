@@ -20,8 +20,8 @@ from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.application import NoCounters, ToolEnvironment, use_application
 from callsheet.tools.guard.outcome import SUGGESTION, tool_message
+from callsheet.tools.guard.tool_environment import NoCounters, ToolEnvironment, use_tool_environment
 from callsheet.tools.policy import ToolOptions
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
 
@@ -230,7 +230,7 @@ async def test_every_call_is_counted_by_its_outcome(opened):
         raise Fenced("lost")
 
     counters = RecordingCounters()
-    with use_application(ToolEnvironment(counters=counters)):
+    with use_tool_environment(ToolEnvironment(counters=counters)):
         await guard.call(registry_with_tool(write, writes=("music",)), step(), SCOPE)
         await guard.call(registry_with_tool(write, writes=("music",)), step({"n": -1}), SCOPE)
         await guard.call(registry_with_tool(write), step(tool="made_up_4711"), SCOPE)

@@ -11,8 +11,8 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_admission import read_breakers
 from callsheet.tools.guard import guard
-from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.guard.attempt import resolve_tool
+from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
 from callsheet.tools.policy import ToolOptions, ToolPolicy, parse_policy
 from callsheet.tools.registry import index, tool
 from tests.doubles.waiting import eventually
@@ -327,7 +327,7 @@ async def test_an_owner_without_the_tools_permissions_is_refused_and_a_pattern_g
     tools = FlakyTool().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
     policy = parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
     assert await call_tool(tools, scope=replace(SCOPE, owner="bob")) == "ok"
-    with use_application(ToolEnvironment(policy)):
+    with use_tool_environment(ToolEnvironment(policy)):
         refused = await guard.call(tools, step(call="c2"), SCOPE)
         assert refused.label == "permission_denied"
         assert "net, page:write" in refused.output["error"]
@@ -337,5 +337,5 @@ async def test_an_owner_without_the_tools_permissions_is_refused_and_a_pattern_g
 
 async def test_options_of_the_operator_override_those_of_a_tool(opened):
     tools = FlakyTool().tool(options=TWO_CALLS)
-    with use_application(ToolEnvironment(ToolPolicy({"probe": ToolOptions(calls=1)}))):
+    with use_tool_environment(ToolEnvironment(ToolPolicy({"probe": ToolOptions(calls=1)}))):
         assert [await call_tool(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

@@ -21,7 +21,7 @@ BLOCK = re.compile(
 
 
 def sections():
-    """Return the blocks of each section by its heading: (path, kind, text)."""
+    """Return the code blocks of each section by its heading: (path, kind, text)."""
     parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
     return {
         heading: [(block["path"], block["kind"], block["text"]) for block in BLOCK.finditer(text)]
@@ -30,10 +30,10 @@ def sections():
 
 
 def apply(folder, path, kind, text):
-    """Create a file of the page, or apply its diff."""
+    """Create the file of a block, or apply its diff."""
     file = folder / path
     if kind != "diff":
-        assert not file.exists(), f"{path} is there already"
+        assert not file.exists(), f"{path} exists already"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         return
@@ -41,13 +41,13 @@ def apply(folder, path, kind, text):
     before = "".join(line[1:] for line in lines if line[0] in " -")
     after = "".join(line[1:] for line in lines if line[0] in " +")
     content = file.read_text()
-    assert content.count(before) == 1, f"{path} does not hold {before!r} once"
+    assert content.count(before) == 1, f"{path} does not have {before!r} exactly once"
     file.write_text(content.replace(before, after))
 
 
 @pytest.fixture
-def copy(tmp_path):
-    """A copy of the project with everything that the page adds."""
+def project_copy(tmp_path):
+    """The folder of a copy of the project with all edits of the page."""
     for name in ("callsheet", "graphs", "nodes", "tools", "state", "providers", "storage", "server"):
         shutil.copytree(
             ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
@@ -76,9 +76,9 @@ def command(folder, vendor, *args):
     return process.stdout + process.stderr
 
 
-def test_every_section_of_the_page_has_its_number_of_edits():
-    places = {heading: len(blocks) for heading, blocks in sections().items()}
-    assert places == {
+def test_every_section_of_the_page_has_the_expected_number_of_edits():
+    edits = {heading: len(blocks) for heading, blocks in sections().items()}
+    assert edits == {
         "A tool": 1,
         "A tool domain": 3,
         "A workflow with an interrupt": 3,
@@ -89,25 +89,27 @@ def test_every_section_of_the_page_has_its_number_of_edits():
 
 
 @pytest.mark.slow
-def test_the_workflow_of_the_page_runs_and_interrupts(copy):
+def test_the_workflow_of_the_page_runs_and_interrupts(project_copy):
     with ChatDouble(
         Say(calls=[("call-1", "add_dish", json.dumps({"name": "Onion soup", "price_cents": 650}))]),
         Say("Onion soup is on the menu."),
         Say(calls=[("call-2", "clear_menu", "{}")]),
         Say("The menu is empty."),
     ) as vendor:
-        output = command(copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme")
+        output = command(
+            project_copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme"
+        )
         assert "Onion soup is on the menu." in output
         thread_id = output.partition("--thread ")[2].split()[0]
         turn = ("run", "menu_writer", "--thread", thread_id, "--provider", "acme")
-        assert "Removing all dishes" in command(copy, vendor, *turn, "Start again")
-        reply = command(copy, vendor, *turn, "--answer", "yes", "--json")
+        assert "Removing all dishes" in command(project_copy, vendor, *turn, "Start again")
+        reply = command(project_copy, vendor, *turn, "--answer", "yes", "--json")
         values = json.loads(reply[reply.index("{") :])["values"]
         assert values["drafts"] == {"menu": "v2"}
         assert vendor.unused == 0
 
 
-CHECKS = """
+PRINT_ADDITIONS = """
 import json
 from callsheet.providers import load
 from callsheet.tools import REGISTRY
@@ -126,9 +128,14 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_the_additions_of_the_page_are_registered_and_have_policies(copy):
+def test_the_additions_of_the_page_are_registered_and_have_permissions(project_copy):
     process = subprocess.run(
-        [sys.executable, "-c", CHECKS], cwd=copy, capture_output=True, text=True, check=True, timeout=50
+        [sys.executable, "-c", PRINT_ADDITIONS],
+        cwd=project_copy,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=50,
     )
     registered = json.loads(process.stdout)
     assert "count_words" in registered["ad"]

@@ -11,7 +11,7 @@ ALLOWED = {
     "storage/__init__.py: _shared": "the storage of each event loop, for graphs that run without a server",
     "storage/checkpoints/context.py: STEP_STORE": "of one run: its events are stored with its steps",
     "storage/runs/leases.py: LEASE": "of one run: a tool asks for it before an effect",
-    "tools/guard/application.py: _CURRENT": "of one run: the application it is executed in",
+    "tools/guard/tool_environment.py: _CURRENT": "of one run: the tool environment it is executed in",
     "tools/models/calls.py: _account": "of one task: the account that pays for its models",
     "tools/models/calls.py: _collected": "of one attempt at a run: usage of its models, for its log line",
     "server/telemetry/logs.py: _bound": "of one request or run: fields of its log lines",

@@ -10,13 +10,15 @@ from tests.meta.syntax import ROOT, files, parse
 
 FOLDERS = (
     *("graphs", "nodes", "tools", "state", "providers", "storage", "server"),
-    *("tests", "bench", "evals"),
+    *("tests", "bench", "evals", "examples"),
 )
 PRIVATE = frozenset(
-    {"told", "said", "asked", "found", "here", "heard", "meant", "begun", "spoken", "whole", "beside"}
+    {"told", "said", "asked", "found", "here", "heard", "meant", "begun", "spoken", "whole", "beside", "made"}
 )
 """Words that name nothing: `told(settings)`, `here`, `asked`."""
-STANDARD = re.compile(r"not_found")
+SENTENCE = frozenset({"made"})
+"""Those that a test's name may have, since it is a sentence: `test_a_lesson_is_made_from_a_file`."""
+STANDARD = re.compile(r"not_found|connection_made")
 """Terms of the field that contain such a word."""
 PARTICIPLE = re.compile(r"_?(?!(?:embed|exceed|feed|need|proceed|seed|shed|speed|succeed)$)[a-z]+ed")
 """A word in -ed, except verbs and nouns that end so."""
@@ -52,7 +54,8 @@ def private_words(tree):
     return [
         (line, name)
         for name, line in names(tree)
-        if PRIVATE & set(STANDARD.sub("", name.casefold()).strip("_").split("_"))
+        if (PRIVATE - SENTENCE if name.startswith("test_") else PRIVATE)
+        & set(STANDARD.sub("", name.casefold()).split("_"))
     ]
 
 
@@ -97,6 +100,7 @@ def test_no_class_name_is_defined_twice():
         (private_words, "def f(asked): pass"),
         (private_words, "words_told = 1"),
         (private_words, "def test_a_lesson_is_found(): pass"),
+        (private_words, "drafts_made = create()"),
         (participles, "async def recorded(): pass"),
         (questions, "class A:\n    n = 1\n    'How many.'"),
     ],
@@ -109,6 +113,8 @@ def test_the_rules_refuse_what_they_are_for(rule, source):
     ("rule", "source"),
     [
         (private_words, "def test_an_unknown_ad_is_not_found(): pass"),
+        (private_words, "def test_a_lesson_is_made_from_a_file(): pass"),
+        (private_words, "def connection_made(self, transport): pass"),
         (participles, "def need(program): pass"),
         (participles, "@pytest.fixture\ndef opened(): pass"),
     ],

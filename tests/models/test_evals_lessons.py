@@ -1,4 +1,4 @@
-"""The evaluation of lessons: recorded answers pass, and wrong ones are caught."""
+"""The evaluation of lessons: wrong answers are caught."""
 
 from typing import Any
 
@@ -10,14 +10,7 @@ from evals import lessons
 from evals.lessons import EvaluatedLesson
 from evals.tasks import Task
 from evals.turns import EvalTurn
-from tests.models.evaluated import (
-    PARTS,
-    failed_tasks,
-    failing_checks,
-    offline_scores,
-    recorded_answers,
-    recorded_scores,
-)
+from tests.models.evaluated import failing_checks, recorded_answers
 
 LESSONS = "fact_narration"
 FALSE = {
@@ -27,19 +20,6 @@ FALSE = {
     "claim": ("Trees are kind to everybody who visits.", "says nothing of the facts"),
 }
 """Sentences that the fact about leaves does not prove."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
-    """B1-B22, B52: through the graph, the client over HTTP and the real tools."""
-    assert failed_tasks(await recorded_scores(valkey_url, LESSONS, part)) == {}
-
-
-async def test_the_offline_model_passes_the_tasks_of_its_grammar(valkey_url: str) -> None:
-    scores = await offline_scores(valkey_url, LESSONS)
-    assert len(scores) >= 5
-    assert failed_tasks(scores) == {}
 
 
 @pytest.mark.parametrize("kind", [*FALSE])

@@ -20,7 +20,7 @@ from callsheet.state.pages.page import digests
 from callsheet.state.pages.starter import STARTER
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
-from callsheet.tools.guard.application import use_application
+from callsheet.tools.guard.tool_environment import use_tool_environment
 from tests.doubles.served import app_client, assert_documented, started_app
 from tests.pages.page_double import PageDouble
 from tests.pages.page_scanner import page_faults
@@ -177,7 +177,7 @@ async def test_a_missing_page_or_version_is_refused_with_an_error(
 async def test_data_is_fetched_only_from_hosts_that_the_operator_allows(valkey_url: str, storage: Storage):
     async with started_app(valkey_url, fetch_hosts=("data.example",)) as app, app_client(app) as client:
         assert (await client.get("/api/pages/bakery")).status_code == 404, "the server has started"
-        with use_application(app.state.context.application):
+        with use_tool_environment(app.state.context.tool_environment):
             refused = await PageDouble(storage).error_of("fetch_data", url="https://other.example/")
         assert (refused["type"], refused["suggestion"]) == ("permission_denied", "use data.example")
     assert "data.example" not in str(await PageDouble(storage).call("fetch_data", url="ftp://x.example/"))

@@ -273,8 +273,8 @@ def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timelin
 
 def _script_before(versions: Sequence[Version], scope: Scope) -> str | None:
     """Return the newest script from before this turn; None for none."""
-    made = {name for stream, name in scope.made if stream == "voices"}
-    earlier = [one for one in versions if one.id not in made and one.batch != scope.run]
+    drafts = {name for stream, name in scope.earlier_drafts if stream == "voices"}
+    earlier = [one for one in versions if one.id not in drafts and one.batch != scope.run]
     return _script(earlier[-1].data) if earlier else None
 
 
@@ -291,7 +291,7 @@ def _with_missing_lines(
     """
     lines = due_lines(scope.brief, scope.request, earlier)
     missing, check = compare(lines, _script(data), script_language(data, scope))
-    rewrites = [stream for stream, _ in scope.made].count("voices")
+    rewrites = [stream for stream, _ in scope.earlier_drafts].count("voices")
     wishes = [str(result["suggestion"])] if "suggestion" in result else []
     names = {}
     if missing:

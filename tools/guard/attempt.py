@@ -302,16 +302,16 @@ class Attempt:
             return False
         return not self.tool.outside or self.tool.idempotent or isinstance(error, NotReached)
 
-    def _check_output(self, made: dict[str, Any]) -> dict[str, Any]:
-        self.text = _FINITE.encode(made)
-        self.cacheable = self.tool.cacheable is None or self.tool.cacheable(made)
+    def _check_output(self, output: dict[str, Any]) -> dict[str, Any]:
+        self.text = _FINITE.encode(output)
+        self.cacheable = self.tool.cacheable is None or self.tool.cacheable(output)
         size = len(self.text.encode())
         if size > self.policy.output_bytes:
             raise Oversized(
                 f"{self.tool.name} gave {size} bytes, over its limit of {self.policy.output_bytes}",
                 remedy="Ask for less at once",
             )
-        return made
+        return output
 
     def _timeout_error(self) -> Unavailable:
         spent = f"{self.tool.name} gave no answer within {self.policy.timeout_s:g} s"

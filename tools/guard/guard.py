@@ -22,7 +22,6 @@ from callsheet.state.plan import Step
 from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import validate_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.outcome import (
@@ -34,6 +33,7 @@ from callsheet.tools.guard.outcome import (
 )
 from callsheet.tools.guard.record import CallRecord
 from callsheet.tools.guard.repair import repair_off_loop
+from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.registry import Tool
 
 _log = logging.getLogger(__name__)
@@ -46,12 +46,12 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     before a model call that a person must agree to. All end the attempt; a later one finds the effects by
     their receipts.
     """
-    application = current_application()
+    tool_environment = current_tool_environment()
     tool = tools.get(step["tool"])
     if tool:
-        tool = application.replacements.get(tool.name, tool)
+        tool = tool_environment.replacements.get(tool.name, tool)
     # A model may invent names without end, and a counter keeps every name.
-    with application.counters.call(tool.name if tool else "unknown", scope) as tell:
+    with tool_environment.counters.call(tool.name if tool else "unknown", scope) as tell:
         record = _create_record(step, scope)
         outcome = await (_execute_known(tool, record) if tool else _refuse(record, _no_tool(record, tools)))
         tell(outcome.label)
@@ -79,17 +79,17 @@ async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
 
 
 async def _execute_known(tool: Tool, record: CallRecord) -> Outcome:
-    application, opened = current_application(), await storage.current()
+    tool_environment, opened = current_tool_environment(), await storage.current()
     try:
         args, ignored = await _validate(tool, record.step, record.scope)
         _check_permission(tool, args, record.step, record.scope)
-        attempt = Attempt(opened, tool, resolve_tool(tool, application.policy), args, record)
+        attempt = Attempt(opened, tool, resolve_tool(tool, tool_environment.policy), args, record)
     except CallsheetError as error:
         return await _refuse(record, error)
     outcome = await _outcome(attempt)
     outcome = await attempt.report(_with_ignored(outcome, ignored))
     if attempt.cached is not None:
-        application.counters.count_lookup(tool.name, hit=attempt.cached)
+        tool_environment.counters.count_lookup(tool.name, hit=attempt.cached)
     return outcome
 
 
@@ -126,7 +126,7 @@ async def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, li
 
 
 def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
-    if not current_application().policy.grants_all(scope.owner, tool.permissions):
+    if not current_tool_environment().policy.grants_all(scope.owner, tool.permissions):
         raise Forbidden(
             f"{tool.name} needs the permissions {', '.join(sorted(tool.permissions))}",
             remedy="Do without it, or ask the operator for the permission",

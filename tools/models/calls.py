@@ -24,7 +24,7 @@ from callsheet.storage import model_limits, spending
 from callsheet.storage.model_limits import VendorLimits
 from callsheet.storage.redis import keys
 from callsheet.storage.spending import Account, ModelUsage
-from callsheet.tools.guard.application import current_application
+from callsheet.tools.guard.tool_environment import current_tool_environment
 
 OUTPUT_TOKENS: Final = 4_096
 """Most output tokens that are expected of a call whose model has no limit set."""
@@ -112,7 +112,7 @@ class _Charged:
         output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
         estimate = _cost(self.model, self.input_tokens, output) or 0.0
         opened = await storage.current()
-        budgets = current_application().policy.budgets
+        budgets = current_tool_environment().policy.budgets
         patience_ends_s = time.monotonic() + _RESERVATION_PATIENCE_S
         while over := await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S):
             if not over.is_reserved or time.monotonic() >= patience_ends_s:
@@ -123,9 +123,9 @@ class _Charged:
         usage = _usage(self.model, messages, answer) if answer else None
         if (collected := _collected.get()) is not None:
             collected.append(usage or ModelUsage(calls=1))
-        application = current_application()
-        name = self.model if application.policy.prices.get(self.model) else UNKNOWN_MODEL
-        application.counters.count_model_call(
+        tool_environment = current_tool_environment()
+        name = self.model if tool_environment.policy.prices.get(self.model) else UNKNOWN_MODEL
+        tool_environment.counters.count_model_call(
             name, "ok" if answer else "failed", took_s, usage or ModelUsage()
         )
         opened = await storage.current()
@@ -169,4 +169,4 @@ def _estimate_tokens(messages: Sequence[BaseMessage], tools: Sequence[dict[str, 
 
 
 def _cost(model: str, read: int, written: int, cached: int = 0) -> float | None:
-    return pricing.cost(model, read, written, cached=cached, table=current_application().policy.prices)
+    return pricing.cost(model, read, written, cached=cached, table=current_tool_environment().policy.prices)

@@ -24,9 +24,9 @@ from callsheet.providers.outages import outages
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, RequestRejected, Unavailable
-from callsheet.tools.guard.application import current_application
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.repair import repair_off_loop
+from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.models.calls import call_model
 from callsheet.tools.schemas import model_schema
 
@@ -215,4 +215,4 @@ def _cost(model: BaseChatModel, raw: AIMessage) -> float | None:
     used = raw.usage_metadata
     name = str(raw.response_metadata.get("model_name") or getattr(model, "model_name", ""))
     read, written = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
-    return pricing.cost(name, read, written, table=current_application().policy.prices)
+    return pricing.cost(name, read, written, table=current_tool_environment().policy.prices)

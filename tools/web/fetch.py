@@ -61,9 +61,9 @@ def create_fetch_tool(web: WebClient) -> Tool:
     return fetch_data
 
 
-def _is_success(made: Mapping[str, Any]) -> bool:
+def _is_success(output: Mapping[str, Any]) -> bool:
     """Return True unless the response is an error, which may be temporary."""
-    return bool(made["status"] < _FIRST_ERROR)
+    return bool(output["status"] < _FIRST_ERROR)
 
 
 TOOLS: Final = (create_fetch_tool(WebClient()),)

@@ -1,4 +1,4 @@
-"""The application that runs are executed in: the operator's policy, counters, and tools in place of ours.
+"""The environment that a run's tools and models are called in: policy, counters and replaced tools.
 
 The worker sets it for each run; tools and models called without a server have the default one.
 """
@@ -64,18 +64,21 @@ class ToolEnvironment:
     """Tools that are called in place of those of the same name."""
 
 
-_CURRENT: Final[ContextVar[ToolEnvironment]] = ContextVar("callsheet_application", default=ToolEnvironment())  # noqa: B039 -- frozen
+_CURRENT: Final[ContextVar[ToolEnvironment]] = ContextVar(
+    "callsheet_tool_environment",
+    default=ToolEnvironment(),  # noqa: B039 -- frozen
+)
 
 
-def current_application() -> ToolEnvironment:
-    """Return the application of this task."""
+def current_tool_environment() -> ToolEnvironment:
+    """Return the tool environment of this task."""
     return _CURRENT.get()
 
 
 @contextmanager
-def use_application(application: ToolEnvironment) -> Iterator[None]:
-    """Make it the application of this task, and of the tasks that it starts."""
-    token = _CURRENT.set(application)
+def use_tool_environment(tool_environment: ToolEnvironment) -> Iterator[None]:
+    """Set the tool environment of this task, and of the tasks that it starts."""
+    token = _CURRENT.set(tool_environment)
     try:
         yield
     finally:

@@ -22,8 +22,8 @@ from callsheet.state import live_plan
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
 from callsheet.state.video.patch import ScenePatch, apply_patch
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.starter import starters
+from callsheet.state.video.plan import RULES
+from callsheet.state.video.scene import starters
 from callsheet.state.video.style import style_match
 from callsheet.storage.plans import Executions
 from callsheet.storage.redis.connection import Storage

@@ -29,10 +29,8 @@ from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, Workflo
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
-from callsheet.state.lessons.materials import by_reference
-from callsheet.state.lessons.outline import outline
-from callsheet.state.lessons.shown_results import without_repetition
-from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.lessons.lesson import LessonState, pending_question
+from callsheet.state.lessons.outline import by_reference, outline, without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead

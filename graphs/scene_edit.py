@@ -25,10 +25,9 @@ from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
 from callsheet.state.versions import Version
 from callsheet.state.video import project
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import ORDER, SCENES, Order
+from callsheet.state.video.plan import RULES
+from callsheet.state.video.project import ORDER, SCENES, Order, VideoState
 from callsheet.state.video.scene import Scene
-from callsheet.state.video.workflow import VideoState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.outcome import tool_message

@@ -15,7 +15,7 @@ from callsheet.providers.routing import Route, RoutingRequest, route
 from callsheet.providers.windows import input_budget
 from callsheet.state.context import Context
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
-from callsheet.state.shortening import fit_conversation
+from callsheet.state.model_input import fit_conversation
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.tools.call import Scope
 from callsheet.tools.models.calls import call_model

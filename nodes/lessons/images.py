@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 
 from callsheet.nodes.question import AnswerSession, Calls, Interrupt, refusal_update
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons import assets
+from callsheet.state.lessons import images
 from callsheet.state.lessons import images as pictures
 from callsheet.state.lessons.images import (
     CHOICE_DONE,
@@ -23,7 +23,7 @@ from callsheet.state.lessons.images import (
     OtherImages,
     Picture,
 )
-from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.lessons.lesson import LessonState
 from callsheet.state.versions import Version
 
 _EFFECT: Final = "The images you choose are stored with the lesson, with their source and credit."
@@ -46,7 +46,7 @@ async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of a choice, a refusal, or neither for words for the model."""
     search = await session.newest("images")
     try:
-        read = pictures.read(answer, _pictures(search) if search else [])
+        read = pictures.read_choice(answer, _pictures(search) if search else [])
     except Invalid as error:
         return refusal_update(error)
     if isinstance(read, NotAnImageChoice):
@@ -74,7 +74,7 @@ def image_question(search: Version, offered: Sequence[Picture]) -> Interrupt:
 
 async def _choice_update(session: AnswerSession, read: ChosenImages) -> dict[str, Any]:
     """Return the update for a choice: one call for each image that is not stored yet."""
-    there = assets.live((await session.artefact.stream(assets.ASSETS)).versions)
+    there = images.live_assets((await session.artefact.stream(images.ASSETS)).versions)
     known = {version.data.get("url") for version in there}
     new = [one for one in read.images if one.url not in known]
     if not new:

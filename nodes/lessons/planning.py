@@ -16,10 +16,10 @@ from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.lessons import materials, outline, selection
-from callsheet.state.lessons.plain_answers import is_plain
-from callsheet.state.lessons.shown_results import without_repetition
-from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.lessons import outline, selection
+from callsheet.state.lessons.answer_reader import is_plain
+from callsheet.state.lessons.lesson import LessonState, pending_question
+from callsheet.state.lessons.outline import without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
@@ -71,10 +71,10 @@ class LessonPlanning(Planning):
         """
         known = dict(state.get("materials", {}))
         newest = history[-1]
-        long = isinstance(newest, HumanMessage) and len(newest.text) > materials.LONG_MESSAGE
+        long = isinstance(newest, HumanMessage) and len(newest.text) > outline.LONG_MESSAGE
         if long and newest.id not in known:
             known[str(newest.id)] = await _store(newest.text, scope)
-        shown = [without_repetition(materials.by_reference(one, known)) for one in history]
+        shown = [without_repetition(outline.by_reference(one, known)) for one in history]
         return shown, {"materials": known} if known else {}
 
     async def plan(
@@ -99,8 +99,8 @@ async def _store(text: str, scope: Scope) -> str:
     if newest is None or newest.data["digest"] != source.digest:
         await artefact.open(owner=scope.owner, thread=scope.thread, facts={})
         made = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
-        return materials.material_id(made["versionId"])
-    return materials.material_id(newest.id)
+        return outline.material_id(made["versionId"])
+    return outline.material_id(newest.id)
 
 
 async def _earlier_sources(scope: Scope) -> Sequence[Version]:

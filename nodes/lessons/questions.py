@@ -11,7 +11,7 @@ from callsheet.nodes.node import Node
 from callsheet.nodes.question import AnswerSession, answer_session
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.lessons.lesson import LessonState, pending_question
 
 
 class Question(Protocol):

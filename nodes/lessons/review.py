@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from callsheet.nodes.question import AnswerSession, Calls, Interrupt, refusal_update
 from callsheet.state.errors import Invalid, Missing
-from callsheet.state.lessons import narration_edits, review
+from callsheet.state.lessons import narration, review
+from callsheet.state.lessons.lesson import LessonState
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.review import REQUEST, SCHEMA, Approved, Wish
-from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
 _EFFECT: Final = "Approving finishes the script; ask for changes and it is rewritten first."
@@ -46,7 +46,7 @@ def _calls(read: Approved, newest: Version) -> Calls:
     approved: tuple[str, dict[str, Any]] = ("verifyNarrationTool", {})
     if not read.edits:
         return [approved]
-    narration_edits.apply_edits(Narration.model_validate(newest.data), read.edits)
+    narration.apply_edits(Narration.model_validate(newest.data), read.edits)
     edits = [one.model_dump(exclude_none=True) for one in read.edits]
     return [("editNarrationTool", {"edits": edits}), approved]
 

@@ -7,6 +7,7 @@ from callsheet.nodes.question import AnswerSession, Calls, Interrupt, refusal_up
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.lesson import LessonState
 from callsheet.state.lessons.selection import (
     REQUEST,
     SCHEMA,
@@ -15,7 +16,6 @@ from callsheet.state.lessons.selection import (
     OtherFacts,
     narration_arguments,
 )
-from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
 QUESTION: Final = ":question"

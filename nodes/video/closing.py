@@ -8,7 +8,7 @@ from callsheet.nodes.tool_executor import PlanClosing
 from callsheet.nodes.video.planning import SUBMIT, plan_output
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.live_plan import Execution
-from callsheet.state.video.workflow import VideoState
+from callsheet.state.video.project import VideoState
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.video import settings
 from callsheet.tools.call import Scope

@@ -18,11 +18,8 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
 from callsheet.state.video import plan, project
-from callsheet.state.video.outline import scene_line, state_block
-from callsheet.state.video.plan import SubmittedPlan
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import ORDER, Order, SceneLine
-from callsheet.state.video.workflow import VideoState
+from callsheet.state.video.plan import RULES, SubmittedPlan
+from callsheet.state.video.project import ORDER, Order, SceneLine, VideoState, scene_line, state_block
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.plans import Executions
 from callsheet.storage.video import settings

@@ -9,9 +9,8 @@ from urllib.parse import quote
 from callsheet.server.artefacts import uploads
 from callsheet.server.lessons.edits import MAX_LESSON_BYTES, Lesson
 from callsheet.state.errors import Invalid, Missing
-from callsheet.state.lessons import assets
-from callsheet.state.lessons.assets import ASSETS, AssetType
-from callsheet.state.lessons.images import on_the_web
+from callsheet.state.lessons import images
+from callsheet.state.lessons.images import ASSETS, AssetType, on_the_web
 from callsheet.state.uploads import FORMATS, FileType, file_extension
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts import files
@@ -68,12 +67,12 @@ async def remove_asset(lesson: Lesson, asset_id: str) -> None:
     """Remove an asset with its file; raise `Missing` for an unknown one."""
     if asset_id not in {version.data["id"] for version in await _live(lesson)}:
         raise Missing(f"there is no asset {asset_id[:80]!r}", remedy="list the assets of the session")
-    await lesson.write(ASSETS, assets.removal(asset_id))
+    await lesson.write(ASSETS, images.asset_removal(asset_id))
     await files.remove(lesson.storage, lesson.artefact, asset_id)
 
 
 async def _live(lesson: Lesson) -> list[Version]:
-    return assets.live((await lesson.artefact.stream(ASSETS)).versions)
+    return images.live_assets((await lesson.artefact.stream(ASSETS)).versions)
 
 
 async def _add(lesson: Lesson, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from callsheet.server.artefacts.bodies import ActionDecision
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.assets import AssetType
-from callsheet.state.lessons.narration import Kind
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.images import AssetType
+from callsheet.state.lessons.narration import Kind, SegmentEdit
 
 MAX_FACTS = 40
 _Session = Annotated[

@@ -15,10 +15,9 @@ from callsheet.server.lessons.service import LESSONS
 from callsheet.server.lessons.sessions import LessonSnapshot
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.lessons import lesson as lesson_state
-from callsheet.state.lessons import narration_edits
+from callsheet.state.lessons import narration
 from callsheet.state.lessons.lesson import Status
-from callsheet.state.lessons.narration import Narration
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.narration import Narration, SegmentEdit
 from callsheet.state.lessons.student import Student
 from callsheet.state.uploads import MAX_MATERIAL, Ticket, file_extension
 from callsheet.state.versions import Version
@@ -156,7 +155,7 @@ async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> Narrat
         lesson,
         head,
         current.data,
-        await asyncio.to_thread(narration_edits.apply_edits, _parse(current), edits),
+        await asyncio.to_thread(narration.apply_edits, _parse(current), edits),
     )
 
 
@@ -164,7 +163,7 @@ async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str
     """Restore an earlier narration, or segments of it; raise as `edit_narration`, and `Missing`."""
     head, current = await _editable_narration(lesson)
     earlier = await get_narration(lesson, version)
-    new = narration_edits.restore_segments(_parse(current), _parse(earlier), segments)
+    new = narration.restore_segments(_parse(current), _parse(earlier), segments)
     return await _write_narration(lesson, head, current.data if segments else earlier.data, new, earlier.id)
 
 

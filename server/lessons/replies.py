@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ModelUse, ToolCall, UsageReply, VersionSummary
 from callsheet.state.lessons.agents import AgentResult
-from callsheet.state.lessons.assets import AssetType
+from callsheet.state.lessons.images import AssetType
 from callsheet.state.lessons.lesson import Status, Step
 from callsheet.state.workflow import DraftMade
 

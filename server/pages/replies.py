@@ -5,7 +5,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import VersionSummary
-from callsheet.state.pages.changes import PageChange
+from callsheet.state.pages.history import PageChange
 from callsheet.state.uploads import FileType
 
 _From = TypedDict("_From", {"from": str})

@@ -24,7 +24,7 @@ from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages.chat_bodies import DecisionBody, PageChatCreate
-from callsheet.state.consent import consent
+from callsheet.state.approvals import consent
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads

@@ -31,8 +31,7 @@ from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
 from callsheet.state.video import plan
-from callsheet.state.video.plan import PlannedStep, SubmittedPlan
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.storage.plans import Executions
 from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import RunRequest

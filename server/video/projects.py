@@ -17,8 +17,7 @@ from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.plan import Step
 from callsheet.state.video import project
 from callsheet.state.video.project import MAX_SCENES, ORDER, Order
-from callsheet.state.video.scene import Scene
-from callsheet.state.video.starter import starters
+from callsheet.state.video.scene import Scene, starters
 from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.redis.connection import Storage
 

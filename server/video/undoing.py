@@ -13,7 +13,7 @@ from callsheet.state import live_plan
 from callsheet.state.errors import Conflict
 from callsheet.state.live_plan import Execution
 from callsheet.state.video import undo
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid
+from callsheet.state.live_plan import PlanRules
 from callsheet.state.plan import Step
 from callsheet.state.video import project
 from callsheet.state.video.project import ORDER, Order
@@ -424,3 +425,16 @@ def estimated_seconds(steps: Sequence[Step], seconds: Mapping[str, float], paral
 
 DEFAULT_STEP_S: Final = 5.0
 """Seconds of a step whose tool has never run (four steps, 20 s at most)."""
+
+
+RULES: Final = PlanRules(
+    creators=frozenset({"addScene", "duplicateScene"}),
+    once=frozenset({"addScene", "duplicateScene", "deleteScene", "restoreScene"}),
+    editable=frozenset({"prompt", "name", "durationSeconds", "volume", "queries", "sources"}),
+    preview=("versionId", "versions", "error"),
+    version_event="scene-update",
+    stream_key="sceneId",
+    unannounced=frozenset({ORDER}),
+    limited=False,
+    kept=True,
+)

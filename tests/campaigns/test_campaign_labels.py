@@ -8,9 +8,8 @@ import pytest
 
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters, Values
-from callsheet.state.campaigns.generator import LAST_DAY, generate
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
-from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.campaigns.sample import LAST_DAY, generate, sample_campaigns
 from evals.campaigns import labelled_questions
 
 QUESTIONS: Final = labelled_questions()

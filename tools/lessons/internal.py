@@ -5,13 +5,12 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from callsheet.providers import images
+from callsheet.providers import images as image_search
 from callsheet.state.errors import Conflict, Invalid
-from callsheet.state.lessons import assets, lesson, narration_edits
+from callsheet.state.lessons import images, lesson, narration
 from callsheet.state.lessons.facts import Fact, distinct
 from callsheet.state.lessons.images import Picture, on_the_web, picture_id
-from callsheet.state.lessons.narration import Narration
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.narration import Narration, SegmentEdit
 from callsheet.state.lessons.selection import MAX_CHOSEN
 from callsheet.tools.call import Call
 from callsheet.tools.lessons.arguments import LessonArguments
@@ -72,7 +71,7 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
     if tip.newest is None:
         raise Invalid("there is no narration yet to change", remedy="write one first")
     new = await asyncio.to_thread(
-        narration_edits.apply_edits, Narration.model_validate(tip.newest.data), args.edits
+        narration.apply_edits, Narration.model_validate(tip.newest.data), args.edits
     )
     shown = new.model_dump(mode="json")
     names = ", ".join(one.id for one in args.edits)
@@ -125,8 +124,8 @@ class ChosenImage(LessonArguments):
 async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
     """Search for images for the lesson; without a search engine it reports that and finds none."""
     words = args.words or await _topic(call)
-    search = images.search()
-    if isinstance(search, images.NoImageSearch):
+    search = image_search.search()
+    if isinstance(search, image_search.NoImageSearch):
         return await _write_search(call, words, [], _NO_SEARCH)
     results = [one for one in await search.top(words) if on_the_web(one.url)]
     pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(results, 1)}
@@ -136,12 +135,12 @@ async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]
     return await _write_search(call, words, [*pictures.values()], f"I found {count} for {words!r}.")
 
 
-@tool(schema=ChosenImage, display="Keeping an image", writes=(assets.ASSETS,), internal=True)
+@tool(schema=ChosenImage, display="Keeping an image", writes=(images.ASSETS,), internal=True)
 async def addImageTool(args: ChosenImage, call: Call) -> dict[str, Any]:  # noqa: N802
     """Store an image that a person chose with the lesson, with its source and credit."""
-    data = assets.of_picture(args.image, f"{args.image.id}-{call.id[-8:]}")
+    data = images.asset_of_picture(args.image, f"{args.image.id}-{call.id[-8:]}")
     result = {"success": True, "message": f"Added: {args.image.title}.", "asset": data}
-    return await call.write(assets.ASSETS, data, result=result)
+    return await call.write(images.ASSETS, data, result=result)
 
 
 async def _topic(call: Call) -> str:
@@ -151,7 +150,7 @@ async def _topic(call: Call) -> str:
     return str(newest.data["topic"])
 
 
-def _picture(one: images.Image, number: int) -> Picture:
+def _picture(one: image_search.Image, number: int) -> Picture:
     return Picture(
         id=picture_id(one.url),
         title=one.title or one.credit or f"image {number}",

@@ -6,7 +6,7 @@ from typing import Any, Final
 from langgraph.config import get_stream_writer
 
 from callsheet.state.errors import Conflict, Invalid, Unavailable
-from callsheet.state.lessons import learning, narration, student
+from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
@@ -251,12 +251,12 @@ def _narration_brief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length_s(args, newest["narration"], newest["facts"]),
-        level=learning.shifted_level(level, _level_shift(args, data["narration"])),
+        level=student.shifted_level(level, _level_shift(args, data["narration"])),
         interests=tuple(student.interests(listener.child_interest)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.visual_guidance(listener.learning_style, language),
+        style=student.visual_guidance(listener.learning_style, language),
         age=student.age(listener.child_age),
         same_language=language == material_language,
     )

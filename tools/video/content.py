@@ -5,9 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from callsheet.state.errors import Conflict, Forbidden, Missing
 from callsheet.state.video import project
-from callsheet.state.video.outline import FPS
 from callsheet.state.video.patch import differences
-from callsheet.state.video.project import ORDER, Order
+from callsheet.state.video.project import FPS, ORDER, Order
 from callsheet.state.video.scene import Scene
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools.call import Call, VersionDraft

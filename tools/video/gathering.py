@@ -7,8 +7,8 @@ from typing import Any, Final
 from callsheet.providers import web_search
 from callsheet.state.errors import CallsheetError, Invalid
 from callsheet.state.video import style
-from callsheet.state.video.examples import matching_examples, trends
 from callsheet.state.video.project import SCENES
+from callsheet.state.video.style import matching_examples, trends
 from callsheet.storage import current
 from callsheet.storage.video.context import SEARCH_TTL_S, ContextStore
 from callsheet.tools.call import Call

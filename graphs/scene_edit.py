@@ -17,8 +17,7 @@ from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
-from callsheet.nodes.video.closing import SceneClosing
-from callsheet.nodes.video.planning import SUBMIT, ScenePlanning
+from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
 from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid

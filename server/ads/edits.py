@@ -17,7 +17,7 @@ from callsheet.state.ads import ad
 from callsheet.state.ads.brief import language_name
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.versions import Version
-from callsheet.storage.artefacts import mixer as mixers
+from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
@@ -245,7 +245,7 @@ async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> 
             f"the mixer has no voice track {unknown[0]!r}",
             remedy=f"use one of {', '.join(map(repr, tracks))}",
         )
-    stored = await mixers.change(
+    stored = await mixers.change_mixer(
         ref.storage,
         service.KIND,
         ref.artefact.stored_id,

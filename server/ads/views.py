@@ -14,7 +14,7 @@ from callsheet.state.ads.timeline import Timeline
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.storage import indexes
-from callsheet.storage.artefacts import mixer as mixers
+from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.redis.connection import Storage
 
@@ -47,7 +47,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
         "brief": state.get("brief"),
         "streams": {name: _stream_view(stream) for name, stream in streams.items()},
         "timeline": service.timeline_of(ref.thread, ref.facts, data),
-        "mixer": ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id)),
+        "mixer": ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id)),
         "locks": await views.locks_view(ref.artefact, "stream"),
         "conversationId": ref.thread.id,
         "provider": state.get("provider", ""),
@@ -74,7 +74,7 @@ async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
 async def mixer_view(ref: AdRef) -> dict[str, Any]:
     """Return the mixer; unset tracks are at 0 dB."""
     data = stream_data(await ref.artefact.streams(ad.STREAMS))
-    return ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id))
+    return ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id))
 
 
 async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.requests import checked_idempotency_key
 from callsheet.state.errors import Missing
 from callsheet.state.plan import canonical_json
-from callsheet.storage import idempotency
+from callsheet.storage.runs import idempotency
 from callsheet.storage.threads import threads
 
 _HEADER: Final = "Idempotency-Key"

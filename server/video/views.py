@@ -14,7 +14,8 @@ from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
 from callsheet.state.video.plan import RULES
-from callsheet.state.video.project import FPS, ORDER, Order, about
+from callsheet.state.video.project import ORDER, Order, about
+from callsheet.state.video.scene import FPS
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.storage.plans import Executions

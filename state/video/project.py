@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution, written
 from callsheet.state.state_block import StateLine, fit
+from callsheet.state.video.scene import FPS
 from callsheet.state.workflow import Workflow
 
 ORDER: Final = "order"
@@ -151,8 +152,6 @@ def _names(ids: Collection[str]) -> str:
     return ", ".join(ids) or "none"
 
 
-FPS: Final = 30
-"""Frames of a second."""
 _MAX_TEXT: Final = 60
 _MAX_PREFERENCES: Final = 10
 

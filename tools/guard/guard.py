@@ -23,7 +23,7 @@ from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.application import current_application
-from callsheet.tools.guard.arguments import validate_arguments
+from callsheet.tools.guard.arguments import repair_off_loop, validate_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.outcome import (
     UNEXPECTED,
@@ -33,7 +33,6 @@ from callsheet.tools.guard.outcome import (
     outcome_of_error,
 )
 from callsheet.tools.guard.record import CallRecord
-from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.registry import Tool
 
 _log = logging.getLogger(__name__)

@@ -25,10 +25,9 @@ from callsheet.providers.routing import RoutingRequest, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, RequestRejected, Unavailable
 from callsheet.tools.guard.application import current_application
-from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.repair import repair_off_loop
+from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.models.calls import call_model
-from callsheet.tools.schemas import model_schema
+from callsheet.tools.registry import model_schema
 
 Form = TypeVar("Form", bound=BaseModel)
 Rung = Literal["json_schema", "forced_tool", "offered_tool", "prose"]

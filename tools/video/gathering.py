@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from callsheet.providers import web_search
 from callsheet.state.errors import CallsheetError, Invalid
@@ -13,11 +15,19 @@ from callsheet.storage import current
 from callsheet.storage.video.context import SEARCH_TTL_S, ContextStore
 from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
-from callsheet.tools.video.arguments import GatherContext
-from callsheet.tools.video.content import read_scene
+from callsheet.tools.video.scenes import SceneArguments, SceneId, read_scene
 
 TOP: Final = 3
 """Results of a query that are looked at."""
+
+
+class GatherContext(SceneArguments):
+    """Arguments of `contextGatherer`."""
+
+    queries: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=10)
+    sources: list[Literal["web", "examples", "trends"]] = Field(default=["web", "examples", "trends"])
+    targetSceneId: SceneId | None = None
+    extractStyle: bool = False
 
 
 @tool(schema=GatherContext, display="Gathering context", reads=(SCENES,), internal=True)

@@ -21,7 +21,7 @@ from langgraph.types import Command
 from bench import size
 from callsheet import storage
 from callsheet.graphs import fact_narration
-from callsheet.nodes.lessons.selection import selection_calls
+from callsheet.nodes.lessons.questions import selection_calls
 from callsheet.nodes.question import decision_plan
 from callsheet.state.context import Context
 from callsheet.state.lessons.facts import Fact

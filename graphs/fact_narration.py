@@ -19,8 +19,7 @@ from langgraph.graph import START, StateGraph
 from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.lessons.planning import LessonPlanning, chose_in_words, recorded_choice
-from callsheet.nodes.lessons.questions import ask_node
-from callsheet.nodes.lessons.selection import QUESTION, question_text
+from callsheet.nodes.lessons.questions import QUESTION, ask_node, question_text
 from callsheet.nodes.node import Node
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node

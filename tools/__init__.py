@@ -9,6 +9,6 @@ REGISTRY: Final = index(
     lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.internal"],
     campaign=["callsheet.tools.campaigns.search", "callsheet.tools.campaigns.answer"],
     video=["callsheet.tools.video.scenes", "callsheet.tools.video.gathering"],
-    page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.web.fetch"],
+    page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.pages.fetch"],
 )
 """Every tool by name, each of one domain; a graph names the domains it allows."""

@@ -10,8 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.lessons.questions import QUESTIONS
-from callsheet.nodes.lessons.selection import QUESTION
+from callsheet.nodes.lessons.questions import QUESTION, QUESTIONS
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.providers import images
+from callsheet.providers import search_engines
 from callsheet.server.artefacts import file_replies
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -105,7 +105,7 @@ async def search_images(
 ) -> dict[str, Any]:
     """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
     lesson = await find_lesson(request, header or query)
-    results = [asdict(image) for image in await images.search().top(query_text)]
+    results = [asdict(image) for image in await search_engines.image_search().top(query_text)]
     return {"sessionId": lesson.thread.id, "images": results}
 
 

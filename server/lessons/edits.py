@@ -30,7 +30,7 @@ from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf, sources, web_sources
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
-from callsheet.tools.web.client import WebClient
+from callsheet.tools.web_client import WebClient
 
 FILES_URL: Final = "/api/agent-create/session/source/files"
 """URL of the files of lessons."""

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, cast
 from langgraph.types import Interrupt
 
 from callsheet.graphs import fact_narration
-from callsheet.nodes.lessons import selection
-from callsheet.nodes.lessons.selection import QUESTION
+from callsheet.nodes.lessons import questions
+from callsheet.nodes.lessons.questions import QUESTION
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import (
     CHAT,
@@ -134,7 +134,7 @@ async def turn_run(
         answer_run = answer_interrupt(pending, caller, thread, choice, open_choices[0])
         # A repeated request has the same body, though the question is no longer pending.
         return replace(answer_run, fingerprint=fingerprint(thread, caller, what))
-    calls = selection.selection_calls(await _read_choice(worker.storage, thread, choice))
+    calls = questions.selection_calls(await _read_choice(worker.storage, thread, choice))
     return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
 
 

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from callsheet import providers
-from callsheet.providers.outages import outages
-from callsheet.providers.routing import RoutingRequest, route
+from callsheet.providers.routing import RoutingRequest, outages, route
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.json_replies import JsonReply
 from callsheet.server.http.outage import outage_reason

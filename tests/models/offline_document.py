@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from callsheet.providers.offline import campaigns, lessons, video
-from callsheet.providers.offline.ads import ad as ads
+from callsheet.providers.offline.ads import edits as ads
 from callsheet.providers.offline.ads import first_draft
 from callsheet.providers.offline.grammar import Form
 from callsheet.providers.offline.pages import edits as pages

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from callsheet.providers.offline.ads.ad import FORMS
+from callsheet.providers.offline.ads.edits import FORMS
 from callsheet.providers.offline.ads.first_draft import BRIEFS
 from callsheet.tools.ads import voices
 from tests.doubles.ad_model import config, stream

@@ -17,7 +17,7 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
-from callsheet.providers.windows import input_budget
+from callsheet.providers.routing import input_budget
 from callsheet.state import pricing
 from callsheet.state.claims import Evidence, Unproven, share, unproven_claims
 from callsheet.state.errors import ContextOverflow, Unavailable

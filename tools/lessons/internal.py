@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from callsheet.providers import images as image_search
+from callsheet.providers import search_engines
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import images, lesson, narration
 from callsheet.state.lessons.facts import Fact, distinct
@@ -124,8 +124,8 @@ class ChosenImage(LessonArguments):
 async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
     """Search for images for the lesson; without a search engine it reports that and finds none."""
     words = args.words or await _topic(call)
-    search = image_search.search()
-    if isinstance(search, image_search.NoImageSearch):
+    search = search_engines.image_search()
+    if isinstance(search, search_engines.NoImageSearch):
         return await _write_search(call, words, [], _NO_SEARCH)
     results = [one for one in await search.top(words) if on_the_web(one.url)]
     pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(results, 1)}
@@ -150,7 +150,7 @@ async def _topic(call: Call) -> str:
     return str(newest.data["topic"])
 
 
-def _picture(one: image_search.Image, number: int) -> Picture:
+def _picture(one: search_engines.Image, number: int) -> Picture:
     return Picture(
         id=picture_id(one.url),
         title=one.title or one.credit or f"image {number}",

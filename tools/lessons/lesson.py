@@ -23,7 +23,7 @@ from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.models.structured import is_offline
 from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import Tool, tool
-from callsheet.tools.web.client import WebClient
+from callsheet.tools.web_client import WebClient
 
 _ATTEMPTS: Final = 5
 _MAX_EARLIER: Final = 100

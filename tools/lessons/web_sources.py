@@ -13,7 +13,7 @@ from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf
 from callsheet.tools.lessons.reflow import reflow
 from callsheet.tools.lessons.sources import Source, check_size, pasted_source
-from callsheet.tools.web.client import WebClient, WebResponse
+from callsheet.tools.web_client import WebClient, WebResponse
 
 _FURNITURE: Final = (
     "script, style, noscript, template, nav, aside, footer, form, button, iframe, svg, dialog, "

@@ -20,8 +20,7 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
-from callsheet.providers.outages import outages
-from callsheet.providers.routing import RoutingRequest, route
+from callsheet.providers.routing import RoutingRequest, outages, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, RequestRejected, Unavailable
 from callsheet.tools.guard.application import current_application

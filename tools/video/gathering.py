@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from callsheet.providers import web_search
+from callsheet.providers import search_engines
 from callsheet.state.errors import CallsheetError, Invalid
 from callsheet.state.video import style
 from callsheet.state.video.project import SCENES
@@ -69,7 +69,7 @@ async def _web(store: ContextStore, query: str) -> dict[str, Any]:
     if (cached := (await store.search(key)).get(key)) is not None:
         return dict(cached)
     try:
-        results = (await web_search.search().top(query))[:TOP]
+        results = (await search_engines.web_search().top(query))[:TOP]
     except CallsheetError as error:
         return {
             "query": query,

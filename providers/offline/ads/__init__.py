@@ -4,18 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.ads.ad import (
-    FORMS,
-    LOOK,
-    URGENT,
-    Unable,
-    apply,
-    read_ad,
-    report,
-    search,
-    write_calls,
-    writes,
-)
+from callsheet.providers.offline.ads.ad import LOOK, Unable, read_ad, report, write_calls, writes
+from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
 from callsheet.providers.offline.ads.first_draft import draft, read_brief
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
 from callsheet.providers.offline.grammar import FormMatch, decline, match

@@ -24,7 +24,6 @@ from callsheet.state.plan import Step
 from callsheet.state.video.patch import ScenePatch, apply_patch
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.scene import starters
-from callsheet.state.video.style import style_match
 from callsheet.storage.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.call import Call, Scope
@@ -32,6 +31,7 @@ from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import tool
 from callsheet.tools.video.scenes import OneScene
+from evals.scene_style import style_match
 
 ROUNDS: Final = size(5, short=2)
 STEP_S: Final = 0.2

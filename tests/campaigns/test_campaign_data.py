@@ -21,9 +21,10 @@ from callsheet.state.campaigns.reading import (
     merge_filters,
     resolve_filters,
 )
-from callsheet.state.campaigns.sample import FILE, LAST_DAY, sample_campaigns, sample_lines
+from callsheet.state.campaigns.sample import FILE, sample_campaigns
 from callsheet.state.errors import Invalid
 from evals.campaigns import labelled_questions
+from tests.doubles.invented_campaigns import LAST_DAY, sample_lines
 
 TODAY = date(2026, 11, 20)
 QUESTIONS = labelled_questions()

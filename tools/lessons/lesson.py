@@ -1,4 +1,4 @@
-"""Three tools of a lesson, for student, facts and narration; the fourth is in `choice`."""
+"""Three tools of a lesson, for student, facts and narration; the fourth is in `decisions`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ from callsheet.tools.call import Call, Scope
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
-from callsheet.tools.lessons.choice import chooseFactsTool
+from callsheet.tools.lessons.decisions import chooseFactsTool
 from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
 from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source

@@ -107,10 +107,10 @@ def model_input(
         parts += [f"Previous conversation summary: {view.summary}"]
     recent = messages_after(messages, view.summary_upto if view.summary else "")
     visible = without_results(recent, view.cleared_upto, lookups)
-    return [SystemMessage("\n\n".join(parts)), *valid_history(visible)]
+    return [SystemMessage("\n\n".join(parts)), *_valid_history(visible)]
 
 
-def valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return a valid copy of a conversation."""
     copied: list[AnyMessage] = []
     taken: set[str] = set()

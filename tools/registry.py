@@ -187,12 +187,12 @@ def tool(
         known: dict[str, Any] = {**options}
         for several in ("reads", "writes", "permissions"):
             known[several] = frozenset(known.get(several, ()))
-        return check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
+        return _check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
     return decorate
 
 
-def check_tool(item: Tool) -> Tool:
+def _check_tool(item: Tool) -> Tool:
     """Return the tool; raises `Broken` for the first fault of its definition."""
     for wrong, rule, remedy in chain(_description_problems(item), _effect_problems(item)):
         if wrong:
@@ -265,7 +265,7 @@ class Registry(Mapping[str, Tool]):
         self._put(item, domain)
 
     def _put(self, item: Tool, domain: str) -> None:
-        check_tool(item)
+        _check_tool(item)
         if item.name in self._tools:
             raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
         self._tools[item.name] = item

@@ -84,7 +84,7 @@ class LessonPlanning(Planning):
         return planned._replace(state={"problem": ""})
 
     def _choice_update(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        words, calls = choice_calls(choice)
+        words, calls = _choice_calls(choice)
         update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
         kept = {key: update[key] for key in ("plan", "decided", "problem")}
         return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
@@ -114,10 +114,10 @@ async def _earlier_sources(scope: Scope) -> Sequence[Version]:
 def _answers_model(state: LessonState, session: AnswerSession) -> bool:
     """Return whether "6" or "yes" may answer a question of the model, which has a tool to record a choice."""
     plain = session.message is not None and is_plain(session.message)
-    return plain and not follows_question(state["messages"]) and not is_offline(session.scope.model)
+    return plain and not _follows_question(state["messages"]) and not is_offline(session.scope.model)
 
 
-def follows_question(messages: Sequence[AnyMessage]) -> bool:
+def _follows_question(messages: Sequence[AnyMessage]) -> bool:
     """Return whether a person's message follows the question of an interrupt, and none of the model's."""
     answers = _newest_answers(messages[:-1])
     by_code = [one for one in answers if str(one.id).endswith((QUESTION, REFUSAL))]
@@ -145,7 +145,7 @@ def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:
     return None if narrated or not choices else choices[-1]
 
 
-def choice_calls(choice: Mapping[str, Any]) -> tuple[str, Calls]:
+def _choice_calls(choice: Mapping[str, Any]) -> tuple[str, Calls]:
     """Return the reply to a recorded choice, and the calls that follow it."""
     if additions := choice.get("additions"):
         return "I add these facts.", [("addFactsTool", {"facts": additions})]

@@ -42,7 +42,7 @@ _FACTS_EFFECT: Final = (
 )
 
 
-async def ask_facts(session: AnswerSession, state: LessonState) -> dict[str, Any]:
+async def _ask_facts(session: AnswerSession, state: LessonState) -> dict[str, Any]:
     """Ask which of the newest facts the lesson tells."""
     del state
     proposed = await session.newest("facts")
@@ -50,7 +50,7 @@ async def ask_facts(session: AnswerSession, state: LessonState) -> dict[str, Any
         return {"choice": None, "plan": None}
     data = proposed.data
     answer = session.answer(
-        fact_question(proposed),
+        _fact_question(proposed),
         facts=[{"number": number, **one} for number, one in enumerate(data["facts"], 1)],
         earlierFacts=data.get("earlier", []),
         topic=data["topic"],
@@ -58,10 +58,10 @@ async def ask_facts(session: AnswerSession, state: LessonState) -> dict[str, Any
         warnings=data.get("warnings", []),
         version=proposed.id,
     )
-    return await facts_update(session, answer)
+    return await _facts_update(session, answer)
 
 
-async def facts_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
+async def _facts_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of a choice, a refusal, or neither for words for the model."""
     proposed = await session.newest("facts")
     if proposed is None:
@@ -76,7 +76,7 @@ async def facts_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     return session.decision_update(*selection_calls(read), remark=remark)
 
 
-def fact_question(proposed: Version) -> Interrupt:
+def _fact_question(proposed: Version) -> Interrupt:
     """Return the question about the proposed facts."""
     facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
     shown = [{key: one[key] for key in ("id", "concept", "details", "confidence")} for one in facts]
@@ -120,17 +120,17 @@ def selection_calls(read: ChosenFacts | OtherFacts) -> tuple[str, Calls]:
 _REVIEW_EFFECT: Final = "Approving finishes the script; ask for changes and it is rewritten first."
 
 
-async def ask_review(session: AnswerSession, state: LessonState) -> dict[str, Any]:
+async def _ask_review(session: AnswerSession, state: LessonState) -> dict[str, Any]:
     """Ask whether the newest narration is right."""
     del state
     newest = await session.newest("narration")
     if newest is None:
         return {"reviewing": False, "plan": None}
     answer = session.answer(review_question(newest), narration=newest.data, version=newest.id)
-    return await review_update(session, answer)
+    return await _review_update(session, answer)
 
 
-async def review_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
+async def _review_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of an approval, a refusal, or neither for a wish."""
     newest = await session.newest("narration")
     if newest is None:
@@ -175,7 +175,7 @@ def review_question(narration: Version) -> Interrupt:
 _IMAGES_EFFECT: Final = "The images you choose are stored with the lesson, with their source and credit."
 
 
-async def ask_images(session: AnswerSession, state: LessonState) -> dict[str, Any]:
+async def _ask_images(session: AnswerSession, state: LessonState) -> dict[str, Any]:
     """Start the search for images, or ask which of them the lesson shows."""
     if state.get("picturing") == SEARCH_PENDING:
         return session.append_calls("I am searching for images.", [("findImagesTool", {})])
@@ -185,10 +185,10 @@ async def ask_images(session: AnswerSession, state: LessonState) -> dict[str, An
         return {"picturing": CHOICE_DONE, "plan": None}
     question = image_question(search, offered)
     answer = session.answer(question, images=_with_numbers(offered), version=search.id)
-    return await images_update(session, answer)
+    return await _images_update(session, answer)
 
 
-async def images_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
+async def _images_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of a choice, a refusal, or neither for words for the model."""
     search = await session.newest("images")
     try:
@@ -249,9 +249,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final[Mapping[str, Question]] = {
-    "select_facts": Question(ask_facts, facts_update),
-    "review_narration": Question(ask_review, review_update),
-    "select_images": Question(ask_images, images_update),
+    "select_facts": Question(_ask_facts, _facts_update),
+    "review_narration": Question(_ask_review, _review_update),
+    "select_images": Question(_ask_images, _images_update),
 }
 """Every question by the name of its action."""
 

@@ -99,7 +99,7 @@ class ScenePlanning(Planning):
             return None
         executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner, RULES)
         record = await cancel_if_open(executions, name)
-        return Outcome(ok=True, output=plan_output(record)) if record else None
+        return Outcome(ok=True, output=_plan_output(record)) if record else None
 
 
 async def _read_plan(answer: AIMessage) -> SubmittedPlan:
@@ -144,7 +144,7 @@ async def read_outline(artefact: Artefact) -> tuple[Order, list[SceneLine]]:
     return order, lines
 
 
-def plan_output(record: Execution) -> dict[str, Any]:
+def _plan_output(record: Execution) -> dict[str, Any]:
     """Return the result of a plan for the model: each step, and what a person changed."""
     steps = [
         {
@@ -180,7 +180,7 @@ class SceneClosing(PlanClosing):
             await _measure(await storage.current(), scope, record)
         plan = state["plan"]
         open_call = plan.get("call") if plan and not state.get("decided") else None
-        return {"messages": [tool_message(open_call, SUBMIT, plan_output(record))] if open_call else []}
+        return {"messages": [tool_message(open_call, SUBMIT, _plan_output(record))] if open_call else []}
 
 
 async def _measure(opened: Storage, scope: Scope, record: Execution) -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from callsheet.state.figures import ORDINALS, SMALL, TENS
 
-DEFAULT_LEVEL: Final = 6.5
+_DEFAULT_LEVEL: Final = 6.5
 """Reading level for an unknown age: grades 6 to 7."""
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
 """Pairs of an age limit and the US school grade below it."""
@@ -100,7 +100,7 @@ def level(text: str | None) -> tuple[float, list[str]]:
     years = age(text)
     if years is None:
         warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
-        return DEFAULT_LEVEL, warnings
+        return _DEFAULT_LEVEL, warnings
     return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
 
 
@@ -190,8 +190,8 @@ _GUIDANCE: Final[Mapping[str, Mapping[Style, str]]] = {
         "hands-on": "展示学生可以亲手尝试的内容。",
     },
 }
-LOWEST: Final = 1.0
-HIGHEST: Final = 12.0
+_LOWEST: Final = 1.0
+_HIGHEST: Final = 12.0
 """Range of school grades after adjustment."""
 
 
@@ -207,4 +207,4 @@ def visual_guidance(learning_style: str | None, language: str = "english") -> st
 
 def shifted_level(level: float, shift_by: int) -> float:
     """Return the grade `level` changed by `shift_by` grades, within the range."""
-    return min(HIGHEST, max(LOWEST, level + shift_by))
+    return min(_HIGHEST, max(_LOWEST, level + shift_by))

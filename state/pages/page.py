@@ -144,7 +144,7 @@ class Page(BaseModel):
             raise Invalid(f"two elements have the id {twice!r}", remedy="use unique ids")
         if self.depth() > MAX_DEPTH:
             raise TooLarge(f"elements lie at most {MAX_DEPTH} deep", remedy="use fewer levels")
-        size = len(canonical(self.data()))
+        size = len(_canonical(self.data()))
         if size > MAX_BYTES:
             raise TooLarge(f"a page has at most {MAX_BYTES} bytes, not {size}", remedy="shorten texts")
         return self
@@ -193,7 +193,7 @@ def walk(element: Element, depth: int = 0) -> Iterator[tuple[Element, int]]:
 
 def digest(element: Element) -> str:
     """Return the hexadecimal SHA-256 of an element with its descendants."""
-    return hashlib.sha256(canonical(element.model_dump(mode="json"))).hexdigest()
+    return hashlib.sha256(_canonical(element.model_dump(mode="json"))).hexdigest()
 
 
 def digests(page: Page) -> dict[str, str]:
@@ -201,7 +201,7 @@ def digests(page: Page) -> dict[str, str]:
     return {element.id: digest(element) for element, _ in walk(page.root)}
 
 
-def canonical(value: object) -> bytes:
+def _canonical(value: object) -> bytes:
     """Return JSON in the form that is hashed: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 

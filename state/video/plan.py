@@ -387,7 +387,7 @@ class _Resolver:
                     known += [one for one in self._expanded.get(wanted, ()) if one not in known]
 
     def _check_cycles(self) -> None:
-        if stuck := cyclic_steps(self._steps):
+        if stuck := _cyclic_steps(self._steps):
             self._problems.append(f"the steps {', '.join(stuck)} wait for each other")
 
 
@@ -400,7 +400,7 @@ def _context_keys(step: Step) -> set[str]:
     return {f"style:{target}"} if target else set(GATHERED)
 
 
-def cyclic_steps(steps: Sequence[Step]) -> list[str]:
+def _cyclic_steps(steps: Sequence[Step]) -> list[str]:
     """Return the ids of steps that can never start, because they wait for each other."""
     left = {step["id"]: {*step["dependencies"], *step.get("after", ())} for step in steps}
     while free := [name for name, waits in left.items() if not waits & left.keys()]:

@@ -194,7 +194,7 @@ def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClien
     return _client(ConnectionPool.from_url(address.url, **options), policy)
 
 
-def connect_embedded(lease: ServerLease, policy: CommandPolicy) -> Client:
+def _connect_embedded(lease: ServerLease, policy: CommandPolicy) -> Client:
     """Return a client of the embedded server, not connected yet."""
     options = _options() | {"retry": _RestartingRetry(lease), "path": str(lease.socket)}
     return _client(ConnectionPool(connection_class=UnixDomainSocketConnection, **options), policy)
@@ -360,7 +360,7 @@ async def _open_embedded(data_dir: Path | None, timeout_s: float) -> Storage:
     origin = f"the embedded Valkey in {str(lease.home)!r}"
     remedy = f"Try again; its log is {str(lease.home / watchdog.LOG)!r}."
     policy = CommandPolicy(origin, remedy, address.MAX_CONNECTIONS, timeout_s)
-    return Storage(connect_embedded(lease, policy), lease.url, origin, lease)
+    return Storage(_connect_embedded(lease, policy), lease.url, origin, lease)
 
 
 async def _check_server(storage: Storage) -> None:

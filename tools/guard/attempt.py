@@ -48,11 +48,11 @@ _GRACE_S: Final = 1.0
 """Seconds for cancelled work to stop; then it is abandoned, and its fence is gone."""
 
 
-class DeadlineExceeded(Exception):
+class _DeadlineExceeded(Exception):
     """The deadline has passed."""
 
 
-async def run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePolicy) -> dict[str, Any]:
+async def _run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePolicy) -> dict[str, Any]:
     """Return the tool's result; `policy` limits a sandbox process.
 
     A thread cannot be stopped: after a cancellation it goes on, and its result is dropped.
@@ -65,8 +65,8 @@ async def run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePol
     return dict(await asyncio.to_thread(run, args, call.scope))
 
 
-async def run_with_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    """Return the result of `work`; raise `DeadlineExceeded` in time even if the work cannot be stopped."""
+async def _within_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+    """Return the result of `work`; raise `_DeadlineExceeded` in time even if the work cannot be stopped."""
     loop = asyncio.get_running_loop()
     task, over = loop.create_task(work), loop.create_future()
     ring = partial(_finish, over)
@@ -81,7 +81,7 @@ async def run_with_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T
         timer.cancel()
     if not task.done():
         await _stop(task)
-        raise DeadlineExceeded
+        raise _DeadlineExceeded
     return task.result()
 
 
@@ -322,8 +322,8 @@ class Attempt:
     async def _run_with_deadline(self) -> dict[str, Any]:
         self.ran = True
         try:
-            return await run_with_deadline(self._run_with_retries(), self.policy.timeout_s)
-        except DeadlineExceeded:
+            return await _within_deadline(self._run_with_retries(), self.policy.timeout_s)
+        except _DeadlineExceeded:
             self.error = self._timeout_error()
             raise self.error from None
         except Exception as error:
@@ -349,7 +349,7 @@ class Attempt:
         call = Call(self.scope, self.artefact, self.step["id"], self.writes, self.fence)
         if lease := LEASE.get():
             await lease.require()
-        return await run_tool(self.tool, self.args, call, self.policy)
+        return await _run_tool(self.tool, self.args, call, self.policy)
 
     def _may_retry(self, error: Unavailable) -> bool:
         """Return True if a retry cannot repeat an effect."""

@@ -142,13 +142,13 @@ async def write_scene(
     call: Call, scene_id: str, held: HeldScene, scene: Scene, *, message: str = "", parent: str | None = None
 ) -> dict[str, Any]:
     """Write a scene's next version and return the step's result; an unchanged scene gets no version."""
-    result = changed_result(scene_id, held.scene, scene, message)
+    result = _changed_result(scene_id, held.scene, scene, message)
     if scene == held.scene:
         return {**result, "unchanged": True, "message": f"{scene_id} is as it was"}
     return await call.write_all([scene_draft(scene_id, scene, held.head, parent)], result=result)
 
 
-def changed_result(scene_id: str, before: Scene, after: Scene, message: str = "") -> dict[str, Any]:
+def _changed_result(scene_id: str, before: Scene, after: Scene, message: str = "") -> dict[str, Any]:
     """Return the result of a step that changed a scene: what is different, and a small preview."""
     lines = differences(before, after)
     return {

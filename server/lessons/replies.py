@@ -5,9 +5,8 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.replies import ModelUse, ToolCall, UsageReply, VersionSummary
-from callsheet.state.lessons.agents import AgentResult
 from callsheet.state.lessons.images import AssetType
-from callsheet.state.lessons.lesson import Status, Step
+from callsheet.state.lessons.lesson import AgentResult, Status, Step
 from callsheet.state.workflow import DraftMade
 
 WaitingFor = Literal["select_facts", "review_narration", "select_images"]

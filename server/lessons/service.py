@@ -40,7 +40,7 @@ from callsheet.server.lessons.bodies import LessonTurnCreate, NarrationRewrite
 from callsheet.state import conversation, pricing
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.errors import Conflict, Invalid
-from callsheet.state.lessons import agents
+from callsheet.state.lessons import lesson
 from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
 from callsheet.storage.redis.connection import Storage
@@ -198,7 +198,7 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
         ),
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state, _shorten),
-        "agents": agents.results(results),
+        "agents": lesson.agent_results(results),
         "cost": pricing.total(entry["output"].get("cost", 0) for entry in results),
         "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),
     }

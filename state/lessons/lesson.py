@@ -1,9 +1,10 @@
-"""A lesson: its workflow's state, its version streams, its session in API form, its status transitions."""
+"""A lesson: its state, version streams and transitions; its session and its agents' results in API form."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NotRequired, cast, get_args
 
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict
 from callsheet.state.lessons import images
@@ -11,6 +12,7 @@ from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.images import CHOICE_DONE, Picture
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
+from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
 from callsheet.state.workflow import Workflow
 
@@ -256,3 +258,45 @@ _SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
 def check_version(stream: str, data: Mapping[str, Any]) -> None:
     """Raise pydantic's error for data that does not fit the stream; further fields are allowed."""
     _SCHEMAS[stream].model_validate(data)
+
+
+AGENTS: Final[Mapping[str, str]] = {
+    "extractFactsTool": "FactExtractionAgent",
+    "generateNarrationTool": "NarrativeBuilderAgent",
+}
+"""Names of the agents, by the tool that runs them."""
+
+
+class AgentResult(TypedDict):
+    """Result of one agent."""
+
+    agent: str
+    success: bool
+    data: dict[str, Any]
+    """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
+    cost: float | None
+    """US dollars; 0 on failure."""
+    duration: float
+    """Seconds."""
+    error: NotRequired[str]
+
+
+def agent_results(steps: Iterable[StepResult]) -> list[AgentResult]:
+    """Return the results of the steps run by agents, in order."""
+    return [_agent_result(step) for step in steps if step["tool"] in AGENTS]
+
+
+def _agent_result(step: StepResult) -> AgentResult:
+    agent, output = AGENTS[step["tool"]], step["output"]
+    if step["status"] != "completed":
+        error = str(output.get("error") or "the step was not executed")
+        return AgentResult(
+            agent=agent, success=False, data={}, cost=0.0, duration=step["duration_s"], error=error
+        )
+    if "narration" in output:
+        data = {"script": output["narration"]}
+    else:
+        names = ("facts", "message", "topic", "learningObjective")
+        data = {name: output[name] for name in names if name in output}
+    cost, duration_s = output.get("cost", 0.0), float(output.get("duration", step["duration_s"]))
+    return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)

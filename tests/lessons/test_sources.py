@@ -10,7 +10,7 @@ from callsheet.state.errors import Invalid, TooLarge
 from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons import sources, web_sources
 from callsheet.tools.lessons.fact_finding import extract_facts
-from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.sources import reflow
 from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.lessons.lesson_material import material
 

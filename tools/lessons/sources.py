@@ -1,4 +1,7 @@
-"""Materials of lessons: pasted text, PDFs and web pages, as text within limits."""
+"""Materials of lessons: pasted text, PDFs and web pages, as text within limits and in paragraphs.
+
+Reflow turns pasted text and text of PDFs into the same paragraphs for the same words.
+"""
 
 import hashlib
 import re

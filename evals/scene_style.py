@@ -1,4 +1,4 @@
-"""How alike two scenes look and move, measured: the score of tasks that ask for one scene like another."""
+"""The likeness of two scenes in look and movement: the score of tasks that ask for one like another."""
 
 import math
 from collections.abc import Sequence

@@ -104,15 +104,15 @@ def imported_siblings(file: Path, layer: Path) -> set[Path]:
     return {path for name in targets for path in (layer / name, layer / f"{name}.py") if path.exists()}
 
 
-def test_the_modules_beside_a_package_and_the_package_know_each_other_in_one_direction():
+def test_a_package_and_a_module_of_the_same_folder_import_each_other_in_one_direction():
     """The import linter sees each of these modules alone, and so no circle that they close together."""
     circles = []
     for layer in linked_layers().values():
-        beside = [file for file in layer.glob("*.py") if file.name != "__init__.py"]
-        known = {package for file in beside for package in imported_siblings(file, layer) if package.is_dir()}
+        single = [file for file in layer.glob("*.py") if file.name != "__init__.py"]
+        known = {package for file in single for package in imported_siblings(file, layer) if package.is_dir()}
         for package in known:
             files = package.rglob("*.py")
-            back = {path for file in files for path in imported_siblings(file, layer) if path in beside}
+            back = {path for file in files for path in imported_siblings(file, layer) if path in single}
             circles += [(package.name, path.name) for path in back]
     assert circles == []
 

@@ -97,8 +97,8 @@ async def _store(text: str, scope: Scope) -> str:
     newest = (await artefact.stream_head("source")).newest
     if newest is None or newest.data["digest"] != source.digest:
         await artefact.open(owner=scope.owner, thread=scope.thread, facts={})
-        made = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
-        return outline.material_id(made["versionId"])
+        created = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
+        return outline.material_id(created["versionId"])
     return outline.material_id(newest.id)
 
 

@@ -68,7 +68,7 @@ Status = Literal[
     "completed",
     "failed",
 ]
-MADE_BY: Final[Mapping[str, Status]] = {
+STATUS_AFTER: Final[Mapping[str, Status]] = {
     "facts": "facts_extracted",
     "confirmed": "facts_confirmed",
     "narration": "script_generated",
@@ -146,19 +146,19 @@ def editable(status: Status) -> frozenset[str]:
 
 def status(newest: Mapping[str, Version | None], explicit: Status | None = None) -> Status:
     """Return the status derived from the newest version of each stream, or `explicit` if set."""
-    produced = [version for name in MADE_BY if (version := newest.get(name))]
+    produced = [version for name in STATUS_AFTER if (version := newest.get(name))]
     if not produced:
         return explicit or "created"
     # Versions may share a millisecond; then the stream that comes later in the workflow is newer.
     newest_version = max(
-        produced, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream))
+        produced, key=lambda version: (version.created_ms, list(STATUS_AFTER).index(version.stream))
     )
-    return explicit or MADE_BY[newest_version.stream]
+    return explicit or STATUS_AFTER[newest_version.stream]
 
 
 def version_ids(newest: Mapping[str, Version | None]) -> str:
     """Return a text of the newest versions' ids; an explicit status is valid only for the same text."""
-    return ",".join(f"{name}:{version.id}" for name in MADE_BY if (version := newest.get(name)))
+    return ",".join(f"{name}:{version.id}" for name in STATUS_AFTER if (version := newest.get(name)))
 
 
 def _explicit_status(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:

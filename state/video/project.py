@@ -237,9 +237,9 @@ def _last_plan(record: Execution) -> Iterator[StateLine]:
     for one in record["steps"]:
         step = one["step"]
         versions = ((stream, version) for stream, version in written(one).items() if stream != ORDER)
-        made = ", ".join(f"{stream} now {version}" for stream, version in versions)
+        changes = ", ".join(f"{stream} now {version}" for stream, version in versions)
         head = f"- {step['id']} {step['tool']} {step['params'].get('sceneId', '')}: {one['status']}"
-        yield StateLine(head, f" ({made})" if made else "", more="steps of it")
+        yield StateLine(head, f" ({changes})" if changes else "", more="steps of it")
 
 
 def _short(text: str) -> str:

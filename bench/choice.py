@@ -21,12 +21,12 @@ from langgraph.types import Command
 from bench import size
 from callsheet import storage
 from callsheet.graphs import fact_narration
-from callsheet.nodes.lessons.selection import selection_calls
+from callsheet.nodes.lessons.questions import selection_calls
 from callsheet.nodes.question import decision_plan
 from callsheet.state.context import Context
 from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.lesson import LessonState
 from callsheet.state.lessons.selection import ChosenFacts
-from callsheet.state.lessons.workflow import LessonState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
 from tests.lessons.lesson_material import material

@@ -17,21 +17,21 @@ from typing import Any, Final
 from bench import size
 from callsheet import storage
 from callsheet.nodes.plan_execution import PlanExecution, SharedRecord
-from callsheet.providers.offline.video.forms import edit_form
+from callsheet.providers.offline.video import edit_form
 from callsheet.state import live_plan
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
 from callsheet.state.video.patch import ScenePatch, apply_patch
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.starter import starters
-from callsheet.state.video.style import style_match
+from callsheet.state.video.plan import RULES
+from callsheet.state.video.scene import starters
 from callsheet.storage.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import Outcome
 from callsheet.tools.registry import tool
-from callsheet.tools.video.arguments import OneScene
+from callsheet.tools.video.scenes import OneScene
+from evals.scene_style import style_match
 
 ROUNDS: Final = size(5, short=2)
 STEP_S: Final = 0.2

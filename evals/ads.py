@@ -16,9 +16,8 @@ from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.mandatory import compare, mandatory_lines
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.claims import Evidence, content, share, unproven_claims
-from callsheet.state.figures import number
+from callsheet.state.figures import cardinal, digit_tokens, number
 from callsheet.state.names import MONTHS
-from callsheet.state.number_words import cardinal, digit_tokens
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
 from callsheet.storage.artefacts.artefacts import NewVersion, Stream

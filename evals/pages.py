@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from callsheet.graphs import page_builder
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.owners import LOCAL
-from callsheet.state.pages import history, themes
+from callsheet.state.pages import history, styles
 from callsheet.state.pages.page import STREAM, Element, Page, walk
 from callsheet.storage.artefacts.artefacts import NewVersion
 from evals import turns
@@ -41,7 +41,7 @@ class PageSession(EvalSession[EvaluatedPage]):
         name = self.task.setup.get("page", "starter")
         if name != "starter":
             pages = _pages()
-            theme = themes.THEMES[pages["themes"].get(name, "light")]
+            theme = styles.THEMES[pages["themes"].get(name, "light")]
             page = Page.model_validate({"root": turns.entry_named(name, pages), "theme": theme})
             data = history.edit_version(None, history.page_of(None), page)
             await self.artefact.create_version(NewVersion(STREAM, {**data}, LOCAL, "given"))

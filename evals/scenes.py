@@ -9,15 +9,14 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.live_plan import Execution
 from callsheet.state.owners import LOCAL
 from callsheet.state.video import project
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order
-from callsheet.state.video.scene import FPS, Scene
-from callsheet.state.video.starter import starters
-from callsheet.state.video.style import style_match
+from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.plans import Executions
 from evals import turns
 from evals.colors import is_darker
+from evals.scene_style import style_match
 from evals.session import EvalSession
 from evals.turns import EvalTurn, lacks, unless
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
-from callsheet.state.ads import ad, brief, outline
+from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.conversation import first_requests, turn_starts
@@ -80,11 +80,11 @@ class AdModelView(ModelView[AdState]):
         spot = drafts.spot_s(scope)
         data = {name: version.data for name, version in newest.items()}
         stated = data.get("voices", {}).get("language") or scope.facts["language"]
-        lines = [StateLine(outline.heading(spot, stated, scope.facts["market"]))]
+        lines = [StateLine(ad.heading(spot, stated, scope.facts["market"]))]
         if newest:
             language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
-            lines += [*outline.stream_lines(newest, active, locked), StateLine(outline.length_line(timed))]
+            lines += [*ad.stream_lines(newest, active, locked), StateLine(ad.length_line(timed))]
         return fit(lines)
 
     def opening(self, state: AdState) -> str | None:

@@ -19,8 +19,7 @@ from langgraph.graph import START, StateGraph
 from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.lessons.planning import LessonPlanning, chose_in_words, recorded_choice
-from callsheet.nodes.lessons.questions import ask_node
-from callsheet.nodes.lessons.selection import QUESTION, question_text
+from callsheet.nodes.lessons.questions import QUESTION, ask_node, question_text
 from callsheet.nodes.node import Node
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
@@ -29,10 +28,8 @@ from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, Workflo
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
-from callsheet.state.lessons.materials import by_reference
-from callsheet.state.lessons.outline import outline
-from callsheet.state.lessons.shown_results import without_repetition
-from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.lessons.lesson import LessonState, pending_question
+from callsheet.state.lessons.outline import by_reference, outline, without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead

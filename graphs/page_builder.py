@@ -12,8 +12,7 @@ from typing import Any, Final
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
 from callsheet.state.pages import history, page
-from callsheet.state.pages.outline import outline
-from callsheet.state.pages.workflow import PageState
+from callsheet.state.pages.page import PageState, outline
 from callsheet.state.plan import Step
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model

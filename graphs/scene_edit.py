@@ -17,18 +17,16 @@ from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
-from callsheet.nodes.video.closing import SceneClosing
-from callsheet.nodes.video.planning import SUBMIT, ScenePlanning
+from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
 from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
 from callsheet.state.versions import Version
 from callsheet.state.video import project
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import ORDER, SCENES, Order
+from callsheet.state.video.plan import RULES
+from callsheet.state.video.project import ORDER, SCENES, Order, VideoState
 from callsheet.state.video.scene import Scene
-from callsheet.state.video.workflow import VideoState
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.outcome import tool_message

@@ -24,11 +24,9 @@ from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.arguments import read_arguments, validate_arguments
+from callsheet.tools.guard.arguments import read_arguments, repair_off_loop, validate_arguments
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
-from callsheet.tools.guard.repair import repair_off_loop
-from callsheet.tools.registry import Tool
-from callsheet.tools.schemas import model_schema
+from callsheet.tools.registry import Tool, model_schema
 
 
 def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> Node[Workflow]:

@@ -12,7 +12,7 @@ from callsheet.nodes.asking import ask_plainly, routing_request
 from callsheet.nodes.node import run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
-from callsheet.providers.windows import DEFAULT_WINDOW
+from callsheet.providers.routing import DEFAULT_WINDOW
 from callsheet.state import compaction, conversation
 from callsheet.state.answers import sum_of_usage
 from callsheet.state.compaction import View

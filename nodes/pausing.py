@@ -8,7 +8,7 @@ from langgraph.types import interrupt
 from callsheet import storage
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import live_plan
-from callsheet.state.consent import consent
+from callsheet.state.approvals import consent
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan

@@ -12,8 +12,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.answer_gate import GatedAnswer, ask_through_gate
-from callsheet.nodes.asking import ask_model, routing_request
+from callsheet.nodes.asking import GatedAnswer, ask_model, ask_through_gate, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context

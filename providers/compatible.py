@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from callsheet.providers.chat import ChatModel
-from callsheet.providers.settings import VendorSettings
+from callsheet.providers.chat import ChatModel, VendorSettings
 from callsheet.state.errors import Invalid
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any, ClassVar
 
-from callsheet.providers.chat import ChatModel
-from callsheet.providers.settings import VendorSettings
+from callsheet.providers.chat import ChatModel, VendorSettings
 
 _NEVER_THINKS = ("moonshot-", "kimi-k2-0", "kimi-k2-turbo", "kimi-latest")
 

@@ -2,8 +2,7 @@
 
 from typing import Any, ClassVar
 
-from callsheet.providers.chat import ChatModel
-from callsheet.providers.settings import VendorSettings
+from callsheet.providers.chat import ChatModel, VendorSettings
 
 _NO_STREAMED_TOOLS = ("qwen-max", "qwen-turbo", "qwen1", "qwen2")
 """Older models, which do not stream while tools are bound."""

@@ -1,17 +1,22 @@
-"""Choice of the provider that answers a request, with the reason.
+"""Choice of the provider that answers a request, with the reason; outages; and how much a model reads.
 
-The first rule that applies wins: the caller's provider; the language; premium or complex work; the
-economical provider, if the caller gave a budget or complexity at all; the default. A provider without
-a key is replaced by the next in `PROVIDERS` that can answer, also one that the caller named: then the reason
-names the variable to set. So is one that failed a moment ago, unless the caller named it.
+The first rule that applies wins: the caller's provider; the language; premium or complex work; the economical
+provider, if the caller gave a budget or complexity at all; the default. A provider without a key is replaced
+by the next in `PROVIDERS` that can answer, also one that the caller named: then the reason names the variable
+to set. So is one that failed a moment ago in this process, unless the caller named it.
 """
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
+from typing import Final
+
+from langchain_core.language_models import BaseChatModel
 
 from callsheet.providers import OFFLINE, PROVIDERS, Provider
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.languages import find
 
 BY_LANGUAGE: Mapping[str, str] = {
@@ -114,3 +119,50 @@ def _by_cost(budget: str, complexity: str) -> tuple[str, str]:
     if budget or complexity:
         return "qwen", "work that is neither premium nor complex is for Qwen, which costs less"
     return "openai", "OpenAI is the default"
+
+
+MIN_REST_S: Final = 30.0
+"""Shortest time for which a provider that failed is passed over, where another one can answer."""
+MAX_REST_S: Final = 300.0
+
+
+class Outages:
+    """A circuit breaker per provider: it opens with a failure and closes by itself."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: dict[str, tuple[float, str]] = {}
+
+    def report(self, provider: str, error: Unavailable) -> None:
+        """Pass the provider over for as long as its error asks for, within the limits."""
+        rest_s = min(max(error.retry_after_s, MIN_REST_S), MAX_REST_S)
+        self._failures[provider] = (self._clock() + rest_s, error.message)
+
+    def current(self) -> dict[str, str]:
+        """Return the providers to pass over now, each with its error."""
+        now = self._clock()
+        self._failures = {name: failure for name, failure in self._failures.items() if failure[0] > now}
+        return {name: message for name, (_, message) in self._failures.items()}
+
+
+@cache
+def outages() -> Outages:
+    """Return the process's own."""
+    return Outages()
+
+
+DEFAULT_WINDOW: Final = 32_000
+"""Context window of a model that neither its setting nor LangChain's model profiles know."""
+_ANSWER: Final = 4_096
+"""Tokens kept free for the answer where no limit of output is set."""
+
+
+def input_budget(model: BaseChatModel) -> int:
+    """Return the most tokens of a request: the context window less room for the answer.
+
+    The window is the setting `<PREFIX>_CONTEXT_TOKENS`, else that of the model's profile.
+    https://docs.langchain.com/oss/python/langchain/models#model-profiles
+    """
+    profile = getattr(model, "profile", None) or {}
+    window = int(getattr(model, "context_tokens", None) or profile.get("max_input_tokens") or DEFAULT_WINDOW)
+    return window - min(getattr(model, "max_tokens", None) or _ANSWER, window // 4)

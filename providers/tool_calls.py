@@ -93,32 +93,32 @@ class ChatChunk(ChatGenerationChunk):
         chunks: list[ChatGenerationChunk] = [self, *(other if isinstance(other, list) else [other])]
         messages = [chunk.message for chunk in chunks if isinstance(chunk.message, AIMessageChunk)]
         first, *rest = [
-            ChatGenerationChunk(message=without_calls(chunk.message), generation_info=chunk.generation_info)
+            ChatGenerationChunk(message=_without_calls(chunk.message), generation_info=chunk.generation_info)
             if isinstance(chunk.message, AIMessageChunk)
             else chunk
             for chunk in chunks
         ]
         merged = first + rest
         if isinstance(merged.message, AIMessageChunk):
-            merged.message.tool_call_chunks = merge_pieces(messages)
+            merged.message.tool_call_chunks = _merge_pieces(messages)
             set_calls(merged.message, merged.message.tool_call_chunks, decode_arguments)
         return ChatChunk(message=merged.message, generation_info=merged.generation_info)
 
 
 def merge_messages(first: AIMessageChunk, second: AIMessageChunk) -> AIMessageChunk:
     """Return two pieces of a streamed message as one, whose calls may be incomplete."""
-    merged = without_calls(first) + without_calls(second)
-    merged.tool_call_chunks = merge_pieces([first, second])
+    merged = _without_calls(first) + _without_calls(second)
+    merged.tool_call_chunks = _merge_pieces([first, second])
     set_calls(merged, merged.tool_call_chunks, _read_piece)
     return merged
 
 
-def without_calls(message: AIMessageChunk) -> AIMessageChunk:
+def _without_calls(message: AIMessageChunk) -> AIMessageChunk:
     """Return a copy of a piece without its calls."""
     return message.model_copy(update={"tool_call_chunks": [], "tool_calls": [], "invalid_tool_calls": []})
 
 
-def merge_pieces(messages: Iterable[AIMessageChunk]) -> list[ToolCallChunk]:
+def _merge_pieces(messages: Iterable[AIMessageChunk]) -> list[ToolCallChunk]:
     """Return the calls in the pieces of a stream: pieces with one index and no other id are one call."""
     calls: list[ToolCallChunk] = []
     texts: list[list[str]] = []

@@ -1,19 +1,97 @@
 """Answers of models: whether one is whole, and the form in which it is kept.
 
 A kept answer has tool calls with legal names and with ids that are unique in the thread, because every vendor
-that continues the conversation reads them.
+that continues the conversation reads them. Calls written as text, as by small local models whose server knows
+no form of theirs, are a JSON object with a name and arguments, or a tool's name with its arguments behind it:
+fenced, tagged, listed, numbered, or with outer braces doubled, as a template of Qwen 2.5 shows them.
 """
 
+import json
 import re
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall
 
 from callsheet.state.conversation import calls_of
-from callsheet.state.written_calls import calls_in_text, mentions_call
+
+_SPACER: Final = re.compile(r"\s+|</?tool(?:s|_calls?)>|```[\w-]*|[,;)\]\[]")
+"""Whatever may be between calls."""
+_NAME: Final = re.compile(
+    r"(?:#{1,6} |[-*] |\d{1,2}[.)] )?[`*]{0,3}(?:functions\.)?([\w-]{1,64})[`*]{0,3}[:(]{0,2}"
+)
+_NAME_KEYS: Final = ("name", "tool", "function")
+_ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
+_DECODER: Final = json.JSONDecoder(strict=False)
+_MAX_TRIES: Final = 50
+"""Objects of a text that are read."""
+
+
+class _WrittenCall(NamedTuple):
+    """A call in a text."""
+
+    name: str
+    """A known tool."""
+    args: dict[str, Any]
+
+
+def _calls_in_text(text: str, known: Callable[[str], str | None]) -> list[_WrittenCall]:
+    """Return the calls of a text that consists of calls alone, in order; none for any other text.
+
+    `known` returns the tool that a name stands for.
+    """
+    calls: list[_WrittenCall] = []
+    at = 0
+    while at < len(text):
+        if spacer := _SPACER.match(text, at):
+            at = spacer.end()
+            continue
+        read = _read_call(text, at, known)
+        if read is None:
+            return []
+        call, at = read
+        calls.append(call)
+    return calls
+
+
+def _mentions_call(text: str, known: Callable[[str], str | None]) -> bool:
+    """Return whether a text has a call beside other words."""
+    starts = (match.start() for match in re.finditer(r"^(?=[^{\n]{0,80}\{)|\{", text, re.MULTILINE))
+    return any(_read_call(text, start, known) for start, _ in zip(starts, range(_MAX_TRIES), strict=False))
+
+
+def _read_call(text: str, at: int, known: Callable[[str], str | None]) -> tuple[_WrittenCall, int] | None:
+    """Return the call that begins at `at`, and where it ends."""
+    named = _NAME.match(text, at)
+    tool = known(named[1]) if named else None
+    if named and tool:
+        at = named.end()
+        while spacer := _SPACER.match(text, at):
+            at = spacer.end()
+    read = _read_object(text, at)
+    if read is None:
+        return None
+    data, end = read
+    name = next((data[key] for key in _NAME_KEYS if isinstance(data.get(key), str)), None)
+    args = next((data[key] for key in _ARGUMENT_KEYS if isinstance(data.get(key), Mapping)), None)
+    if name is not None and args is not None and (called := known(name)):
+        return _WrittenCall(called, {**args}), end
+    return (_WrittenCall(tool, data), end) if tool else None
+
+
+def _read_object(text: str, at: int) -> tuple[dict[str, Any], int] | None:
+    """Return the JSON object at `at`, and where it ends; its outer braces may be doubled."""
+    if not text.startswith("{", at):
+        return None
+    doubled = text.startswith("{{", at)
+    try:
+        data, end = _DECODER.raw_decode(text, at + doubled)
+    except (ValueError, RecursionError):
+        return None
+    return data, end + (doubled and text.startswith("}", end))
+
 
 Verdict = Literal["whole", "cut text", "cut calls", "refused", "filtered", "empty"]
 MAX_ID: Final = 40
@@ -42,7 +120,7 @@ def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collec
     A vendor's id is kept if it is legal and new in the thread. An answer that is nothing but calls of known
     tools, written as text, becomes those calls.
     """
-    written = [] if calls_of(answer) else calls_in_text(answer.text, partial(_known, tools))
+    written = [] if calls_of(answer) else _calls_in_text(answer.text, partial(_known, tools))
     taken = {str(call["id"]) for message in earlier for call in calls_of(message)}
     calls = [
         ToolCall(
@@ -69,7 +147,7 @@ def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collec
 
 def has_written_call(answer: AIMessage, tools: Collection[str]) -> bool:
     """Return whether an answer without calls has one in its text, beside other words."""
-    return not calls_of(answer) and mentions_call(answer.text, partial(_known, tools))
+    return not calls_of(answer) and _mentions_call(answer.text, partial(_known, tools))
 
 
 def sum_of_usage(answers: Sequence[AIMessage]) -> dict[str, int]:

@@ -6,14 +6,9 @@ from callsheet.tools.registry import index
 
 REGISTRY: Final = index(
     ad=["callsheet.tools.ads.drafts"],
-    lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.internal"],
+    lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.decisions"],
     campaign=["callsheet.tools.campaigns.search", "callsheet.tools.campaigns.answer"],
-    video=[
-        "callsheet.tools.video.plan",
-        "callsheet.tools.video.scenes",
-        "callsheet.tools.video.order",
-        "callsheet.tools.video.gathering",
-    ],
-    page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.web.fetch"],
+    video=["callsheet.tools.video.scenes", "callsheet.tools.video.gathering"],
+    page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.pages.fetch"],
 )
 """Every tool by name, each of one domain; a graph names the domains it allows."""

@@ -1,4 +1,4 @@
-"""Tools, and the registry that lists them."""
+"""Tools, with the schemas of their arguments as models read them best, and the registry that lists them."""
 
 import inspect
 import re
@@ -17,7 +17,45 @@ from callsheet.state.errors import Broken
 from callsheet.state.plan import covers
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.policy import ToolOptions
-from callsheet.tools.schemas import model_schema
+
+_DROPPED: Final = frozenset(
+    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems"}
+)
+
+
+def model_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema without references, titles, defaults, unions with null and limits of length.
+
+    Limits cost tokens with every request and are met without being named; the arguments are still checked.
+    """
+    # A sandbox process needs tools, but no models.
+    from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
+
+    schema: dict[str, Any] = _plain(dereference_refs(model.model_json_schema()))
+    schema.pop("$defs", None)
+    return schema
+
+
+def _plain(schema: Any, *, names: bool = False) -> Any:
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if not names and "anyOf" in schema:
+        schema = _without_null(schema)
+    dropped = () if names else _DROPPED
+    return {
+        key: _plain(value, names=key == "properties" and not names)
+        for key, value in schema.items()
+        if key not in dropped
+    }
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    options = [option for option in schema["anyOf"] if option.get("type") != "null"]
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**options[0], **rest} if len(options) == 1 else {**rest, "anyOf": options}
+
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
 Safety = Literal["safe", "potentially_destructive"]
@@ -149,12 +187,12 @@ def tool(
         known: dict[str, Any] = {**options}
         for several in ("reads", "writes", "permissions"):
             known[several] = frozenset(known.get(several, ()))
-        return check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
+        return _check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
     return decorate
 
 
-def check_tool(item: Tool) -> Tool:
+def _check_tool(item: Tool) -> Tool:
     """Return the tool; raises `Broken` for the first fault of its definition."""
     for wrong, rule, remedy in chain(_description_problems(item), _effect_problems(item)):
         if wrong:
@@ -227,7 +265,7 @@ class Registry(Mapping[str, Tool]):
         self._put(item, domain)
 
     def _put(self, item: Tool, domain: str) -> None:
-        check_tool(item)
+        _check_tool(item)
         if item.name in self._tools:
             raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
         self._tools[item.name] = item

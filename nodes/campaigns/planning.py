@@ -16,9 +16,8 @@ from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
 from callsheet.tools.call import Scope
 from callsheet.tools.campaigns.results import for_model
-from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
-from callsheet.tools.guard.repair import repair_off_loop
 
 ANSWER: Final = "answer"
 MAX_CHECKS: Final = 1

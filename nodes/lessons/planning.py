@@ -10,16 +10,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.lessons.questions import QUESTIONS
-from callsheet.nodes.lessons.selection import QUESTION
+from callsheet.nodes.lessons.questions import QUESTION, QUESTIONS
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.lessons import materials, outline, selection
-from callsheet.state.lessons.plain_answers import is_plain
-from callsheet.state.lessons.shown_results import without_repetition
-from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.lessons import outline, selection
+from callsheet.state.lessons.answer_reader import is_plain
+from callsheet.state.lessons.lesson import LessonState, pending_question
+from callsheet.state.lessons.outline import without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
@@ -71,10 +70,10 @@ class LessonPlanning(Planning):
         """
         known = dict(state.get("materials", {}))
         newest = history[-1]
-        long = isinstance(newest, HumanMessage) and len(newest.text) > materials.LONG_MESSAGE
+        long = isinstance(newest, HumanMessage) and len(newest.text) > outline.LONG_MESSAGE
         if long and newest.id not in known:
             known[str(newest.id)] = await _store(newest.text, scope)
-        shown = [without_repetition(materials.by_reference(one, known)) for one in history]
+        shown = [without_repetition(outline.by_reference(one, known)) for one in history]
         return shown, {"materials": known} if known else {}
 
     async def plan(
@@ -85,7 +84,7 @@ class LessonPlanning(Planning):
         return planned._replace(state={"problem": ""})
 
     def _choice_update(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        words, calls = choice_calls(choice)
+        words, calls = _choice_calls(choice)
         update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
         kept = {key: update[key] for key in ("plan", "decided", "problem")}
         return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
@@ -99,8 +98,8 @@ async def _store(text: str, scope: Scope) -> str:
     if newest is None or newest.data["digest"] != source.digest:
         await artefact.open(owner=scope.owner, thread=scope.thread, facts={})
         created = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
-        return materials.material_id(created["versionId"])
-    return materials.material_id(newest.id)
+        return outline.material_id(created["versionId"])
+    return outline.material_id(newest.id)
 
 
 async def _earlier_sources(scope: Scope) -> Sequence[Version]:
@@ -115,10 +114,10 @@ async def _earlier_sources(scope: Scope) -> Sequence[Version]:
 def _answers_model(state: LessonState, session: AnswerSession) -> bool:
     """Return whether "6" or "yes" may answer a question of the model, which has a tool to record a choice."""
     plain = session.message is not None and is_plain(session.message)
-    return plain and not follows_question(state["messages"]) and not is_offline(session.scope.model)
+    return plain and not _follows_question(state["messages"]) and not is_offline(session.scope.model)
 
 
-def follows_question(messages: Sequence[AnyMessage]) -> bool:
+def _follows_question(messages: Sequence[AnyMessage]) -> bool:
     """Return whether a person's message follows the question of an interrupt, and none of the model's."""
     answers = _newest_answers(messages[:-1])
     by_code = [one for one in answers if str(one.id).endswith((QUESTION, REFUSAL))]
@@ -146,7 +145,7 @@ def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:
     return None if narrated or not choices else choices[-1]
 
 
-def choice_calls(choice: Mapping[str, Any]) -> tuple[str, Calls]:
+def _choice_calls(choice: Mapping[str, Any]) -> tuple[str, Calls]:
     """Return the reply to a recorded choice, and the calls that follow it."""
     if additions := choice.get("additions"):
         return "I add these facts.", [("addFactsTool", {"facts": additions})]

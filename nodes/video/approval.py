@@ -19,9 +19,8 @@ from callsheet.state import live_plan
 from callsheet.state.context import Context
 from callsheet.state.live_plan import Execution, plan_digest
 from callsheet.state.plan import Plan
-from callsheet.state.video.plan import estimated_seconds
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.workflow import VideoState
+from callsheet.state.video.plan import RULES, estimated_seconds
+from callsheet.state.video.project import VideoState
 from callsheet.storage.plans import Executions
 from callsheet.storage.video import settings
 

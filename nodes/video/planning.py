@@ -1,8 +1,12 @@
-"""The planner of videos: shows the model the project, and turns `submit_plan` into steps."""
+"""The planner of videos: shows the model the project, turns `submit_plan` into steps, and closes the plan.
+
+The call that submitted the plan gets one answer; the measured durations serve later estimates.
+"""
 
 import asyncio
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -11,6 +15,7 @@ from pydantic import ValidationError
 from callsheet import storage
 from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.planner import Planned, Planning
+from callsheet.nodes.tool_executor import PlanClosing
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import live_plan
 from callsheet.state.conversation import calls_of
@@ -18,18 +23,15 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
 from callsheet.state.video import plan, project
-from callsheet.state.video.outline import scene_line, state_block
-from callsheet.state.video.plan import SubmittedPlan
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import ORDER, Order, SceneLine
-from callsheet.state.video.workflow import VideoState
+from callsheet.state.video.plan import RULES, SubmittedPlan
+from callsheet.state.video.project import ORDER, Order, SceneLine, VideoState, scene_line, state_block
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.plans import Executions
+from callsheet.storage.redis.connection import Storage
 from callsheet.storage.video import settings
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
-from callsheet.tools.guard.repair import repair_off_loop
 
 SUBMIT: Final = "submit_plan"
 MAX_REPLANS: Final = 1
@@ -97,7 +99,7 @@ class ScenePlanning(Planning):
             return None
         executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner, RULES)
         record = await cancel_if_open(executions, name)
-        return Outcome(ok=True, output=plan_output(record)) if record else None
+        return Outcome(ok=True, output=_plan_output(record)) if record else None
 
 
 async def _read_plan(answer: AIMessage) -> SubmittedPlan:
@@ -142,7 +144,7 @@ async def read_outline(artefact: Artefact) -> tuple[Order, list[SceneLine]]:
     return order, lines
 
 
-def plan_output(record: Execution) -> dict[str, Any]:
+def _plan_output(record: Execution) -> dict[str, Any]:
     """Return the result of a plan for the model: each step, and what a person changed."""
     steps = [
         {
@@ -164,3 +166,26 @@ def plan_output(record: Execution) -> dict[str, Any]:
         for one in record["changes"]
     ]
     return {"status": record["status"], "steps": steps} | ({"changes": changes} if changes else {})
+
+
+class SceneClosing(PlanClosing):
+    """Ends plans for a project's scenes."""
+
+    async def close(
+        self, workflow: WorkflowSpec[Any], state: VideoState, scope: Scope, record: Execution
+    ) -> Mapping[str, Any]:
+        """Return the answer to the model's call, and count how long the steps took."""
+        del workflow
+        if record["task"] == scope.task:
+            await _measure(await storage.current(), scope, record)
+        plan = state["plan"]
+        open_call = plan.get("call") if plan and not state.get("decided") else None
+        return {"messages": [tool_message(open_call, SUBMIT, _plan_output(record))] if open_call else []}
+
+
+async def _measure(opened: Storage, scope: Scope, record: Execution) -> None:
+    """Count how long the steps took, for later estimates."""
+    for one in record["steps"]:
+        if one["status"] == "completed" and one["started_ms"]:
+            seconds = (one["ended_ms"] - one["started_ms"]) / 1000
+            await settings.add_duration(opened, scope.owner, one["step"]["tool"], seconds)

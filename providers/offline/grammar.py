@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from callsheet.state.number_words import ORDINALS
-from callsheet.state.number_words import TO_TWELVE as NUMBERS
+from callsheet.state.figures import ORDINALS
+from callsheet.state.figures import TO_TWELVE as NUMBERS
 
 MAX_CHARS: Final = 600
 """Longer messages match nothing."""

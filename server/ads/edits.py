@@ -21,7 +21,7 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.storage import indexes
-from callsheet.storage.artefacts import mixer as mixers
+from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
@@ -249,7 +249,7 @@ async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> 
             f"the mixer has no voice track {unknown[0]!r}",
             remedy=f"use one of {', '.join(map(repr, tracks))}",
         )
-    stored = await mixers.change(
+    stored = await mixers.change_mixer(
         ref.storage,
         service.KIND,
         ref.artefact.stored_id,
@@ -295,7 +295,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
         "brief": state.get("brief"),
         "streams": {name: _stream_view(stream) for name, stream in streams.items()},
         "timeline": service.timeline_of(ref.thread, ref.facts, data),
-        "mixer": ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id)),
+        "mixer": ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id)),
         "locks": await views.locks_view(ref.artefact, "stream"),
         "conversationId": ref.thread.id,
         "provider": state.get("provider", ""),
@@ -322,7 +322,7 @@ async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
 async def mixer_view(ref: AdRef) -> dict[str, Any]:
     """Return the mixer; unset tracks are at 0 dB."""
     data = stream_data(await ref.artefact.streams(ad.STREAMS))
-    return ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id))
+    return ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id))
 
 
 async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
-from callsheet.storage.artefacts import mixer as mixers
+from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
@@ -153,7 +153,7 @@ async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> 
     """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
     streams, stored = await asyncio.gather(
-        artefact.streams(ad.STREAMS), mixers.read(storage, KIND, artefact.stored_id)
+        artefact.streams(ad.STREAMS), mixers.read_mixer(storage, KIND, artefact.stored_id)
     )
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}

@@ -18,9 +18,8 @@ from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.worker import Ack, OnProgress, Worker
 from callsheet.server.http.requests import checked_idempotency_key, identifier
 from callsheet.state.ads import brief
-from callsheet.state.approvals import check_answer
+from callsheet.state.approvals import check_answer, consent
 from callsheet.state.budgets import RAISE_BUDGET
-from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.owners import LOCAL, storage_id

@@ -21,12 +21,12 @@ from callsheet.server.campaigns.schemas import CampaignChat
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
+from callsheet.state.approvals import consent
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.importing import Kind, RefusedRow, read_campaigns
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.workflow import LastResult
-from callsheet.state.consent import consent
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from callsheet.server.settings.settings import Settings
 from callsheet.tools.guard.tool_environment import Counters, NoCounters, ToolEnvironment
+from callsheet.tools.pages.fetch import create_fetch_tool
 from callsheet.tools.policy import ALL_TOOLS, ToolPolicy, parse_policy
-from callsheet.tools.web.client import WebClient
-from callsheet.tools.web.fetch import create_fetch_tool
+from callsheet.tools.web_client import WebClient
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
-from callsheet.storage.redis.client import connection_error
-from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.connection import Storage, connection_error
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""

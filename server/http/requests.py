@@ -25,7 +25,7 @@ from callsheet.server.http.replies import JsonReply
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.plan import canonical_json
-from callsheet.storage import idempotency
+from callsheet.storage.runs import idempotency
 from callsheet.storage.threads import threads
 
 MAX_DEPTH: Final = 100

@@ -22,7 +22,7 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.langgraph.schemas import checked_url, run_view
 from callsheet.state.errors import Forbidden, Invalid
 from callsheet.storage.runs.records import Run
-from callsheet.tools.web.public_network import PublicNetwork, Resolve, resolve, trusted_certificates
+from callsheet.tools.web_client import PublicNetwork, Resolve, resolve, trusted_certificates
 
 SIGNATURE_HEADER: Final = "X-Callsheet-Signature"
 RETRY_DELAYS_S: Final = (1.0, 4.0, 9.0)

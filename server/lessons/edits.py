@@ -14,13 +14,11 @@ from callsheet.server.lessons import sessions
 from callsheet.server.lessons.service import LESSONS
 from callsheet.server.lessons.sessions import LessonSnapshot
 from callsheet.state.errors import Conflict, Invalid, Missing
-from callsheet.state.lessons import assets, narration_edits
+from callsheet.state.lessons import images, narration
 from callsheet.state.lessons import lesson as lesson_state
-from callsheet.state.lessons.assets import ASSETS, AssetType
-from callsheet.state.lessons.images import on_the_web
+from callsheet.state.lessons.images import ASSETS, AssetType, on_the_web
 from callsheet.state.lessons.lesson import Status
-from callsheet.state.lessons.narration import Narration
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.narration import Narration, SegmentEdit
 from callsheet.state.lessons.student import Student
 from callsheet.state.uploads import FORMATS, MAX_MATERIAL, FileType, Ticket, file_extension
 from callsheet.state.versions import Version
@@ -33,7 +31,7 @@ from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf, sources, web_sources
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
-from callsheet.tools.web.client import WebClient
+from callsheet.tools.web_client import WebClient
 
 FILES_URL: Final = "/api/agent-create/session/source/files"
 """URL of the files of lessons."""
@@ -150,7 +148,7 @@ def narration_summary(version: Version) -> str:
 async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
     """Change segments of the narration.
 
-    Raises what `narration_edits.apply_edits` raises, and `Conflict` if the lesson's status forbids it
+    Raises what `narration.apply_edits` raises, and `Conflict` if the lesson's status forbids it
     or the narration changed meanwhile.
     """
     head, current = await _editable_narration(lesson)
@@ -158,7 +156,7 @@ async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> Narrat
         lesson,
         head,
         current.data,
-        await asyncio.to_thread(narration_edits.apply_edits, _parse(current), edits),
+        await asyncio.to_thread(narration.apply_edits, _parse(current), edits),
     )
 
 
@@ -166,7 +164,7 @@ async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str
     """Restore an earlier narration, or segments of it; raise as `edit_narration`, and `Missing`."""
     head, current = await _editable_narration(lesson)
     earlier = await get_narration(lesson, version)
-    new = narration_edits.restore_segments(_parse(current), _parse(earlier), segments)
+    new = narration.restore_segments(_parse(current), _parse(earlier), segments)
     return await _write_narration(lesson, head, current.data if segments else earlier.data, new, earlier.id)
 
 
@@ -275,12 +273,12 @@ async def remove_asset(lesson: Lesson, asset_id: str) -> None:
     """Remove an asset with its file; raise `Missing` for an unknown one."""
     if asset_id not in {version.data["id"] for version in await _live(lesson)}:
         raise Missing(f"there is no asset {asset_id[:80]!r}", remedy="list the assets of the session")
-    await lesson.write(ASSETS, assets.removal(asset_id))
+    await lesson.write(ASSETS, images.asset_removal(asset_id))
     await files.remove(lesson.storage, lesson.artefact, asset_id)
 
 
 async def _live(lesson: Lesson) -> list[Version]:
-    return assets.live((await lesson.artefact.stream(ASSETS)).versions)
+    return images.live_assets((await lesson.artefact.stream(ASSETS)).versions)
 
 
 async def _add(lesson: Lesson, data: Mapping[str, Any]) -> dict[str, Any]:

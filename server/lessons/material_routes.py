@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, cast
 from fastapi import Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.providers import images
+from callsheet.providers import search_engines
 from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.service import claim
 from callsheet.server.engine.json_values import dumps
@@ -266,7 +266,7 @@ async def search_images(
 ) -> dict[str, Any]:
     """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
     lesson = await find_lesson(request, header or query)
-    results = [asdict(image) for image in await images.search().top(query_text)]
+    results = [asdict(image) for image in await search_engines.image_search().top(query_text)]
     return {"sessionId": lesson.thread.id, "images": results}
 
 

@@ -9,11 +9,9 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.schemas import ActionDecision, ModelUse, ToolCall, UsageReply, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.agents import AgentResult
-from callsheet.state.lessons.assets import AssetType
-from callsheet.state.lessons.lesson import Status, Step
-from callsheet.state.lessons.narration import Kind
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.images import AssetType
+from callsheet.state.lessons.lesson import AgentResult, Status, Step
+from callsheet.state.lessons.narration import Kind, SegmentEdit
 from callsheet.state.workflow import DraftMade
 
 WaitingFor = Literal["select_facts", "review_narration", "select_images"]

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, cast
 from langgraph.types import Interrupt
 
 from callsheet.graphs import fact_narration
-from callsheet.nodes.lessons import selection
-from callsheet.nodes.lessons.selection import QUESTION
+from callsheet.nodes.lessons import questions
+from callsheet.nodes.lessons.questions import QUESTION
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import (
     CHAT,
@@ -40,7 +40,7 @@ from callsheet.server.lessons.schemas import LessonTurnCreate, NarrationRewrite
 from callsheet.state import conversation, pricing
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.errors import Conflict, Invalid
-from callsheet.state.lessons import agents
+from callsheet.state.lessons import lesson
 from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
 from callsheet.storage.redis.connection import Storage
@@ -134,7 +134,7 @@ async def turn_run(
         answer_run = answer_interrupt(pending, caller, thread, choice, open_choices[0])
         # A repeated request has the same body, though the question is no longer pending.
         return replace(answer_run, fingerprint=fingerprint(thread, caller, what))
-    calls = selection.selection_calls(await _read_choice(worker.storage, thread, choice))
+    calls = questions.selection_calls(await _read_choice(worker.storage, thread, choice))
     return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
 
 
@@ -198,7 +198,7 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
         ),
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state, _shorten),
-        "agents": agents.results(results),
+        "agents": lesson.agent_results(results),
         "cost": pricing.total(entry["output"].get("cost", 0) for entry in results),
         "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),
     }

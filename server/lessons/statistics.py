@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from callsheet.server.artefacts.views import usage
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state import pricing
-from callsheet.state.lessons.agents import AGENTS
+from callsheet.state.lessons.lesson import AGENTS
 from callsheet.state.pricing import Price
 from callsheet.storage import tool_calls
 from callsheet.storage.spending import Account, read_usage, total

@@ -10,8 +10,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from callsheet import providers
-from callsheet.providers.outages import outages
-from callsheet.providers.routing import RoutingRequest, route
+from callsheet.providers.routing import RoutingRequest, outages, route
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy

@@ -16,7 +16,7 @@ from callsheet.server.artefacts.schemas import (
     VersionSummary,
 )
 from callsheet.server.http.requests import ModelChoice
-from callsheet.state.pages.changes import PageChange
+from callsheet.state.pages.history import PageChange
 from callsheet.state.uploads import FileType
 from callsheet.state.workflow import DraftMade
 

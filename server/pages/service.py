@@ -22,7 +22,7 @@ from callsheet.server.artefacts.views import turn_fields, turn_message
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages.schemas import DecisionBody, PageChatCreate
-from callsheet.state.consent import consent
+from callsheet.state.approvals import consent
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
 

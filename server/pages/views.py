@@ -11,10 +11,8 @@ from callsheet.server.artefacts import views
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.state.pages import edits, history
-from callsheet.state.pages.changes import diff
-from callsheet.state.pages.history import PageData
+from callsheet.state.pages.history import STARTER, PageData, diff
 from callsheet.state.pages.page import STREAM, Page, digests, walk
-from callsheet.state.pages.starter import STARTER
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, version_fields
 from callsheet.storage import indexes

@@ -21,11 +21,9 @@ from callsheet.state.plan import Step
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
-from callsheet.state.video.outline import FPS, about
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import MAX_SCENES, ORDER, Order
-from callsheet.state.video.scene import Scene
-from callsheet.state.video.starter import starters
+from callsheet.state.video.plan import RULES
+from callsheet.state.video.project import MAX_SCENES, ORDER, Order, about
+from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.plans import Executions

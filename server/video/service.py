@@ -43,8 +43,7 @@ from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.plan import Plan, Step
 from callsheet.state.video import plan, project, undo
-from callsheet.state.video.plan import PlannedStep, SubmittedPlan
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream

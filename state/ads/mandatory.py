@@ -14,9 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 from callsheet.state.ads import marks
 from callsheet.state.claims import share
-from callsheet.state.figures import has_number
+from callsheet.state.figures import cardinal, digit_tokens, has_number
 from callsheet.state.languages import detect
-from callsheet.state.number_words import cardinal, digit_tokens
 
 Kind = Literal["phone number", "address", "price", "date", "code", "legal line", "exact words"]
 _FIGURES: Final = frozenset({"price", "date", "code"})

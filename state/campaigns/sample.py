@@ -2,9 +2,11 @@
 
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
 from callsheet.state.campaigns.campaign import Campaign
-from callsheet.state.campaigns.generator import FILE
+
+FILE: Final = "sample.jsonl"
 
 
 @cache

@@ -5,14 +5,47 @@ cards, also as JSON text. Other words are no choice: they are for the model.
 """
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from callsheet.state.approvals import SCHEMA as DECISIONS
-from callsheet.state.approvals import Decision, parse_decision
+from callsheet.state.approvals import Decision, consent, parse_decision
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.plain_answers import is_number, read_plain
+
+_SEPARATORS: Final = re.compile(r"[\s,;&+、，和]+")
+_AND: Final = frozenset({"and", "und", "y", "et", "e"})
+_ALL: Final = frozenset({"all", "everything"})
+_NONE: Final = frozenset({"none", "nothing"})
+_MAX_DIGITS: Final = 9
+"""Maximum digits of a number."""
+
+
+def _read_plain(text: str, is_id: Callable[[str], bool]) -> list[str] | Literal["all"] | None:
+    """Return the numbers and ids of a text that has nothing else, or "all"; None for other words.
+
+    The list is empty for "none"; a plain yes is "all".
+    """
+    word = text.strip(" .!").casefold()
+    if word in _ALL or consent(text):
+        return "all"
+    if word in _NONE:
+        return []
+    parts = [part.lstrip("#").rstrip(".") for part in _SEPARATORS.split(text)]
+    parts = [part for part in parts if part and part.casefold() not in _AND]
+    return parts if parts and all(_is_number(part) or is_id(part) for part in parts) else None
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text is numbers, or a word such as "all" or "yes", which may answer any question."""
+    return _read_plain(text, lambda _part: False) is not None
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number in digits."""
+    return text.isdecimal() and len(text) <= _MAX_DIGITS
+
 
 Reading = TypeVar("Reading")
 Offer = TypeVar("Offer")
@@ -105,7 +138,7 @@ class AnswerReader(ABC, Generic[Reading]):
             return self.read(parsed)
         if not text.strip():
             raise Invalid("the answer is empty", remedy='choose by number, such as "1 and 3", or say "all"')
-        items = read_plain(text, self.is_offered_id)
+        items = _read_plain(text, self.is_offered_id)
         if items is None:
             return self.from_words(text)
         return self.from_approval() if items == "all" else self.from_items(items)
@@ -138,7 +171,7 @@ def without_deselected(items: Sequence[Any]) -> list[Any]:
 
 def by_number(item: Any, offered: Sequence[Offer], noun: str) -> Offer | None:
     """Return the offered item with a number from 1, also given as text; None for other items."""
-    if isinstance(item, str) and is_number(item.strip()):
+    if isinstance(item, str) and _is_number(item.strip()):
         item = int(item)
     if not isinstance(item, int) or isinstance(item, bool):
         return None

@@ -1,15 +1,19 @@
-"""Images found for a lesson, and parsing of a person's choice among them."""
+"""Images found for a lesson, a person's choice among them, and the lesson's assets.
+
+Assets are images, audio and video. Each version of their stream adds an asset or removes one.
+"""
 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
+from callsheet.state.versions import Version
 
 REQUEST: Final = "select_images"
 """Name of the question's action."""
@@ -82,7 +86,7 @@ class NotAnImageChoice:
 Answer = ChosenImages | OtherImages | NotAnImageChoice
 
 
-def read(answer: Any, offered: Sequence[Picture]) -> Answer:
+def read_choice(answer: Any, offered: Sequence[Picture]) -> Answer:
     """Return the parsed answer; raises `Invalid` for an image that was not offered."""
     return _ImageReader(offered).read(answer)
 
@@ -136,3 +140,63 @@ class _ImageReader(AnswerReader[Answer]):
                 f"there is no image {name[:200]!r} here", remedy=f"choose from {', '.join(self._by_id)}"
             )
         return self._by_id[name.strip()]
+
+
+ASSETS: Final = "assets"
+"""Name of the stream."""
+AssetType = Literal["image", "audio", "video"]
+_GONE: Final = "gone"
+
+
+class AssetVersion(BaseModel):
+    """Data of a version: an asset, or in `gone` the id of a removed one."""
+
+    gone: str | None = None
+    id: str | None = None
+    assetType: AssetType = "image"  # noqa: N815 -- the wire's name
+    url: str | None = None
+    """Web address; None for an uploaded file, also while its upload is pending."""
+    metadata: dict[str, Any] | None = None
+    file: bool = Field(default=False)
+    """True if the lesson stores its bytes under its id."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "AssetVersion":
+        if (self.gone is None) == (self.id is None):
+            raise ValueError("an asset has either an id or gone")
+        if self.url is not None and not on_the_web(self.url):
+            raise ValueError(f"url {self.url[:80]!r} is not a web address")
+        return self
+
+
+def live_assets(versions: Sequence[Version]) -> list[Version]:
+    """Return the versions whose assets are not removed, oldest first."""
+    removed = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
+    return [
+        version for version in versions if not version.data.get(_GONE) and version.data["id"] not in removed
+    ]
+
+
+def asset_removal(asset: str) -> dict[str, Any]:
+    """Return the data of a version that removes an asset."""
+    return {_GONE: asset}
+
+
+def asset_of_picture(picture: Picture, asset_id: str) -> dict[str, Any]:
+    """Return the data of a chosen image as an asset, with its source and credit."""
+    metadata = {
+        "title": picture.title,
+        "source": picture.page,
+        "credit": picture.credit,
+        "thumbnail": picture.thumbnail,
+        "mediaType": picture.type,
+    }
+    return {"id": asset_id, "assetType": "image", "url": picture.url, "metadata": metadata}
+
+
+def asset_summary(data: Mapping[str, Any]) -> str:
+    """Return a version in one line."""
+    if data.get(_GONE):
+        return f"without {data[_GONE]}"
+    about = data.get("metadata") or {}
+    return f"{data['assetType']} {about.get('title') or data.get('url') or data['id']}"

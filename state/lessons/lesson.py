@@ -1,17 +1,55 @@
-"""A lesson: its version streams, its session in API form, and its status transitions."""
+"""A lesson: its state, version streams and transitions; its session and its agents' results in API form."""
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, cast, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NotRequired, cast, get_args
 
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict
-from callsheet.state.lessons import assets
+from callsheet.state.lessons import images
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.images import Picture
+from callsheet.state.lessons.images import CHOICE_DONE, Picture
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
+from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
+from callsheet.state.workflow import Workflow
+
+
+class LessonState(Workflow):
+    """State of a conversation about one lesson, whose id is the thread's."""
+
+    subject: NotRequired[str]
+    """School subject; `general` by default."""
+    choice: NotRequired[str | None]
+    """Version of the proposed facts that await a choice, or None."""
+    review: NotRequired[bool]
+    """True if each narration needs a person's approval; False by default."""
+    reviewing: NotRequired[bool]
+    """True while the newest narration awaits approval."""
+    images: NotRequired[bool]
+    """True if images are searched and offered after a narration; False by default."""
+    picturing: NotRequired[str]
+    """Version of the images that await a choice; `wanted` before the search, `over` afterwards."""
+    chosen: NotRequired[dict[str, Any] | None]
+    """Choice of facts that the model recorded, until its narration is planned."""
+    materials: NotRequired[dict[str, str]]
+    """Ids of the materials that long messages are stored as, by message."""
+    problem: NotRequired[str]
+    """Error in the last answer to the open question; empty if there was none."""
+
+
+def pending_question(
+    state: LessonState,
+) -> Literal["select_facts", "review_narration", "select_images"] | None:
+    """Return the first pending question; a search for images counts as one."""
+    if state.get("choice"):
+        return "select_facts"
+    if state.get("reviewing"):
+        return "review_narration"
+    return "select_images" if state.get("picturing", CHOICE_DONE) not in {"", CHOICE_DONE} else None
+
 
 Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
@@ -181,7 +219,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     if stream == "images":
         return ", ".join(image["title"] for image in data["images"]) or "none"
     if stream == "assets":
-        return assets.summary(data)
+        return images.asset_summary(data)
     return ", ".join(fact["concept"] for fact in data["facts"])
 
 
@@ -213,10 +251,52 @@ _SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
     "confirmed": _Facts,
     "narration": Narration,
     "images": _Images,
-    "assets": assets.AssetVersion,
+    "assets": images.AssetVersion,
 }
 
 
 def check_version(stream: str, data: Mapping[str, Any]) -> None:
     """Raise pydantic's error for data that does not fit the stream; further fields are allowed."""
     _SCHEMAS[stream].model_validate(data)
+
+
+AGENTS: Final[Mapping[str, str]] = {
+    "extractFactsTool": "FactExtractionAgent",
+    "generateNarrationTool": "NarrativeBuilderAgent",
+}
+"""Names of the agents, by the tool that runs them."""
+
+
+class AgentResult(TypedDict):
+    """Result of one agent."""
+
+    agent: str
+    success: bool
+    data: dict[str, Any]
+    """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
+    cost: float | None
+    """US dollars; 0 on failure."""
+    duration: float
+    """Seconds."""
+    error: NotRequired[str]
+
+
+def agent_results(steps: Iterable[StepResult]) -> list[AgentResult]:
+    """Return the results of the steps run by agents, in order."""
+    return [_agent_result(step) for step in steps if step["tool"] in AGENTS]
+
+
+def _agent_result(step: StepResult) -> AgentResult:
+    agent, output = AGENTS[step["tool"]], step["output"]
+    if step["status"] != "completed":
+        error = str(output.get("error") or "the step was not executed")
+        return AgentResult(
+            agent=agent, success=False, data={}, cost=0.0, duration=step["duration_s"], error=error
+        )
+    if "narration" in output:
+        data = {"script": output["narration"]}
+    else:
+        names = ("facts", "message", "topic", "learningObjective")
+        data = {name: output[name] for name in names if name in output}
+    cost, duration_s = output.get("cost", 0.0), float(output.get("duration", step["duration_s"]))
+    return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)

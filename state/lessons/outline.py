@@ -1,11 +1,71 @@
-"""A lesson in a few lines, as the planner's model reads it with every message."""
+"""A lesson as the planner's model reads it: a few lines with every message, long materials by reference."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.state.lessons.materials import material_id
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
+
+LONG_MESSAGE: Final = 4_000
+"""Characters beyond which a message is stored as a material."""
+STORED: Final = re.compile(
+    r"\n\[… \d+ characters in all\. The whole message is stored as (source-\d+): name it in source_ids, "
+    r"and do not copy it\. It ends with:\]\n"
+)
+"""The note in a message that is shown by reference; its group is the id."""
+_SHOWN_BEGINNING: Final = 1_200
+_SHOWN_END: Final = 400
+
+
+def material_id(version: str) -> str:
+    """Return the id by which a model names the material of a version: v2 is source-2."""
+    return f"source-{version.removeprefix('v')}"
+
+
+def by_reference(message: AnyMessage, known: Mapping[str, str]) -> AnyMessage:
+    """Return a message as a model is shown it: of a stored one the beginning, the end and the id."""
+    if not isinstance(message, HumanMessage) or str(message.id) not in known:
+        return message
+    text, name = message.text, known[str(message.id)]
+    note = (
+        f"[… {len(text)} characters in all. The whole message is stored as {name}: name it in source_ids, "
+        "and do not copy it. It ends with:]"
+    )
+    shown = f"{text[:_SHOWN_BEGINNING]}\n{note}\n{text[-_SHOWN_END:]}"
+    return message.model_copy(update={"content": shown})
+
+
+_EXTRACT: Final = "extractFactsTool"
+_SHOWN_ELSEWHERE: Final = frozenset({_EXTRACT, "generateNarrationTool"})
+
+
+def without_repetition(message: AnyMessage) -> AnyMessage:
+    """Return a message as a model is sent it.
+
+    A narration is in the state block; the passages that prove facts are for people and for checks.
+    """
+    if not isinstance(message, ToolMessage) or message.name not in _SHOWN_ELSEWHERE:
+        return message
+    try:
+        output = json.loads(message.text)
+    except ValueError:
+        # A client may have replaced it.
+        return message
+    if not isinstance(output, dict) or not output.keys() & {"narration", "facts"}:
+        return message
+    return message.model_copy(update={"content": json.dumps(_short(output), ensure_ascii=False)})
+
+
+def _short(output: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in output.items() if name != "narration"}
+    if facts := output.get("facts"):
+        kept["facts"] = [{name: one.get(name) for name in ("id", "concept", "details")} for one in facts]
+    return kept
+
 
 _BEGINNING: Final = 160
 """Characters of a text that are shown."""

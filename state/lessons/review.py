@@ -8,10 +8,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from callsheet.state.approvals import SCHEMA as DECISIONS
-from callsheet.state.approvals import parse_decision
-from callsheet.state.consent import consent
+from callsheet.state.approvals import consent, parse_decision
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.narration import SegmentEdit
 
 REQUEST: Final = "review_narration"
 """Name of the question's action."""

@@ -1,13 +1,14 @@
-"""A lesson's student: age, interests and reading level."""
+"""A lesson's student: age, interests, reading level with its arithmetic, and visual guidance."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from callsheet.state.number_words import ORDINALS, SMALL, TENS
+from callsheet.state.figures import ORDINALS, SMALL, TENS
 
-DEFAULT_LEVEL: Final = 6.5
+_DEFAULT_LEVEL: Final = 6.5
 """Reading level for an unknown age: grades 6 to 7."""
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
 """Pairs of an age limit and the US school grade below it."""
@@ -99,7 +100,7 @@ def level(text: str | None) -> tuple[float, list[str]]:
     years = age(text)
     if years is None:
         warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
-        return DEFAULT_LEVEL, warnings
+        return _DEFAULT_LEVEL, warnings
     return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
 
 
@@ -154,3 +155,56 @@ def syllables(word: str) -> int:
     letters = word.casefold().replace("’", "").replace("'", "")
     groups = len(_VOWELS.findall(letters)) + len(_SPLIT_VOWELS.findall(letters))
     return max(1, groups - bool(_SILENT.search(letters)) - bool(_SILENT_WITHIN.search(letters)))
+
+
+Style = Literal["visual", "auditory", "reading", "hands-on"]
+_GUIDANCE: Final[Mapping[str, Mapping[Style, str]]] = {
+    "english": {
+        "visual": "Show it in large, clear pictures and diagrams.",
+        "auditory": "Let sounds and the voice carry it; keep the picture calm.",
+        "reading": "Put the key words on the screen to read along.",
+        "hands-on": "Show what the student can try with their own hands.",
+    },
+    "spanish": {
+        "visual": "Muéstralo con imágenes y diagramas grandes y claros.",
+        "auditory": "Deja que la voz y los sonidos lo cuenten; que la imagen sea tranquila.",
+        "reading": "Pon las palabras clave en la pantalla para leerlas.",
+        "hands-on": "Muestra lo que el alumno puede probar con sus propias manos.",
+    },
+    "german": {
+        "visual": "Zeige es in großen, klaren Bildern und Schaubildern.",
+        "auditory": "Lass Stimme und Klänge erzählen; das Bild bleibt ruhig.",
+        "reading": "Blende die wichtigsten Wörter zum Mitlesen ein.",
+        "hands-on": "Zeige, was man mit den eigenen Händen ausprobieren kann.",
+    },
+    "french": {
+        "visual": "Montre-le avec de grandes images et des schémas clairs.",
+        "auditory": "Laisse la voix et les sons raconter ; l'image reste calme.",
+        "reading": "Affiche les mots clés à l'écran pour les lire.",
+        "hands-on": "Montre ce que l'élève peut essayer de ses propres mains.",
+    },
+    "chinese": {
+        "visual": "用大而清楚的图片和示意图来展示。",
+        "auditory": "让声音来讲述，画面保持简单。",
+        "reading": "把关键词放在屏幕上，方便跟读。",
+        "hands-on": "展示学生可以亲手尝试的内容。",
+    },
+}
+_LOWEST: Final = 1.0
+_HIGHEST: Final = 12.0
+"""Range of school grades after adjustment."""
+
+
+def visual_guidance(learning_style: str | None, language: str = "english") -> str:
+    """Return the visual guidance for a learning style, in English if `language` has none.
+
+    A style that is described in other words is returned in these words; empty for None.
+    """
+    words = learning_style or ""
+    table = _GUIDANCE.get(language, _GUIDANCE["english"])
+    return next((text for style, text in table.items() if style == words.strip().casefold()), words)
+
+
+def shifted_level(level: float, shift_by: int) -> float:
+    """Return the grade `level` changed by `shift_by` grades, within the range."""
+    return min(_HIGHEST, max(_LOWEST, level + shift_by))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from callsheet.state.errors import Forbidden, Invalid
-from callsheet.state.pages import elements, styles, themes
+from callsheet.state.pages import elements, styles
 from callsheet.state.pages.page import ROOT, Element, Page, digest, walk
 
 Position = Literal["before", "after", "inside"]
@@ -84,7 +84,7 @@ def apply_theme(
 
     Elements in `locked` keep their current theme and so their look.
     """
-    theme = themes.build_theme(name, tokens, page.theme)
+    theme = styles.build_theme(name, tokens, page.theme)
     pinned = {
         locked_id: page.pinned.get(locked_id, page.theme) for locked_id in locked if page.find(locked_id)
     }

@@ -1,18 +1,221 @@
-"""Version history of a page, with undo.
+"""Version history of a page, from its starter page on: differences described for people, and undo.
 
 A version holds the page, its differences from the previous version, and `back`, the version that undo
 restores. An undo is a version too; its `back` is that of the restored version, so that repeated undo goes
 further back.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from callsheet.state.errors import Invalid
-from callsheet.state.pages.changes import PageChange, diff
-from callsheet.state.pages.page import Page
-from callsheet.state.pages.starter import STARTER
+from callsheet.state.pages.edits import create
+from callsheet.state.pages.page import ROOT, Element, Page, walk
 from callsheet.state.versions import Version
+
+
+class PageChange(TypedDict):
+    """One difference."""
+
+    kind: Literal["added", "removed", "moved", "changed", "theme"]
+    id: str
+    """Id of the element; `page` for the theme."""
+    text: str
+    """Description in one line."""
+    field: NotRequired[str]
+    """Changed field: `content`, `label`, `style.color`, `attributes.href`, or a theme token."""
+    before: NotRequired[str | None]
+    """Old value; None if there was none."""
+    after: NotRequired[str | None]
+    """New value; None if there is none."""
+
+
+def diff(before: Page, after: Page) -> list[PageChange]:
+    """Return the differences from `before` to `after`, in page order; empty for equal pages.
+
+    Of elements added or removed together, only the outermost is listed.
+    """
+    old, new = _by_id(before), _by_id(after)
+    return [
+        *_removals(before, new),
+        *_additions(after, old),
+        *_moves(before, after),
+        *(
+            change
+            for name, element in new.items()
+            if name in old
+            for change in _field_changes(old[name], element)
+        ),
+        *_theme_changes(before, after),
+    ]
+
+
+def _by_id(page: Page) -> dict[str, Element]:
+    return {element.id: element for element, _ in walk(page.root)}
+
+
+def _removals(before: Page, new: Mapping[str, Element]) -> Iterator[PageChange]:
+    parents = before.parents()
+    for element, _ in walk(before.root):
+        if element.id not in new and parents[element.id] in new:
+            yield PageChange(kind="removed", id=element.id, text=f"removed {_describe(element)}")
+
+
+def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[PageChange]:
+    parents = after.parents()
+    for element, _ in walk(after.root):
+        if element.id not in old and parents[element.id] in old:
+            text = f"added {_describe(element)} in {parents[element.id]}"
+            yield PageChange(kind="added", id=element.id, text=text)
+
+
+def _describe(element: Element) -> str:
+    inner = sum(1 for _ in walk(element)) - 1
+    return element.label_text() + (f" with {inner} element{'s' * (inner > 1)} inside" if inner else "")
+
+
+def _moves(before: Page, after: Page) -> Iterator[PageChange]:
+    """Yield elements with another parent, or with another order among the siblings that stayed."""
+    old_parents, new_parents = before.parents(), after.parents()
+    still = {name for name in new_parents if old_parents.get(name) == new_parents[name]}
+    old = _by_id(before)
+    stayed: set[str] = set()
+    for parent, _ in walk(after.root):
+        siblings = [child.id for child in parent.children if child.id in still]
+        if parent.id in old:
+            places = {child.id: i for i, child in enumerate(old[parent.id].children)}
+            stayed |= {siblings[i] for i in _longest_rising_run([places[name] for name in siblings])}
+    for element, _ in walk(after.root):
+        if element.id in old_parents and element.id not in stayed:
+            position = _describe_position(after, element.id, new_parents[element.id])
+            text = f"moved {element.label_text()} {position}"
+            yield PageChange(kind="moved", id=element.id, text=text)
+
+
+def _describe_position(page: Page, name: str, parent: str) -> str:
+    siblings = [child.id for child in page.get(parent).children]
+    i = siblings.index(name)
+    return f"to the beginning of {parent}" if i == 0 else f"after {siblings[i - 1]} in {parent}"
+
+
+def _longest_rising_run(places: Sequence[int]) -> set[int]:
+    """Return the indices of a longest increasing subsequence: the siblings that kept their order."""
+    best: list[list[int]] = [[]]
+    for i, place in enumerate(places):
+        shorter = [run for run in best if not run or places[run[-1]] < place]
+        best.append([*max(shorter, key=len), i])
+    longest: list[int] = max(best, key=len)
+    return set(longest)
+
+
+def _field_changes(old: Element, new: Element) -> Iterator[PageChange]:
+    old_fields, new_fields = _fields(old), _fields(new)
+    for field in sorted(old_fields.keys() | new_fields.keys(), key=lambda field: ("." in field, field)):
+        before, after = old_fields.get(field), new_fields.get(field)
+        if before != after:
+            subject = new.id if field == "content" else new.label_text()
+            text = f"{subject}: {_describe_change(field, before, after)}"
+            yield PageChange(kind="changed", id=new.id, text=text, field=field, before=before, after=after)
+
+
+def _fields(element: Element) -> dict[str, str]:
+    plain = {"type": element.type, "label": element.label, "content": element.content}
+    return (
+        {field: text for field, text in plain.items() if text}
+        | {f"style.{name}": text for name, text in element.style.items()}
+        | {f"attributes.{name}": text for name, text in element.attributes.items()}
+    )
+
+
+def _theme_changes(before: Page, after: Page) -> Iterator[PageChange]:
+    for token, new in after.theme.items():
+        old = before.theme.get(token)
+        if old != new:
+            text = f"theme: {_describe_change(token, old, new)}"
+            yield PageChange(kind="theme", id=ROOT, text=text, field=token, before=old, after=new)
+
+
+def _describe_change(field: str, before: str | None, after: str | None) -> str:
+    name = field.partition(".")[2] or field
+    if before is None:
+        return f"{name} set to {_quote(after)}"
+    if after is None:
+        return f"{name} {_quote(before)} removed"
+    return f"{name} {_quote(before)} → {_quote(after)}"
+
+
+def _quote(text: str | None, most: int = 80) -> str:
+    shown = " ".join((text or "").split())
+    return f'"{shown}"' if len(shown) <= most else f'"{shown[: most - 1].rstrip()}…"'
+
+
+_CENTERED: Final = {"text-align": "center", "padding": "64px 24px"}
+
+
+def _card(title: str, text: str) -> dict[str, Any]:
+    return {
+        "type": "card",
+        "children": [
+            {"type": "heading", "content": title, "attributes": {"level": "3"}},
+            {"type": "text", "content": text},
+        ],
+    }
+
+
+_PARTS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "type": "nav",
+        "label": "Navigation",
+        "children": [
+            {"type": "text", "label": "Brand", "content": "Your brand", "style": {"font-weight": "700"}},
+            {"type": "link", "content": "Features", "attributes": {"href": "#section-2"}},
+        ],
+    },
+    {
+        "type": "section",
+        "label": "Hero",
+        "style": _CENTERED | {"background": "var(--surface)"},
+        "children": [
+            {"type": "heading", "content": "Say what you offer in one line", "attributes": {"level": "1"}},
+            {"type": "text", "content": "Then say in a sentence or two why it matters to your visitor."},
+            {"type": "button", "content": "Get started", "attributes": {"href": "#section-2"}},
+        ],
+    },
+    {
+        "type": "section",
+        "label": "Features",
+        "style": {"padding": "48px 24px"},
+        "children": [
+            {"type": "heading", "content": "Why people choose us", "attributes": {"level": "2"}},
+            {
+                "type": "columns",
+                "children": [
+                    _card("First reason", "What a visitor gains from it."),
+                    _card("Second reason", "What makes it different."),
+                    _card("Third reason", "Why they can trust it."),
+                ],
+            },
+        ],
+    },
+    {"type": "footer", "label": "Footer", "style": _CENTERED | {"padding": "24px"}, "children": [
+        {"type": "text", "content": "© Your brand"},
+    ]},
+)  # fmt: skip
+
+
+def build_starter() -> Page:
+    """Return the starter page, with the same ids each time."""
+    page = Page(root=Element(id=ROOT, type="page", attributes={"lang": "en"}))
+    for part in _PARTS:
+        page, _ = create(page, ROOT, part)
+    return page
+
+
+STARTER: Final = build_starter()
+"""The page before the first edit."""
+
 
 BEGINNING: Final = "start"
 """Id for the starter page, which is not a version."""

@@ -1,4 +1,4 @@
-"""A landing page: a tree of elements with stable ids.
+"""A landing page: a tree of elements with stable ids, and its few lines for the planner's model.
 
 A page is immutable; edits (state/pages/edits.py) return a new one. Ids never change and are never reused.
 Text is never markup; styles and attributes are limited to those in state/pages/styles.py and elements.py.
@@ -7,14 +7,16 @@ Text is never markup; styles and attributes are limited to those in state/pages/
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Self
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Final, NotRequired, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from callsheet.state.errors import Invalid, Missing, TooLarge
-from callsheet.state.pages import elements, styles, themes
+from callsheet.state.pages import elements, styles
 from callsheet.state.pages.elements import KINDS
+from callsheet.state.state_block import StateLine
+from callsheet.state.workflow import Workflow
 
 STREAM: Final = "page"
 """Stream of the page's versions."""
@@ -111,7 +113,7 @@ class Page(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     root: Element
-    theme: Mapping[str, str] = themes.DEFAULT
+    theme: Mapping[str, str] = styles.DEFAULT_THEME
     pinned: Mapping[_Id, Mapping[str, str]] = {}
     """Themes of locked elements, by id; they keep the theme they had when locked."""
     numbers: Mapping[str, int] = {}
@@ -120,12 +122,12 @@ class Page(BaseModel):
     @field_validator("theme")
     @classmethod
     def _check_theme(cls, theme: Mapping[str, str]) -> dict[str, str]:
-        return {**themes.DEFAULT, **themes.check_theme(theme)}
+        return {**styles.DEFAULT_THEME, **styles.check_theme(theme)}
 
     @field_validator("pinned")
     @classmethod
     def _check_pinned(cls, pinned: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-        return {name: themes.check_theme(theme) for name, theme in pinned.items()}
+        return {name: styles.check_theme(theme) for name, theme in pinned.items()}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -142,7 +144,7 @@ class Page(BaseModel):
             raise Invalid(f"two elements have the id {twice!r}", remedy="use unique ids")
         if self.depth() > MAX_DEPTH:
             raise TooLarge(f"elements lie at most {MAX_DEPTH} deep", remedy="use fewer levels")
-        size = len(canonical(self.data()))
+        size = len(_canonical(self.data()))
         if size > MAX_BYTES:
             raise TooLarge(f"a page has at most {MAX_BYTES} bytes, not {size}", remedy="shorten texts")
         return self
@@ -191,7 +193,7 @@ def walk(element: Element, depth: int = 0) -> Iterator[tuple[Element, int]]:
 
 def digest(element: Element) -> str:
     """Return the hexadecimal SHA-256 of an element with its descendants."""
-    return hashlib.sha256(canonical(element.model_dump(mode="json"))).hexdigest()
+    return hashlib.sha256(_canonical(element.model_dump(mode="json"))).hexdigest()
 
 
 def digests(page: Page) -> dict[str, str]:
@@ -199,10 +201,53 @@ def digests(page: Page) -> dict[str, str]:
     return {element.id: digest(element) for element, _ in walk(page.root)}
 
 
-def canonical(value: object) -> bytes:
+def _canonical(value: object) -> bytes:
     """Return JSON in the form that is hashed: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _short(text: str, most: int = 40) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+_MAX_TEXT: Final = 60
+_MORE: Final = "elements: list_elements with parentId shows them."
+
+
+def outline(page: Page, *, selected: str, locked: Collection[str]) -> list[StateLine]:
+    """Return a line for each element: id, type if the id lacks it, label and the beginning of its text.
+
+    Of a large page the lower levels are left out first.
+    """
+    return [_line(element, depth, selected=selected, locked=locked) for element, depth in walk(page.root)]
+
+
+def _line(element: Element, depth: int, *, selected: str, locked: Collection[str]) -> StateLine:
+    notes = [
+        *(["selected by the person"] if element.id == selected else []),
+        *(["locked"] if element.id in locked else []),
+    ]
+    kind = "" if element.id.startswith(element.type) else f" {element.type}"
+    return StateLine(
+        f"{'  ' * depth}{element.id}{kind}",
+        "".join(f" {word}" for word in _words(element)),
+        f" ({', '.join(notes)})" if notes else "",
+        need=-depth,
+        more="" if notes else _MORE,
+    )
+
+
+def _words(element: Element) -> Iterator[str]:
+    if element.label:
+        yield f"[{element.label}]"
+    if text := " ".join(element.content.split()):
+        yield f'"{text}"' if len(text) <= _MAX_TEXT else f'"{text[:_MAX_TEXT]}…"'
+
+
+class PageState(Workflow):
+    """State of a conversation about one landing page."""
+
+    page_id: NotRequired[str]
+    """Id of the page; the thread's id by default."""
+    selected_element_id: NotRequired[str | None]
+    """Id of the element that "this" refers to; stays until another or None is given."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid
+from callsheet.state.live_plan import PlanRules
 from callsheet.state.plan import Step
 from callsheet.state.video import project
 from callsheet.state.video.project import ORDER, Order
@@ -386,7 +387,7 @@ class _Resolver:
                     known += [one for one in self._expanded.get(wanted, ()) if one not in known]
 
     def _check_cycles(self) -> None:
-        if stuck := cyclic_steps(self._steps):
+        if stuck := _cyclic_steps(self._steps):
             self._problems.append(f"the steps {', '.join(stuck)} wait for each other")
 
 
@@ -399,7 +400,7 @@ def _context_keys(step: Step) -> set[str]:
     return {f"style:{target}"} if target else set(GATHERED)
 
 
-def cyclic_steps(steps: Sequence[Step]) -> list[str]:
+def _cyclic_steps(steps: Sequence[Step]) -> list[str]:
     """Return the ids of steps that can never start, because they wait for each other."""
     left = {step["id"]: {*step["dependencies"], *step.get("after", ())} for step in steps}
     while free := [name for name, waits in left.items() if not waits & left.keys()]:
@@ -424,3 +425,16 @@ def estimated_seconds(steps: Sequence[Step], seconds: Mapping[str, float], paral
 
 DEFAULT_STEP_S: Final = 5.0
 """Seconds of a step whose tool has never run (four steps, 20 s at most)."""
+
+
+RULES: Final = PlanRules(
+    creators=frozenset({"addScene", "duplicateScene"}),
+    once=frozenset({"addScene", "duplicateScene", "deleteScene", "restoreScene"}),
+    editable=frozenset({"prompt", "name", "durationSeconds", "volume", "queries", "sources"}),
+    preview=("versionId", "versions", "error"),
+    version_event="scene-update",
+    stream_key="sceneId",
+    unannounced=frozenset({ORDER}),
+    limited=False,
+    kept=True,
+)

@@ -4,7 +4,11 @@ Colours are `#rrggbb`, places are per cent of the frame, sizes are pixels of a f
 are frames at 30 a second. Whatever reaches CSS or HTML is one of these validated values.
 """
 
+import json
 import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -192,3 +196,11 @@ class Scene(BaseModel):
     def data(self) -> dict[str, Any]:
         """Return the scene as JSON."""
         return self.model_dump(mode="json")
+
+
+@cache
+def starters() -> Mapping[str, tuple[Scene, ...]]:
+    """Return the starter projects by name."""
+    text = files("callsheet.state.video").joinpath("starters.json").read_text(encoding="utf-8")
+    projects: dict[str, list[object]] = json.loads(text)
+    return {name: tuple(Scene.model_validate(scene) for scene in scenes) for name, scenes in projects.items()}

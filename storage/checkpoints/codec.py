@@ -70,7 +70,7 @@ def join_names(*names: str) -> bytes:
 
 def value_field(namespace: str, channel: str, version: Version) -> bytes:
     """Return the field of one version of a channel's value."""
-    return b"%b\0%b\0%b" % (_encode_channel(namespace), _encode_channel(channel), encode_version(version))
+    return b"%b\0%b\0%b" % (_encode_channel(namespace), _encode_channel(channel), _encode_version(version))
 
 
 class Member(NamedTuple):
@@ -95,14 +95,14 @@ def _split_number(data: bytes) -> tuple[bytes, bytes]:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def encode_version(version: Version) -> bytes:
+def _encode_version(version: Version) -> bytes:
     """Return a channel version as text that keeps its type."""
     if isinstance(version, int):
         return b"%d" % version
     return b"s" + encode_name(version) if isinstance(version, str) else b"f" + repr(version).encode()
 
 
-def decode_version(data: bytes) -> Version:
+def _decode_version(data: bytes) -> Version:
     """Reverse `encode_version`."""
     if data[:1] == b"s":
         return decode_name(data[1:])
@@ -140,7 +140,7 @@ class Codec:
         unsaved = metadata.get("counters_since_delta_snapshot") or {}
         parts = [_encode_id(parent), _encode_id(str(metadata.get("run_id") or ""))]
         for channel, version in checkpoint["channel_versions"].items():
-            parts.append(_encode_channel(channel) + _HAS_VERSION + encode_version(version))
+            parts.append(_encode_channel(channel) + _HAS_VERSION + _encode_version(version))
         parts += (_encode_channel(channel) + _UNSAVED for channel in unsaved)
         header = NUL.join((*parts, b""))
         body = {key: item for key, item in checkpoint.items() if key not in _NOT_IN_BODY}
@@ -157,7 +157,7 @@ class Codec:
         for part in parts:
             channel, has_version, version = part.partition(_HAS_VERSION)
             if has_version:
-                versions[decode_name(channel)] = decode_version(version)
+                versions[decode_name(channel)] = _decode_version(version)
         body, metadata = self.load(data[end:])
         return Record(decode_name(parent), versions, body, cast("CheckpointMetadata", metadata))
 

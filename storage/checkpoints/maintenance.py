@@ -5,14 +5,199 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.state.errors import Invalid
-from callsheet.storage.checkpoints import maintenance_scripts, thread_index
+from callsheet.storage.checkpoints import thread_index
 from callsheet.storage.checkpoints.codec import decode_name, encode_name
 from callsheet.storage.checkpoints.context import Operation, SaverContext
-from callsheet.storage.checkpoints.lua import THREAD
+from callsheet.storage.checkpoints.lua import HEADERS, THREAD
 from callsheet.storage.checkpoints.message_log import new_mark
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Script, ScriptCall
+
+_NOTHING: Final = -1
+"""Reply of `_COPY` when neither source nor target exists."""
+
+_SWEEP: Final = r"""
+local function live_fields(kept)
+  local live = {}
+  for field in pairs(kept) do
+    local prefix = namespace(field)
+    for channel, version in string.gmatch(header(redis.call('HGET', records, field)), VERSIONS) do
+      live[prefix .. channel .. '\0' .. version] = true
+    end
+  end
+  return live
+end
+
+-- Delete every value that no kept checkpoint refers to, and return the piece tables among the others.
+local function sweep_values(live)
+  local tables = {}
+  for _, field in ipairs(redis.call('HKEYS', values)) do
+    local value = live[field] and redis.call('HGET', values, field)
+    if not value then
+      redis.call('HDEL', values, field)
+    elseif string.sub(value, 1, 1) == 'L' then
+      tables[field] = value
+    end
+  end
+  return tables
+end
+
+-- The spans of the log that the tables refer to, sorted and merged: {first, one past its last}.
+local function used_spans(tables)
+  local spans, merged = {}, {}
+  for _, text in pairs(tables) do
+    each_piece(text, function(first, past) spans[#spans + 1] = {first, past} end)
+  end
+  table.sort(spans, function(a, b) return a[1] < b[1] end)
+  for _, span in ipairs(spans) do
+    local last = merged[#merged]
+    if last and span[1] <= last[2] then
+      last[2] = math.max(last[2], span[2])
+    else
+      merged[#merged + 1] = span
+    end
+  end
+  return merged
+end
+
+local function compact_log(tables)
+  local spans, moved, used = used_spans(tables), {}, {}
+  for _, span in ipairs(spans) do
+    moved[#moved + 1] = {span[1], span[2], #used - span[1]}
+    for _, element in ipairs(redis.call('LRANGE', log, span[1], span[2] - 1)) do used[#used + 1] = element end
+  end
+  local function shifted(first)
+    first = tonumber(first)
+    for _, span in ipairs(moved) do
+      if first >= span[1] and first < span[2] then return string.format('%.0f:', first + span[3]) end
+    end
+  end
+  redis.call('DEL', log)
+  push(used, 1, #used)
+  for field, text in pairs(tables) do
+    local pieces = string.gsub(text, '(%d+):', shifted)
+    redis.call('HSET', values, field, pieces)
+  end
+end
+
+-- Delete every checkpoint that is not kept, with the data that only those used. Returns how many are left, or
+-- -1 if none was deleted.
+local function sweep(kept, fresh)
+  local removed, left = 0, 0
+  for _, member in ipairs(members()) do
+    local field = field_of(member)
+    if kept[field] then
+      left = left + 1
+    else
+      removed = removed + 1
+      redis.call('ZREM', ids, member)
+      redis.call('HDEL', records, field)
+      redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
+    end
+  end
+  if removed == 0 then return -1 end
+  if left == 0 then
+    redis.call('UNLINK', unpack(KEYS, 1, 5))
+  else
+    compact_log(sweep_values(live_fields(kept)))
+    redis.call('HSET', records, GENERATION, fresh)
+  end
+  return left
+end
+"""
+
+_KEEP_LATEST: Final = Script(
+    THREAD
+    + HEADERS
+    + _SWEEP
+    + r"""
+local kept = {}
+
+-- A channel stored as writes needs its ancestors, back to the last one that has its value.
+local function keep_ancestors(field, record)
+  local prefix, unsaved = namespace(field), {}
+  for channel in string.gmatch(header(record), UNSAVED) do unsaved[channel] = true end
+  while next(unsaved) and record do
+    kept[field] = true
+    local head, saved = header(record), {}
+    for channel in pairs(unsaved) do
+      local version = version_of(head, channel)
+      local value = version and prefix .. channel .. '\0' .. version
+      if value and redis.call('HEXISTS', values, value) == 1 then saved[#saved + 1] = channel end
+    end
+    for _, channel in ipairs(saved) do unsaved[channel] = nil end
+    field = prefix .. parent_of(head)
+    record = redis.call('HGET', records, field)
+  end
+end
+
+local latest = {}
+for _, member in ipairs(members()) do latest[namespace(member)] = field_of(member) end
+for _, field in pairs(latest) do
+  kept[field] = true
+  keep_ancestors(field, redis.call('HGET', records, field))
+end
+return sweep(kept, ARGV[1])
+"""
+)
+
+_DELETE_FOR_RUNS: Final = Script(
+    THREAD
+    + HEADERS
+    + _SWEEP
+    + r"""
+local deleted, kept = {}, {}
+for at = 2, #ARGV do deleted[ARGV[at]] = true end
+for _, member in ipairs(members()) do
+  local field = field_of(member)
+  if not deleted[run_of(header(redis.call('HGET', records, field)))] then kept[field] = true end
+end
+return sweep(kept, ARGV[1])
+"""
+)
+
+_DELETE: Final = Script("return redis.call('UNLINK', unpack(KEYS))")
+
+_COPY: Final = Script(
+    THREAD
+    + r"""
+if redis.call('EXISTS', ids) == 0 then return redis.call('EXISTS', KEYS[6]) - 1 end
+local fresh, ttl_ms = ARGV[1], tonumber(ARGV[2])
+for key = 1, 5 do
+  redis.call('DEL', KEYS[key + 5])
+  redis.call('COPY', KEYS[key], KEYS[key + 5])
+end
+redis.call('HSET', KEYS[7], GENERATION, fresh)
+for key = 6, 10 do
+  if ttl_ms > 0 then redis.call('PEXPIRE', KEYS[key], ttl_ms) else redis.call('PERSIST', KEYS[key]) end
+end
+return 1
+"""
+)
+
+_DUMP: Final = Script(
+    THREAD
+    + r"""
+if redis.call('EXISTS', ids) == 0 then return {} end
+local dumps = {}
+for key = 1, 5 do dumps[key] = redis.call('DUMP', KEYS[key]) or '' end
+return dumps
+"""
+)
+
+_RESTORE: Final = Script(
+    THREAD
+    + r"""
+for key = 1, 5 do
+  redis.call('DEL', KEYS[key])
+  if ARGV[key + 2] ~= '' then redis.call('RESTORE', KEYS[key], 0, ARGV[key + 2]) end
+end
+redis.call('HSET', records, GENERATION, ARGV[1])
+set_ttl(tonumber(ARGV[2]))
+return 1
+"""
+)
 
 
 def prune(context: SaverContext, thread: str, strategy: str) -> Operation[None]:
@@ -20,7 +205,7 @@ def prune(context: SaverContext, thread: str, strategy: str) -> Operation[None]:
     if strategy == "delete":
         yield from delete(context, thread)
     elif strategy == "keep_latest":
-        yield [maintenance_scripts.keep_latest(context.policy.keys(thread), new_mark())]
+        yield [ScriptCall(_KEEP_LATEST, context.policy.keys(thread), (new_mark(),))]
     else:
         raise Invalid(f"unknown prune strategy {strategy!r}", remedy="Use 'keep_latest' or 'delete'.")
 
@@ -30,7 +215,7 @@ def delete(context: SaverContext, thread: str) -> Operation[None]:
     policy = context.policy
     yield [
         thread_index.remove(policy.thread_index, encode_name(thread)),
-        maintenance_scripts.delete(policy.keys(thread)),
+        ScriptCall(_DELETE, policy.keys(thread), ()),
     ]
     context.logs.remove(thread)
 
@@ -46,7 +231,7 @@ def delete_for_runs(context: SaverContext, runs: Sequence[str]) -> Operation[Non
     (threads,) = yield [thread_index.threads_of_runs(policy.thread_index, names)]
     if threads:
         thread_keys = [policy.keys(decode_name(thread)) for thread in threads]
-        yield [maintenance_scripts.delete_for_runs(each, new_mark(), names) for each in thread_keys]
+        yield [ScriptCall(_DELETE_FOR_RUNS, each, (new_mark(), *names)) for each in thread_keys]
         yield [thread_index.remove_runs(policy.thread_index, names)]
 
 
@@ -60,14 +245,14 @@ def copy(context: SaverContext, source: str, target: str) -> Operation[None]:
     )
     source_keys, target_keys = policy.keys(source), policy.keys(target)
     if policy.clustered:
-        (dumps,) = yield [maintenance_scripts.dump(source_keys)]
+        (dumps,) = yield [ScriptCall(_DUMP, source_keys, ())]
         if dumps:
-            restore = maintenance_scripts.restore(target_keys, dumps, new_mark(), policy.ttl_ms)
+            restore = ScriptCall(_RESTORE, target_keys, (new_mark(), policy.ttl_ms, *dumps))
             yield [index_call, restore]
     else:
-        call = maintenance_scripts.copy(source_keys, target_keys, new_mark(), policy.ttl_ms)
+        call = ScriptCall(_COPY, (*source_keys, *target_keys), (new_mark(), policy.ttl_ms))
         _, copied = yield [index_call, call]
-        if copied == maintenance_scripts.NOTHING:
+        if copied == _NOTHING:
             yield [thread_index.remove(policy.thread_index, target_name)]
 
 

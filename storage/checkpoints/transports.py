@@ -16,9 +16,8 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from callsheet.state.errors import Invalid, StorageDown
-from callsheet.storage.redis.batching import FSYNC_MS, Batcher
-from callsheet.storage.redis.client import Client
-from callsheet.storage.redis.command_policy import TIMEOUT_S, CommandPolicy
+from callsheet.storage.redis.batching import FSYNC_MS, TIMEOUT_S, Batcher, CommandPolicy
+from callsheet.storage.redis.connection import Client
 from callsheet.storage.redis.scripts import Argument, ScriptCall
 
 _UNLIMITED: Final = 1 << 30

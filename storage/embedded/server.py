@@ -3,17 +3,23 @@
 It listens only on a unix socket, in a folder that only this user can enter, and writes every change to a log
 before it replies. Killing its users or the server itself loses no acknowledged write; a power failure may
 lose those of the last second.
+
+With `appendfsync everysec` the server delays its writes to the log, for up to two seconds, while the disk is
+busy with an fsync, but replies all the same: if it is killed then, acknowledged writes are lost. So it runs
+with `appendfsync no`, which writes before each reply, and the processes that use it do the fsync. Source:
+`flushAppendOnlyFile`, https://github.com/valkey-io/valkey/blob/9.1/src/aof.c
 """
 
 import contextlib
 import errno
 import io
+import logging
 import os
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,7 +27,6 @@ from urllib.parse import quote
 
 from callsheet.state.errors import Broken, CallsheetError, TimedOut
 from callsheet.storage.embedded import folders, watchdog
-from callsheet.storage.embedded.fsync import FsyncTask
 
 _START_LOCK: Final = "starting.lock"
 _POLL_S: Final = 0.002
@@ -29,6 +34,60 @@ _SOCKET_TIMEOUT_S: Final = 2.0
 _MIN_FREE_BYTES: Final = 2**16
 
 PingReply = Literal["none", "loading", "ready"]
+_FSYNC_PERIOD_S: Final = 1.0
+"""Period of the fsync, and so the longest loss after a power failure."""
+_LOGS: Final = "appendonlydir/*.incr.aof"
+_log = logging.getLogger(__name__)
+
+
+class FsyncTask:
+    """Thread that syncs the log of the server in `home` every `every_s` seconds until `close`.
+
+    `sync` gets the descriptor of a log that changed. Several processes may sync the same server: data already
+    on disk costs nothing.
+    """
+
+    def __init__(
+        self, home: Path, *, every_s: float = _FSYNC_PERIOD_S, sync: Callable[[int], object] = os.fsync
+    ) -> None:
+        self._closed = threading.Event()
+        threading.Thread(
+            target=_run, args=(home, every_s, sync, self._closed), name="callsheet-fsync", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Stop without a last fsync: a server that shuts down does its own. Safe to call twice."""
+        self._closed.set()
+
+
+def _run(home: Path, every_s: float, sync: Callable[[int], object], closed: threading.Event) -> None:
+    synced: dict[Path, int] = {}
+    failing = False
+    while not closed.wait(every_s):
+        try:
+            for log in home.glob(_LOGS):
+                _sync_if_changed(log, synced, sync)
+            failing = False
+        # The log was rewritten, or the folder deleted.
+        except FileNotFoundError:
+            continue
+        except OSError:
+            if not failing:
+                _log.exception("The log of the embedded Valkey in %s does not reach the disk", home)
+            failing = True
+
+
+def _sync_if_changed(log: Path, synced: dict[Path, int], sync: Callable[[int], object]) -> None:
+    # Read before the sync, so that a concurrent write is synced the next time.
+    changed_ns = log.stat().st_mtime_ns
+    if synced.get(log) == changed_ns:
+        return
+    descriptor = os.open(log, os.O_RDONLY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+    synced[log] = changed_ns
 
 
 @dataclass(frozen=True, slots=True)

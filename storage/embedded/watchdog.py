@@ -67,7 +67,7 @@ _CONFIG: Final = (
     ("--dir", "."),
     ("--save", ""),
     ("--appendonly", "yes"),
-    # The log is written before each reply; storage/embedded/fsync.py does the fsync.
+    # The log is written before each reply; storage/embedded/server.py does the fsync.
     ("--appendfsync", "no"),
     ("--auto-aof-rewrite-min-size", "64mb"),
     # Otherwise a server with a full disk would refuse to shut down.

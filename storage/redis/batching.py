@@ -1,4 +1,4 @@
-"""Batching of round trips: concurrent calls share one round trip, over few connections.
+"""Batching of round trips: concurrent calls share one round trip, over few connections, within limits.
 
 redis-py resolves the address, connects, authenticates, writes, parses and closes; only public methods of its
 connections are used. All commands of a moment are written at once, and their replies read one by one.
@@ -6,16 +6,23 @@ connections are used. All commands of a moment are written at once, and their re
 A connection carries one batch at a time. Calls made meanwhile leave with the next batch; a second connection
 opens only when many calls wait, or when the first is slow. So any number of callers share a few connections
 and no pool can run out.
+
+The policy of a client limits every command: concurrency, timeout, and errors translated into our own. For a
+transport that it closed before its reader noticed, uvloop raises `RuntimeError` where asyncio raises
+`OSError`; redis-py would neither reconnect nor send the command again, so every loss becomes
+`redis.ConnectionError`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from hiredis import pack_command
+from redis import exceptions
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
@@ -23,10 +30,158 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from callsheet.state.errors import Broken, CallsheetError, Refused, StorageDown, StorageRefused, StorageSilent
 from callsheet.state.unicode import utf8_safe
-from callsheet.storage.redis.command_policy import CommandPolicy
-from callsheet.storage.redis.lost_connections import translating
 from callsheet.storage.redis.scripts import Argument, Command, ScriptCall
+
+_CLOSED: Final = "the handler is closed"
+"""Part of uvloop's message about a transport that is closed."""
+
+
+def is_lost_connection(error: RuntimeError) -> bool:
+    """Return whether uvloop reports a lost connection, and no bug."""
+    return _CLOSED in str(error)
+
+
+class _Translating(AbstractConnection):
+    """A connection whose losses are all `redis.ConnectionError`, so that redis-py reconnects."""
+
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        try:
+            await super().send_packed_command(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
+
+    async def can_read(self, *args: Any, **options: Any) -> bool:
+        try:
+            return await super().can_read(*args, **options)
+        except RuntimeError as error:
+            _raise_if_lost(error)
+            raise
+
+
+def _raise_if_lost(error: RuntimeError) -> None:
+    if is_lost_connection(error):
+        raise RedisConnectionError(f"the connection was lost: {error}") from error
+
+
+def translating(kind: type[AbstractConnection]) -> type[AbstractConnection]:
+    """Return the class of such connections of this kind, be it TCP, TLS or a unix socket."""
+    return kind if issubclass(kind, _Translating) else type(kind.__name__, (_Translating, kind), {})
+
+
+TIMEOUT_S: Final = 30.0
+"""Default timeout of a command, including its wait for a slot and its retries."""
+DELETE_THREADS: Final = "delete threads that you no longer need; what is not exported before is lost."
+"""Advice for a full memory."""
+_UNAVAILABLE: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,
+    exceptions.RedisClusterException,
+)
+_SERVER_STATE: Final = re.compile(
+    r"(?:Error running script.*-)?(?:OOM|MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN)\b",
+    re.DOTALL,
+)
+"""Error replies about the server's state, not the command; older servers wrap them if a script failed."""
+
+T = TypeVar("T")
+
+
+class CommandPolicy:
+    """The limits on the commands of one client."""
+
+    def __init__(self, origin: str, remedy: str, max_concurrent: int, timeout_s: float) -> None:
+        self.origin: Final = origin
+        self.max_concurrent: Final = max_concurrent
+        self.timeout_s: Final = timeout_s
+        self._remedy: Final = remedy
+        self._slots = asyncio.Semaphore(max_concurrent)
+
+    def copy(self) -> "CommandPolicy":
+        """Return the same limits with separate slots."""
+        return CommandPolicy(self.origin, self._remedy, self.max_concurrent, self.timeout_s)
+
+    async def run(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `call`; raise its failures as `StorageDown` or a kind of it.
+
+        An error reply about the command itself (no such script, wrong type) stays redis-py's error.
+        """
+        try:
+            async with asyncio.timeout(self.timeout_s), self._slots:
+                return await call()
+        except TimeoutError as error:
+            rule = f"{self.origin} gave no answer within {self.timeout_s:g} s"
+            raise StorageSilent(rule, remedy=self._remedy) from error
+        except (exceptions.RedisError, exceptions.RedisClusterException) as error:
+            if translated := self._translate(error):
+                raise translated from error
+            raise
+
+    def _refusal(self, error: Exception) -> StorageRefused:
+        if isinstance(error, exceptions.InvalidResponse):
+            return StorageRefused(
+                f"{self.origin} is no Redis, or expects TLS: its answer is not in Redis' protocol",
+                remedy="Correct REDIS_URL; for a server with TLS it begins with rediss://.",
+            )
+        return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy="Correct REDIS_URL.")
+
+    def _translate(self, error: Exception) -> CallsheetError | None:
+        """Return our error for the failure; None if it is a reply about the command."""
+        match root := _root_cause(error):
+            case CallsheetError():
+                return root
+            case exceptions.OutOfMemoryError():
+                return StorageDown(
+                    f"{self.origin} is out of memory", remedy=f"Raise its maxmemory, or {DELETE_THREADS}"
+                )
+            case exceptions.ResponseError() if str(root).startswith("MISCONF"):
+                return StorageDown(
+                    f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."
+                )
+            case _ if _is_refusal(root) or (root is not error and isinstance(root, exceptions.ResponseError)):
+                return self._refusal(root)
+            case _ if isinstance(root, _UNAVAILABLE) or _SERVER_STATE.match(str(root)):
+                return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
+        return None
+
+
+def _root_cause(error: Exception) -> Exception:
+    """Return the error itself, or the one that redis-py wrapped while connecting."""
+    cause = error.__cause__
+    return cause if isinstance(cause, CallsheetError | exceptions.RedisError) else error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether the server refuses this user, so that retrying is useless."""
+    if isinstance(error, exceptions.RedisClusterException):
+        # The cluster client keeps only the text of the cause.
+        return any(sign in str(error) for sign in ("AuthenticationError", "Cluster mode is not enabled"))
+    return isinstance(
+        error,
+        exceptions.AuthenticationError
+        | exceptions.AuthenticationWrongNumberOfArgsError
+        | exceptions.AuthorizationError
+        | exceptions.NoPermissionError
+        | exceptions.InvalidResponse,
+    )
+
+
+def can_retry(error: Exception) -> bool:
+    """Return whether a retry may succeed."""
+    root = _root_cause(error)
+    return not _is_refusal(root) and not isinstance(root, Refused | Broken)
+
 
 MAX_CONNECTIONS: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from callsheet.storage.redis import keys
-from callsheet.storage.redis.command_policy import DELETE_THREADS
+from callsheet.storage.redis.batching import DELETE_THREADS
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Batchable, Script
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
-from callsheet.storage.idempotency import reused_key
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
+from callsheet.storage.runs.idempotency import reused_key
 from callsheet.storage.runs.records import (
     Action,
     CancelResult,

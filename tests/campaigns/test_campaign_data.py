@@ -13,7 +13,6 @@ from callsheet.state.campaigns import importing
 from callsheet.state.campaigns.answers import Statement, evidence_of, problems
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
-from callsheet.state.campaigns.generator import FILE, LAST_DAY, sample_lines
 from callsheet.state.campaigns.importing import RefusedRow, kind_of, read_campaigns, to_csv
 from callsheet.state.campaigns.reading import (
     LooseFilters,
@@ -22,9 +21,10 @@ from callsheet.state.campaigns.reading import (
     merge_filters,
     resolve_filters,
 )
-from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.campaigns.sample import FILE, sample_campaigns
 from callsheet.state.errors import Invalid
 from evals.campaigns import labelled_questions
+from tests.doubles.invented_campaigns import LAST_DAY, sample_lines
 
 TODAY = date(2026, 11, 20)
 QUESTIONS = labelled_questions()

@@ -8,10 +8,10 @@ import pytest
 
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters, Values
-from callsheet.state.campaigns.generator import LAST_DAY, generate
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.sample import sample_campaigns
 from evals.campaigns import labelled_questions
+from tests.doubles.invented_campaigns import LAST_DAY, generate
 
 QUESTIONS: Final = labelled_questions()
 LABELLED: Final = [question for question in QUESTIONS if "ids" in question]

@@ -5,9 +5,17 @@ import time
 import pytest
 
 from callsheet.state.claims import Evidence, content, share, states, unproven_claims
-from callsheet.state.figures import figures, has_number, number, numbers
+from callsheet.state.figures import (
+    chinese_numbers,
+    digit_tokens,
+    figures,
+    has_number,
+    number,
+    number_tokens,
+    numbers,
+    spelled_numbers,
+)
 from callsheet.state.names import first_names, names
-from callsheet.state.number_words import chinese_numbers, digit_tokens, number_tokens, spelled_numbers
 
 FIRE = (
     "The Great Fire of London began on 2 September 1666 in a bakery in Pudding Lane.",

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.tools import REGISTRY
-from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.guard.arguments import read_arguments, repair_arguments
 from callsheet.tools.registry import definitions
 from tests.doubles.served import VOICE
 

@@ -13,10 +13,9 @@ from callsheet.state.plan import Step
 from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import Outcome
+from callsheet.tools.pages.fetch import MAX_TEXT, NOTICE, create_fetch_tool
 from callsheet.tools.registry import index
-from callsheet.tools.web.client import MAX_REDIRECTS, WebClient
-from callsheet.tools.web.fetch import MAX_TEXT, NOTICE, create_fetch_tool
-from callsheet.tools.web.public_network import is_public, resolve
+from callsheet.tools.web_client import MAX_REDIRECTS, WebClient, is_public, resolve
 from tests.doubles.attacks import INTERNAL_URLS
 
 PUBLIC = "93.184.215.14"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callsheet.state.errors import Invalid
-from callsheet.tools.guard.repair import MAX_CHARS, repair_arguments
+from callsheet.tools.guard.arguments import MAX_CHARS, repair_arguments
 
 VALUES = st.recursive(
     st.none()

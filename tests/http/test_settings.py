@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.providers.settings import VendorSettings
+from callsheet.providers.chat import VendorSettings
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables, variable_name
 from callsheet.state.errors import Invalid
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
-from callsheet.state.lessons.assets import live
+from callsheet.state.lessons.images import live_assets
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
@@ -80,7 +80,9 @@ class LessonDriver(ABC):
 
     async def assets(self) -> list[dict[str, Any]]:
         """Return the assets that were not removed."""
-        return [dict(version.data) for version in live((await self._artefact.stream("assets")).versions)]
+        return [
+            dict(version.data) for version in live_assets((await self._artefact.stream("assets")).versions)
+        ]
 
     async def stored_status(self) -> str:
         """Return the status in the lesson's record; empty where the status follows from the versions."""

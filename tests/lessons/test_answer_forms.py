@@ -9,7 +9,7 @@ from langchain_core.messages import ToolMessage
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import selection
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.shown_results import without_repetition
+from callsheet.state.lessons.outline import without_repetition
 
 FACTS = [
     Fact(id=f"f-{name}", concept=name.title(), details=f"{name.title()} are part of the lesson.")

@@ -7,7 +7,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.pregel import Pregel
 
 from callsheet.graphs import fact_narration
-from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.lessons.lesson import LessonState
 from callsheet.storage import connect
 from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
 from tests.doubles.wire_server import running_server

@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from callsheet.state.lessons import lesson
-from callsheet.state.lessons.assets import live, of_picture, removal
-from callsheet.state.lessons.images import Picture
+from callsheet.state.lessons.images import Picture, asset_of_picture, asset_removal, live_assets
 from callsheet.state.versions import Version
 
 LEAF = Picture(
@@ -20,24 +19,24 @@ def asset_version(data: dict[str, Any], number: int) -> Version:
 
 
 def test_a_removed_asset_is_not_live() -> None:
-    removed, remaining = of_picture(LEAF, "a"), of_picture(LEAF, "b")
+    removed, remaining = asset_of_picture(LEAF, "a"), asset_of_picture(LEAF, "b")
     versions = [
-        asset_version(data, number) for number, data in enumerate((removed, remaining, removal("a")), 1)
+        asset_version(data, number) for number, data in enumerate((removed, remaining, asset_removal("a")), 1)
     ]
-    assert [version.data["id"] for version in live(versions)] == ["b"]
+    assert [version.data["id"] for version in live_assets(versions)] == ["b"]
 
 
 @pytest.mark.parametrize(
     ("stream", "data", "line"),
     [
-        ("assets", of_picture(LEAF, "a"), "image A leaf"),
+        ("assets", asset_of_picture(LEAF, "a"), "image A leaf"),
         (
             "assets",
             {"id": "b", "assetType": "audio", "url": "https://e.org/1.mp3"},
             "audio https://e.org/1.mp3",
         ),
         ("assets", {"id": "c", "assetType": "video", "url": None, "metadata": None}, "video c"),
-        ("assets", removal("a"), "without a"),
+        ("assets", asset_removal("a"), "without a"),
         ("images", {"words": "leaves", "images": [LEAF.model_dump()]}, "A leaf"),
         ("images", {"words": "leaves", "images": []}, "none"),
     ],

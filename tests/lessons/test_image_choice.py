@@ -13,7 +13,7 @@ from callsheet.state.lessons.images import (
     Picture,
     on_the_web,
     picture_id,
-    read,
+    read_choice,
 )
 
 NAMES = ("A leaf", "A root", "A tree", "Two leaves")
@@ -48,7 +48,7 @@ IDS = [picture.id for picture in PICTURES]
 )
 def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
     """B62: choosing none is an answer, too."""
-    assert read(answer, PICTURES) == ChosenImages(tuple(PICTURES[number - 1] for number in numbers))
+    assert read_choice(answer, PICTURES) == ChosenImages(tuple(PICTURES[number - 1] for number in numbers))
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,13 @@ def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
     ["What do you think?", "the tree picture", "not the root", "[not json", "the " + "very " * 500 + "first"],
 )
 def test_text_that_chooses_no_images_goes_to_the_model(text: str) -> None:
-    assert read(text, PICTURES) == NotAnImageChoice(text)
+    assert read_choice(text, PICTURES) == NotAnImageChoice(text)
 
 
 def test_a_rejection_with_words_asks_for_other_images() -> None:
-    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, PICTURES) == OtherImages("roots")
+    assert read_choice({"decisions": [{"type": "reject", "message": "roots"}]}, PICTURES) == OtherImages(
+        "roots"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_an_answer_that_names_an_unknown_image_or_none_is_refused_with_a_remedy(
     answer: Any, words: str
 ) -> None:
     with pytest.raises(Invalid, match=words) as error:
-        read(answer, PICTURES)
+        read_choice(answer, PICTURES)
     assert error.value.remedy
 
 

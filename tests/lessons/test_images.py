@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from callsheet.providers.images import search
+from callsheet.providers.search_engines import image_search
 from callsheet.state.errors import Invalid, Unavailable
 from tests.doubles.image_double import KEY, scripted_google, search_settings
 
@@ -21,7 +21,7 @@ async def test_a_search_returns_the_first_six_images_of_google():
     with scripted_google(
         200, json.dumps({"items": [item, {"link": "https://e.org/2.png"}, *[item] * 8]})
     ) as (url, queries):
-        images = await search(search_settings(url)).top("photosynthesis")
+        images = await image_search(search_settings(url)).top("photosynthesis")
     assert len(images) == 6
     assert (images[0].url, images[0].title, images[0].type) == (
         "https://e.org/leaf.png",
@@ -42,17 +42,17 @@ async def test_a_search_returns_the_first_six_images_of_google():
 
 async def test_a_search_without_results_returns_no_images():
     with scripted_google(200, "{}") as (url, _):
-        assert await search(search_settings(url)).top("x") == []
+        assert await image_search(search_settings(url)).top("x") == []
 
 
 @pytest.mark.parametrize(("status", "body"), [(403, "{}"), (200, "no JSON")])
 async def test_a_failed_search_raises_an_error_without_the_key(status, body):
     with scripted_google(status, body) as (url, _), pytest.raises(Unavailable) as error:
-        await search(search_settings(url)).top("x")
+        await image_search(search_settings(url)).top("x")
     assert KEY not in str(error.value)
 
 
 @pytest.mark.parametrize("environ", [{}, {"GOOGLE_SEARCH_KEY": KEY}, {"GOOGLE_SEARCH_ENGINE": "e"}])
 async def test_a_search_without_a_key_and_an_engine_is_refused(environ):
     with pytest.raises(Invalid, match="there is no image search"):
-        await search(environ).top("leaves")
+        await image_search(environ).top("leaves")

@@ -7,7 +7,7 @@ import pytest
 
 from callsheet.graphs import fact_narration
 from callsheet.state.errors import Invalid, RequestRejected, TooLarge
-from callsheet.state.lessons.materials import LONG_MESSAGE
+from callsheet.state.lessons.outline import LONG_MESSAGE
 from callsheet.storage import Storage
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, joined_source, version_id
 from tests.doubles.chat_double import Say

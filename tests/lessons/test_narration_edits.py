@@ -7,8 +7,15 @@ import pytest
 
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.lessons import narration
-from callsheet.state.lessons.narration import Narration, Sentence, place_segments, slots
-from callsheet.state.lessons.narration_edits import SegmentEdit, apply_edits, restore_segments
+from callsheet.state.lessons.narration import (
+    Narration,
+    SegmentEdit,
+    Sentence,
+    apply_edits,
+    place_segments,
+    restore_segments,
+    slots,
+)
 
 LINES = {
     "hook": [Sentence(text="Look at this leaf! It eats light.", factIds=("f1",)), Sentence(text="How?")],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.narration import SegmentEdit
 from callsheet.state.lessons.review import Approved, Wish, read
 from callsheet.storage import Storage
 from tests.doubles.chat_double import Say

@@ -94,6 +94,30 @@ def test_no_package_imports_tests_benches_or_evals():
             assert not imported_packages(file) & {"tests", "bench", "evals"}, file
 
 
+def imported_siblings(file: Path, layer: Path) -> set[Path]:
+    """Return the packages and modules of the layer's own folder that a file imports."""
+    targets = (
+        f"{node.module}.{alias.name}.".removeprefix(f"callsheet.{layer.name}.").split(".")[0]
+        for node in statements(file)
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"callsheet.{layer.name}.")
+        for alias in node.names
+    )
+    return {path for name in targets for path in (layer / name, layer / f"{name}.py") if path.exists()}
+
+
+def test_a_package_and_a_module_of_the_same_folder_import_each_other_in_one_direction():
+    """The import linter sees each of these modules alone, and so no circle that they close together."""
+    circles = []
+    for layer in linked_layers().values():
+        single = [file for file in layer.glob("*.py") if file.name != "__init__.py"]
+        known = {package for file in single for package in imported_siblings(file, layer) if package.is_dir()}
+        for package in known:
+            files = package.rglob("*.py")
+            back = {path for file in files for path in imported_siblings(file, layer) if path in single}
+            circles += [(package.name, path.name) for path in back]
+    assert circles == []
+
+
 def module_level_code(file: Path):
     inside = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return [ast.unparse(node) for node in parse(file).body if not isinstance(node, inside)]

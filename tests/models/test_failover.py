@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from callsheet.providers.outages import MAX_REST_S, MIN_REST_S, Outages, outages
+from callsheet.providers.routing import MAX_REST_S, MIN_REST_S, Outages, outages
 from callsheet.state.errors import ContextOverflow, Limited, Unavailable
-from callsheet.state.shortening import fit_conversation
+from callsheet.state.model_input import fit_conversation
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_text
 from tests.doubles.ad_model import call, config

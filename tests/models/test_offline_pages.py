@@ -12,9 +12,9 @@ from callsheet.graphs import page_builder
 from callsheet.providers.offline.model import OfflineModel
 from callsheet.providers.offline.pages.edits import FORMS
 from callsheet.state.pages import history as page_history
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import Page, walk
-from callsheet.state.pages.starter import STARTER
-from callsheet.state.pages.themes import THEMES
+from callsheet.state.pages.styles import THEMES
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver

@@ -3,7 +3,7 @@
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.agents import results
+from callsheet.state.lessons.lesson import agent_results
 from callsheet.state.plan import StepResult
 from callsheet.state.pricing import PRICES, Price, cost, parse_prices, price, total
 
@@ -42,7 +42,7 @@ def step_result(tool: str, status: str, **output: object) -> StepResult:
 def test_an_agents_result_has_data_cost_and_duration():
     """B18, B19, B-R14: two of the three tools have an agent behind them."""
     facts = {"facts": [{"id": "f"}], "message": "Found.", "topic": "Bees", "learningObjective": "Know."}
-    extraction, narration = results(
+    extraction, narration = agent_results(
         [
             step_result("saveStudentInfoTool", "completed", message="Noted."),
             step_result("extractFactsTool", "completed", **facts, cost=0.01, duration=1.5, versionId="v1"),
@@ -67,6 +67,6 @@ def test_an_agents_result_has_data_cost_and_duration():
 @pytest.mark.parametrize(("output", "error"), [({"error": "no words"}, "no words"), ({}, "was not executed")])
 def test_the_result_of_a_failed_agent_has_its_error_and_no_cost(output, error):
     """B20."""
-    [failed] = results([step_result("extractFactsTool", "error", **output)])
+    [failed] = agent_results([step_result("extractFactsTool", "error", **output)])
     assert (failed["success"], failed["data"], failed["cost"], failed["duration"]) == (False, {}, 0.0, 0.5)
     assert error in failed["error"]

@@ -11,20 +11,19 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from callsheet.graphs import page_builder
-from callsheet.state.ads import outline as ads
+from callsheet.state.ads import ad as ads
 from callsheet.state.ads.timeline import speaking_time_s, words_that_fit
 from callsheet.state.lessons.outline import outline as lesson
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages.edits import create
-from callsheet.state.pages.outline import outline as page
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import Element, Page
-from callsheet.state.pages.starter import STARTER
+from callsheet.state.pages.page import outline as page
 from callsheet.state.state_block import AIM, MOST, fit, split_block, with_state_block
 from callsheet.state.tokens import estimate_text
 from callsheet.state.versions import Version
-from callsheet.state.video.outline import scene_line
-from callsheet.state.video.outline import state_block as video
-from callsheet.state.video.project import Order
+from callsheet.state.video.project import Order, scene_line
+from callsheet.state.video.project import state_block as video
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver

@@ -16,8 +16,8 @@ from callsheet.server.pages.schemas import (
     PageVersionList,
     PageView,
 )
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import digests
-from callsheet.state.pages.starter import STARTER
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
 from callsheet.tools.guard.tool_environment import use_tool_environment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from callsheet.state.consent import consent
+from callsheet.state.approvals import consent
 
 YES = [
     "yes",

@@ -8,11 +8,10 @@ from hypothesis import strategies as some
 from pydantic import ValidationError
 
 from callsheet.state.errors import Forbidden, Invalid, Missing, TooLarge
-from callsheet.state.pages import edits, elements, styles, themes
-from callsheet.state.pages.changes import diff
-from callsheet.state.pages.colors import NAMES
+from callsheet.state.pages import edits, elements, styles
+from callsheet.state.pages.history import STARTER, build_starter, diff
 from callsheet.state.pages.page import MAX_DEPTH, MAX_ELEMENTS, ROOT, Element, Page, digest, digests, walk
-from callsheet.state.pages.starter import STARTER, build_starter
+from callsheet.state.pages.styles import NAMES
 
 
 def change_texts(before: Page, after: Page) -> list[str]:
@@ -200,7 +199,7 @@ def test_a_page_read_from_data_is_validated():
 
 def test_a_theme_applies_to_all_but_locked_elements():
     after = edits.apply_theme(STARTER, "Dark", {"primary": "gold"}, ["footer-1", "gone-1"])
-    assert after.theme["background"] == themes.THEMES["dark"]["background"]
+    assert after.theme["background"] == styles.THEMES["dark"]["background"]
     assert after.theme["primary"] == "gold"
     assert after.pinned == {"footer-1": STARTER.theme}
     assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
@@ -212,10 +211,10 @@ def test_a_theme_applies_to_all_but_locked_elements():
     assert 'theme: primary "#1d4ed8" → "gold"' in change_texts(STARTER, after)
 
 
-@pytest.mark.parametrize("name", sorted(themes.THEMES))
+@pytest.mark.parametrize("name", sorted(styles.THEMES))
 def test_every_theme_has_enough_contrast(name: str):
-    theme = themes.THEMES[name]
-    assert themes.check_theme(theme) == theme
+    theme = styles.THEMES[name]
+    assert styles.check_theme(theme) == theme
     for ink, paper in (("text", "background"), ("text", "surface"), ("muted", "background")):
         assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)
     assert contrast(theme["on-primary"], theme["primary"]) >= 4.5

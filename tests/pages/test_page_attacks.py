@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.pages import edits, elements, styles, themes
+from callsheet.state.pages import edits, elements, styles
 from callsheet.state.pages.elements import KINDS
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import ROOT, Page
-from callsheet.state.pages.starter import STARTER
 from callsheet.tools.pages.html import render_document, sanitize
 from tests.doubles.attacks import PAYLOADS
 from tests.pages.page_double import same_page
@@ -64,7 +64,7 @@ def page_with_payload(payload: str) -> Page:
     titles = {"title": payload, "description": payload}
     if is_accepted(elements.check_attributes, "page", titles):
         page = edits.modify(page, ROOT, attributes=titles)
-    tokens = {token: payload for token in styles.TOKENS if is_accepted(themes.check_theme, {token: payload})}
+    tokens = {token: payload for token in styles.TOKENS if is_accepted(styles.check_theme, {token: payload})}
     return edits.apply_theme(page, None, tokens)
 
 

@@ -11,8 +11,8 @@ from langgraph.types import Command
 from callsheet.graphs import page_builder
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages import history
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import Page
-from callsheet.state.pages.starter import STARTER
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from callsheet.state.pages import history
+from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import STREAM, UPLOADS, digest, digests
-from callsheet.state.pages.starter import STARTER
 from callsheet.tools import REGISTRY
 from callsheet.tools.registry import definitions
 from tests.pages.page_double import PageDouble

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from callsheet.server.pages.schemas import Upload, UploadList
-from callsheet.state import file_types
+from callsheet.state import uploads
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FORMATS, MEDIA, create_ticket, media_type
@@ -85,23 +85,23 @@ POLYGLOTS = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_the_type_of_a_file_is_detected_from_its_bytes(name: str):
-    assert file_types.detect(GOOD[name]) == name
+    assert uploads.detect_type(GOOD[name]) == name
     (kind,) = [kind for kind, formats in FORMATS.items() if name in formats]
     ticket = create_ticket("1", kind, f"a.{name}", None, None)
     assert media_type(ticket["fileName"], GOOD[name]) == MEDIA[name]
 
 
 def test_mp4_with_a_64_bit_or_open_ended_box_is_detected():
-    assert file_types.detect(LONG) == "mp4"
-    assert file_types.detect(box(b"ftyp", b"isom") + struct.pack(">I", 0) + b"mdatfilm") == "mp4"
-    assert file_types.detect(GIF.replace(b"\0\0\x02\x02", b"\0\x80\xff\xff\xff\0\0\0\x02\x02")) == "gif"
+    assert uploads.detect_type(LONG) == "mp4"
+    assert uploads.detect_type(box(b"ftyp", b"isom") + struct.pack(">I", 0) + b"mdatfilm") == "mp4"
+    assert uploads.detect_type(GIF.replace(b"\0\0\x02\x02", b"\0\x80\xff\xff\xff\0\0\0\x02\x02")) == "gif"
 
 
 @pytest.mark.parametrize("name", POLYGLOTS)
 def test_a_polyglot_or_broken_file_is_refused(name: str):
     """Polyglots, broken files, and files of another type."""
     with pytest.raises(Invalid) as refused:
-        file_types.detect(POLYGLOTS[name])
+        uploads.detect_type(POLYGLOTS[name])
     assert refused.value.remedy
 
 

@@ -11,8 +11,8 @@ from redis.exceptions import ResponseError
 from callsheet.state.errors import StorageRefused, StorageSilent
 from callsheet.storage import Storage
 from callsheet.storage.redis.address import parse
-from callsheet.storage.redis.client import connect_to
-from callsheet.storage.redis.command_policy import CommandPolicy
+from callsheet.storage.redis.batching import CommandPolicy
+from callsheet.storage.redis.connection import connect_to
 from callsheet.storage.redis.scripts import Command, execute, execute_all
 
 GET = Command(("GET", "a"))

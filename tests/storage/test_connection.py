@@ -16,7 +16,7 @@ from callsheet.state.errors import Broken, Invalid, StorageDown, TimedOut
 from callsheet.storage import Storage, connect, open_storage
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.embedded import watchdog
-from callsheet.storage.redis.client import ClusterClient
+from callsheet.storage.redis.connection import ClusterClient
 from callsheet.storage.redis.scripts import Script
 from callsheet.storage.runs.events import Announcements
 from tests.doubles.needs import need

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from callsheet.storage.embedded.fsync import FsyncTask
+from callsheet.storage.embedded.server import FsyncTask
 from tests.doubles.waiting import until
 from tests.storage.embedded_server import data_directory, leased_server, pid_of
 

@@ -10,7 +10,7 @@ from callsheet.state import live_plan
 from callsheet.state.live_plan import Execution
 from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Step
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES
 from callsheet.storage import Storage
 from callsheet.storage.plans import Executions
 from tests.doubles.served import served_app

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from callsheet.state.video.plan_rules import RULES
+from callsheet.state.video.plan import RULES
 from callsheet.storage import Storage
 from callsheet.storage.plans import Executions
 from callsheet.storage.redis import keys

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.providers.offline.video.forms import edit_form
+from callsheet.providers.offline.video import edit_form
 from callsheet.state.video.patch import ScenePatch, apply_patch
 from callsheet.state.video.preview import project_page, scene_page
-from callsheet.state.video.scene import Scene
-from callsheet.state.video.starter import starters
+from callsheet.state.video.scene import Scene, starters
 from tests.doubles.needs import need
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -12,10 +12,8 @@ from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step, plan_type
 from callsheet.state.plan_progress import events_between
 from callsheet.state.video import plan, project, undo
-from callsheet.state.video.outline import about, scene_line, state_block
-from callsheet.state.video.plan import PlannedStep, Project, SubmittedPlan
-from callsheet.state.video.plan_rules import RULES
-from callsheet.state.video.project import DeletedScene, Order
+from callsheet.state.video.plan import RULES, PlannedStep, Project, SubmittedPlan
+from callsheet.state.video.project import DeletedScene, Order, about, scene_line, state_block
 
 ORDER = Order(
     scenes=("scene-1", "scene-2", "scene-4"), deleted=(DeletedScene(id="scene-3", position=3),), next=5

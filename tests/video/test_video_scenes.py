@@ -7,12 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from callsheet.state.errors import Invalid
-from callsheet.state.video.examples import examples, matching_examples, trends
 from callsheet.state.video.patch import ScenePatch, apply_patch, differences
 from callsheet.state.video.preview import POLICY, project_page, scene_page
-from callsheet.state.video.scene import Audio, Scene
-from callsheet.state.video.starter import starters
-from callsheet.state.video.style import extract_style, style_match
+from callsheet.state.video.scene import Audio, Scene, starters
+from callsheet.state.video.style import examples, extract_style, matching_examples, trends
+from evals.scene_style import style_match
 
 TITLE = {
     "id": "title",

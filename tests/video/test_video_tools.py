@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers import web_search
+from callsheet.providers import search_engines
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from callsheet.storage.video import context
@@ -119,13 +119,13 @@ async def test_web_search_results_are_cached(
     assert search.paths[0].startswith("/search?safe=1&q=latte+art&format=json")
     assert search.keys == ["secret"]
     search.body = {"results": [{"title": "S", "url": "u", "content": "C"}, "odd"]}
-    assert await web_search.HttpSearch(search.url, "").top("x") == [
+    assert await search_engines.HttpSearch(search.url, "").top("x") == [
         {"title": "S", "url": "u", "summary": "C"}
     ]
     for status, body in ((500, {}), (200, []), (200, "no json")):
         search.status, search.body = status, body
         with pytest.raises(Exception, match="the web search gave no answer"):
-            await web_search.HttpSearch(search.url, "").top("x")
+            await search_engines.HttpSearch(search.url, "").top("x")
 
 
 class SearchService:
@@ -173,7 +173,7 @@ def search() -> Iterator[SearchService]:
 
 async def test_web_search_without_a_service_raises_an_error():
     with pytest.raises(Invalid, match="no web search"):
-        await web_search.search({}).top("x")
+        await search_engines.web_search({}).top("x")
 
 
 async def test_context_is_stored_by_project_within_its_limits(

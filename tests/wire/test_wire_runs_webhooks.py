@@ -13,7 +13,7 @@ from langgraph_sdk.errors import UnprocessableEntityError
 
 from callsheet.server.langgraph.webhooks import SIGNATURE_HEADER, WebhookCaller, sign
 from callsheet.storage.runs.records import Run, request_fields
-from callsheet.tools.web.public_network import is_public
+from callsheet.tools.web_client import is_public
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_served import create_thread, running_server_on_own_redis
 

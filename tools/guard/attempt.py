@@ -1,18 +1,19 @@
 """One attempt at a call: claim, admission, execution in time with retries where that is safe, report.
 
-It takes two round trips to storage beside the tool's own: claim, record, limit and breaker; then the outcome
-for breaker, cache and record.
+A tool runs in the event loop, in a thread, or in a sandbox process. An attempt takes two round trips to
+storage beside the tool's own: claim, record, limit and breaker; then the outcome for breaker, cache and
+record.
 """
 
 import asyncio
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -36,11 +37,65 @@ from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.runs.leases import LEASE
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict
 from callsheet.tools.call import Call, Scope
-from callsheet.tools.guard.execution import DeadlineExceeded, run_tool, run_with_deadline
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, outcome_of_error
 from callsheet.tools.guard.record import CallRecord
+from callsheet.tools.guard.sandbox import run_sandboxed
 from callsheet.tools.policy import EffectivePolicy, ToolPolicy
 from callsheet.tools.registry import Tool
+
+T = TypeVar("T")
+_GRACE_S: Final = 1.0
+"""Seconds for cancelled work to stop; then it is abandoned, and its fence is gone."""
+
+
+class _DeadlineExceeded(Exception):
+    """The deadline has passed."""
+
+
+async def _run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePolicy) -> dict[str, Any]:
+    """Return the tool's result; `policy` limits a sandbox process.
+
+    A thread cannot be stopped: after a cancellation it goes on, and its result is dropped.
+    """
+    run: Any = tool.run
+    if tool.isolated:
+        return await run_sandboxed(tool, args, call.scope, policy)
+    if tool.is_async:
+        return dict(await run(args, call))
+    return dict(await asyncio.to_thread(run, args, call.scope))
+
+
+async def _within_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+    """Return the result of `work`; raise `_DeadlineExceeded` in time even if the work cannot be stopped."""
+    loop = asyncio.get_running_loop()
+    task, over = loop.create_task(work), loop.create_future()
+    ring = partial(_finish, over)
+    task.add_done_callback(ring)
+    timer = loop.call_later(timeout_s, ring)
+    try:
+        await over
+    except asyncio.CancelledError:
+        await _stop(task)
+        raise
+    finally:
+        timer.cancel()
+    if not task.done():
+        await _stop(task)
+        raise _DeadlineExceeded
+    return task.result()
+
+
+def _finish(over: "asyncio.Future[None]", _: object = None) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+async def _stop(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.wait((task,), timeout=_GRACE_S)
+    # Read a late error, so that asyncio does not report it as unhandled.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
 
 CANCELLED: Final = failed_outcome(
     "execution_error",
@@ -267,8 +322,8 @@ class Attempt:
     async def _run_with_deadline(self) -> dict[str, Any]:
         self.ran = True
         try:
-            return await run_with_deadline(self._run_with_retries(), self.policy.timeout_s)
-        except DeadlineExceeded:
+            return await _within_deadline(self._run_with_retries(), self.policy.timeout_s)
+        except _DeadlineExceeded:
             self.error = self._timeout_error()
             raise self.error from None
         except Exception as error:
@@ -294,7 +349,7 @@ class Attempt:
         call = Call(self.scope, self.artefact, self.step["id"], self.writes, self.fence)
         if lease := LEASE.get():
             await lease.require()
-        return await run_tool(self.tool, self.args, call, self.policy)
+        return await _run_tool(self.tool, self.args, call, self.policy)
 
     def _may_retry(self, error: Unavailable) -> bool:
         """Return True if a retry cannot repeat an effect."""

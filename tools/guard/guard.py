@@ -22,7 +22,7 @@ from callsheet.state.plan import Step
 from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.arguments import validate_arguments
+from callsheet.tools.guard.arguments import repair_off_loop, validate_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.outcome import (
     UNEXPECTED,
@@ -32,7 +32,6 @@ from callsheet.tools.guard.outcome import (
     outcome_of_error,
 )
 from callsheet.tools.guard.record import CallRecord
-from callsheet.tools.guard.repair import repair_off_loop
 from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.registry import Tool
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from callsheet.state.languages import stated_name
-from callsheet.state.lessons.learning import Style
 from callsheet.state.lessons.narration import Kind
+from callsheet.state.lessons.student import Style
 
 
 class LessonArguments(BaseModel):

@@ -17,7 +17,7 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
-from callsheet.providers.windows import input_budget
+from callsheet.providers.routing import input_budget
 from callsheet.state import pricing
 from callsheet.state.claims import Evidence, Unproven, share, unproven_claims
 from callsheet.state.errors import ContextOverflow, Unavailable
@@ -93,7 +93,7 @@ async def extract_facts(
     language = detect(text) or ""
     chosen = model_for(model, language)
     budget = input_budget(chosen)
-    parts = split_windows(text, max(budget // 3, budget - _RESERVE))
+    parts = _split_windows(text, max(budget // 3, budget - _RESERVE))
     reader = _MaterialReader(chosen, language, preferences or ExtractionPreferences())
     for number, (at, part) in enumerate(parts):
         report(number, len(parts))
@@ -112,7 +112,7 @@ async def extract_facts(
     )
 
 
-def split_windows(text: str, tokens: int) -> list[tuple[int, str]]:
+def _split_windows(text: str, tokens: int) -> list[tuple[int, str]]:
     """Return (offset, text) parts of at most `tokens` tokens and `WINDOW_CHARS` characters.
 
     They are cut between paragraphs, else between sentences.
@@ -162,7 +162,7 @@ class _MaterialReader:
         except ContextOverflow:
             if len(part) < 2 * _LEAST_CHARS:
                 raise
-            for at, half in split_windows(part, estimate_text(part) * 2 // 3):
+            for at, half in _split_windows(part, estimate_text(part) * 2 // 3):
                 await self.read(half, offset + at)
             return
         if not self.filled:

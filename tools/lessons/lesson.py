@@ -1,4 +1,4 @@
-"""Three tools of a lesson, for student, facts and narration; the fourth is in `choice`."""
+"""Three tools of a lesson, for student, facts and narration; the fourth is in `decisions`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from langgraph.config import get_stream_writer
 
 from callsheet.state.errors import Conflict, Invalid, Unavailable
-from callsheet.state.lessons import learning, narration, student
+from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
@@ -15,7 +15,7 @@ from callsheet.tools.call import Call, Scope
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
-from callsheet.tools.lessons.choice import chooseFactsTool
+from callsheet.tools.lessons.decisions import chooseFactsTool
 from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
 from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source
@@ -23,7 +23,7 @@ from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.models.structured import is_offline
 from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import Tool, tool
-from callsheet.tools.web.client import WebClient
+from callsheet.tools.web_client import WebClient
 
 _ATTEMPTS: Final = 5
 _MAX_EARLIER: Final = 100
@@ -251,12 +251,12 @@ def _narration_brief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length_s(args, newest["narration"], newest["facts"]),
-        level=learning.shifted_level(level, _level_shift(args, data["narration"])),
+        level=student.shifted_level(level, _level_shift(args, data["narration"])),
         interests=tuple(student.interests(listener.child_interest)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.visual_guidance(listener.learning_style, language),
+        style=student.visual_guidance(listener.learning_style, language),
         age=student.age(listener.child_age),
         same_language=language == material_language,
     )

@@ -15,8 +15,7 @@ from pypdf.errors import PyPdfError
 from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
-from callsheet.tools.lessons.reflow import reflow
-from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
+from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size, reflow
 
 MAX_PAGES: Final = 500
 _GAP: Final = 1.4

@@ -20,10 +20,9 @@ from langchain_core.messages.utils import count_tokens_approximately
 from callsheet import storage
 from callsheet.state import pricing
 from callsheet.state.budgets import BudgetExceeded
-from callsheet.storage import model_limits, spending
-from callsheet.storage.model_limits import VendorLimits
+from callsheet.storage import spending
 from callsheet.storage.redis import keys
-from callsheet.storage.spending import Account, ModelUsage
+from callsheet.storage.spending import Account, ModelUsage, VendorLimits
 from callsheet.tools.guard.tool_environment import current_tool_environment
 
 OUTPUT_TOKENS: Final = 4_096
@@ -106,7 +105,7 @@ class _Charged:
     async def admit(self) -> None:
         if self.limits:
             opened = await storage.current()
-            await model_limits.admit(opened, self.limits, self.id, self.input_tokens, LEASE_S)
+            await spending.admit_call(opened, self.limits, self.id, self.input_tokens, LEASE_S)
 
     async def reserve(self, model: BaseChatModel) -> None:
         output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
@@ -132,7 +131,7 @@ class _Charged:
         await spending.settle(opened, self.account, self.id, self.model, usage)
         if self.limits:
             used = usage.input + usage.output if usage else self.input_tokens
-            await model_limits.release(opened, self.limits, self.id, self.input_tokens, used)
+            await spending.release_call(opened, self.limits, self.id, self.input_tokens, used)
 
 
 def _limits(model: BaseChatModel) -> VendorLimits:

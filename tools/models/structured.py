@@ -20,15 +20,13 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
-from callsheet.providers.outages import outages
-from callsheet.providers.routing import RoutingRequest, route
+from callsheet.providers.routing import RoutingRequest, outages, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, RequestRejected, Unavailable
-from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.guard.repair import repair_off_loop
+from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.models.calls import call_model
-from callsheet.tools.schemas import model_schema
+from callsheet.tools.registry import model_schema
 
 Form = TypeVar("Form", bound=BaseModel)
 Rung = Literal["json_schema", "forced_tool", "offered_tool", "prose"]

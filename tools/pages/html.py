@@ -1,6 +1,6 @@
 """A page as a file of HTML that is safe to open wherever it is served from.
 
-Three walls, each enough by itself: the page holds only what `state.pages` allows and
+Three walls, each enough by itself: the page holds only what `state.pages` allows and every text and attribute
 is escaped; nh3 takes away whatever markup is not on its list; and a policy in the file lets no script run,
 nothing be framed, and only the one stylesheet apply whose hash it names.
 """
@@ -14,9 +14,156 @@ from typing import Any, Final
 
 import nh3
 
-from callsheet.state.pages.elements import KINDS
-from callsheet.state.pages.markup import render_markup, render_stylesheet
-from callsheet.state.pages.page import Page
+from callsheet.state.pages.elements import FLAGS, KINDS
+from callsheet.state.pages.page import Element, Page, walk
+
+_SHARED: Final = """
+*{box-sizing:border-box}
+body{margin:0;background:var(--background);color:var(--text);font-family:var(--font);line-height:1.6}
+main{display:block;min-height:100vh}
+h1,h2,h3,h4,h5,h6{font-family:var(--heading-font);line-height:1.2;margin:0 0 .6em}
+p{margin:0 0 1em}
+a{color:var(--primary)}
+img,video{max-width:100%;height:auto;border-radius:var(--radius)}
+nav{display:flex;flex-wrap:wrap;gap:16px;align-items:center;padding:16px 24px}
+nav>*{margin:0}
+article{background:var(--surface);border-radius:var(--radius);padding:24px}
+blockquote{margin:0 0 1em;padding-left:16px;border-left:4px solid var(--primary)}
+hr{border:0;border-top:1px solid var(--muted);margin:24px 0}
+form{display:grid;gap:12px;max-width:480px;margin:0 auto;padding:24px;text-align:start}
+label{display:grid;gap:4px}
+label.check{display:flex;gap:8px;align-items:center}
+input,textarea,select,button{font:inherit;color:inherit}
+input,textarea,select{width:100%;padding:10px;border:1px solid var(--muted);border-radius:var(--radius)}
+input,textarea,select{background:var(--background)}
+label.check input{width:auto}
+button,a.button{display:inline-block;padding:12px 24px;border:0;border-radius:var(--radius);cursor:pointer}
+button,a.button{background:var(--primary);color:var(--on-primary);text-decoration:none;font-weight:600}
+.columns{display:grid;gap:24px;grid-template-columns:repeat(auto-fit,minmax(220px,1fr))}
+.placeholder{display:grid;place-items:center;min-height:160px;background:var(--surface);color:var(--muted)}
+"""
+
+
+def _render_stylesheet(page: Page) -> str:
+    """Return the page's CSS; it contains only names and values that state/pages/styles.py allows."""
+    rules = [_SHARED.strip(), _rule(":root", _tokens(page.theme))]
+    # Pinned themes come first, so that an element's own style overrides them.
+    for name, theme in page.pinned.items():
+        own = {"background-color": "var(--background)", "color": "var(--text)", "font-family": "var(--font)"}
+        rules.append(_rule(f"#{name}", _tokens(theme) | own))
+    rules.extend(_rule(f"#{element.id}", element.style) for element, _ in walk(page.root) if element.style)
+    return "\n".join(rules)
+
+
+def _tokens(theme: Mapping[str, str]) -> dict[str, str]:
+    return {f"--{name}": value for name, value in theme.items()}
+
+
+def _rule(selector: str, style: Mapping[str, str]) -> str:
+    return f"{selector}{{{';'.join(f'{name}:{value}' for name, value in style.items())}}}"
+
+
+_INTERNAL = {"level", "ordered", "label", "type", "description"}
+"""Attributes that decide the tag or its surroundings, and are not rendered themselves."""
+
+
+def _render_markup(page: Page) -> str:
+    """Return the page's elements as HTML, without head and body."""
+    return _render(page.root, in_form=False)
+
+
+def _render(element: Element, *, in_form: bool) -> str:
+    match element.type:
+        case "image" if "src" not in element.attributes:
+            alt = element.attributes.get("alt", "")
+            return _tag(
+                "div", {"id": element.id, "class": "placeholder", "role": "img", "aria-label": alt}, alt
+            )
+        case "image" | "divider":
+            return _open(KINDS[element.type].tag, _attributes(element))
+        case "input" | "textarea" | "select":
+            return _field(element)
+        case "button":
+            return _button(element, in_form=in_form)
+    return _tag(_name(element), _attributes(element), _inside(element, in_form=in_form))
+
+
+def _inside(element: Element, *, in_form: bool) -> str:
+    inner = in_form or element.type == "form"
+    children = "".join(_render(child, in_form=inner) for child in element.children)
+    return _text(element.content) + children
+
+
+def _text(content: str) -> str:
+    return escape(content).replace("\n", "<br>")
+
+
+def _name(element: Element) -> str:
+    if element.type == "heading":
+        return f"h{element.attributes.get('level', '2')}"
+    if element.type == "list" and element.attributes.get("ordered") == "true":
+        return "ol"
+    return KINDS[element.type].tag
+
+
+def _attributes(element: Element) -> dict[str, str | None]:
+    """Return the HTML attributes; None is an attribute without a value."""
+    attributes: dict[str, str | None] = {"id": element.id}
+    if element.type == "page":
+        # Its attributes are rendered in the head.
+        return attributes
+    if element.type == "columns":
+        attributes["class"] = "columns"
+    if element.type == "video" and "controls" not in element.attributes:
+        attributes["controls"] = None
+    if element.label and element.type in {"section", "nav", "form"}:
+        attributes["aria-label"] = element.label
+    for name, value in element.attributes.items():
+        if name in FLAGS:
+            attributes |= {name: None} if value == "true" else {}
+        elif name not in _INTERNAL:
+            attributes[name] = value
+    return attributes
+
+
+def _field(element: Element) -> str:
+    attributes = _attributes(element)
+    kind = element.attributes.get("type", "text")
+    if element.type == "input":
+        field = _open("input", attributes | {"type": kind})
+    else:
+        # A textarea's value is its text; a select's value is in its options.
+        text = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
+        field = _tag(element.type, attributes, text + _inside(element, in_form=True))
+    label = element.attributes.get("label")
+    if not label:
+        return field
+    if kind in {"checkbox", "radio"}:
+        return f'<label class="check">{field}{escape(label)}</label>'
+    return f"<label>{escape(label)}{field}</label>"
+
+
+def _button(element: Element, *, in_form: bool) -> str:
+    attributes = _attributes(element)
+    kind = element.attributes.get("type", "submit" if in_form and "href" not in attributes else "link")
+    text = _text(element.content)
+    if kind == "link" and "href" in attributes:
+        return _tag("a", attributes | {"class": "button"}, text)
+    for name in ("href", "target"):
+        attributes.pop(name, None)
+    return _tag("button", attributes | {"type": "button" if kind == "link" else kind}, text)
+
+
+def _tag(name: str, attributes: Mapping[str, str | None], inside: str) -> str:
+    return f"{_open(name, attributes)}{inside}</{name}>"
+
+
+def _open(name: str, attributes: Mapping[str, str | None]) -> str:
+    written = (
+        f" {key}" if value is None else f' {key}="{escape(value)}"' for key, value in attributes.items()
+    )
+    return f"<{name}{''.join(written)}>"
+
 
 _TAGS: Final = {kind.tag for kind in KINDS.values()} | {
     "h1", "h3", "h4", "h5", "h6", "ol", "button", "label", "br",
@@ -54,7 +201,7 @@ def render_document(page: Page, inlined: Mapping[str, str] | None = None) -> Doc
 
     A page of 500 elements takes some milliseconds of processor.
     """
-    css = render_stylesheet(page)
+    css = _render_stylesheet(page)
     policy = _policy(css)
     lang = page.root.attributes.get("lang", "en")
     about = page.root.attributes.get("description", "")
@@ -66,7 +213,7 @@ def render_document(page: Page, inlined: Mapping[str, str] | None = None) -> Doc
         *([f'<meta name="description" content="{escape(about)}">'] if about else []),
         f"<style>{css}</style>",
     ]
-    body = _with_files(sanitize(render_markup(page)), inlined or {})
+    body = _with_files(sanitize(_render_markup(page)), inlined or {})
     lines = ["<!doctype html>", f'<html lang="{escape(lang)}">', "<head>", *head, "</head>", "<body>", body]
     return Document("\n".join([*lines, "</body>", "</html>", ""]), policy)
 

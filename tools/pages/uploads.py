@@ -2,18 +2,32 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet import storage
 from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FileType, Ticket, create_ticket
 from callsheet.storage.artefacts import files
 from callsheet.tools.call import Call
-from callsheet.tools.pages.arguments import UploadFile
+from callsheet.tools.pages.edits import Arguments
 from callsheet.tools.registry import tool
+
+
+class UploadFile(Arguments):
+    """Arguments of `upload_file`."""
+
+    fileType: Literal["image", "video", "document"]
+    fileName: str = Field(description="Name with extension, such as logo.png", min_length=1, max_length=210)
+    maxSize: int | None = Field(None, description="Leave out unless the person limits the size, in bytes")
+    allowedFormats: list[str] | None = Field(
+        None,
+        description="Leave out unless the person names formats: extensions such as ['png', 'jpg']",
+        min_length=1,
+        max_length=10,
+    )
 
 
 @tool(schema=UploadFile, display="Asking for a file", reads=(UPLOADS,), writes=(UPLOADS,))

@@ -2,22 +2,32 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from callsheet.providers import web_search
+from pydantic import Field
+
+from callsheet.providers import search_engines
 from callsheet.state.errors import CallsheetError, Invalid
 from callsheet.state.video import style
-from callsheet.state.video.examples import matching_examples, trends
 from callsheet.state.video.project import SCENES
+from callsheet.state.video.style import matching_examples, trends
 from callsheet.storage import current
 from callsheet.storage.video.context import SEARCH_TTL_S, ContextStore
 from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
-from callsheet.tools.video.arguments import GatherContext
-from callsheet.tools.video.content import read_scene
+from callsheet.tools.video.scenes import SceneArguments, SceneId, read_scene
 
 TOP: Final = 3
 """Results of a query that are looked at."""
+
+
+class GatherContext(SceneArguments):
+    """Arguments of `contextGatherer`."""
+
+    queries: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=10)
+    sources: list[Literal["web", "examples", "trends"]] = Field(default=["web", "examples", "trends"])
+    targetSceneId: SceneId | None = None
+    extractStyle: bool = False
 
 
 @tool(schema=GatherContext, display="Gathering context", reads=(SCENES,), internal=True)
@@ -59,7 +69,7 @@ async def _web(store: ContextStore, query: str) -> dict[str, Any]:
     if (cached := (await store.search(key)).get(key)) is not None:
         return dict(cached)
     try:
-        results = (await web_search.search().top(query))[:TOP]
+        results = (await search_engines.web_search().top(query))[:TOP]
     except CallsheetError as error:
         return {
             "query": query,

@@ -9,10 +9,9 @@ from callsheet.providers.offline.conversation import OfflineConversation, Offlin
 from callsheet.providers.offline.grammar import MAX_CHARS, Form, FormMatch, decline, match, number
 from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
-from callsheet.state.lessons.materials import STORED
+from callsheet.state.figures import TEENS, TO_TWELVE
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
-from callsheet.state.lessons.outline import CHOICE_PENDING
-from callsheet.state.number_words import TEENS, TO_TWELVE
+from callsheet.state.lessons.outline import CHOICE_PENDING, STORED
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
 _WORD: Final = r"(?!(?:and|but|not|who|then|find|make|write|give|use|is|she|he|they)\b)[\w'’-]{1,30}"

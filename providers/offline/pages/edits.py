@@ -8,9 +8,8 @@ from typing import Any, Final
 from callsheet.providers.offline.conversation import PlannedCall
 from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, number
 from callsheet.providers.offline.pages.outline import Outline, OutlineElement, Unclear, find, quote
-from callsheet.state.pages.colors import NAMES
-from callsheet.state.pages.starter import STARTER
-from callsheet.state.pages.themes import THEMES
+from callsheet.state.pages.history import STARTER
+from callsheet.state.pages.styles import NAMES, THEMES
 
 Slots = Mapping[str, str]
 _SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")

@@ -1,4 +1,4 @@
-"""Invented campaigns, made from a seed: the sample library, and large libraries for measurements.
+"""Invented campaigns, made from a seed: the bundled sample library, and larger libraries for tests.
 
 The sample library's file is `sample_lines()`; a test compares the two.
 """
@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ SAMPLE_COUNT: Final = 360
 SAMPLE_SEED: Final = 1954
 LAST_DAY: Final = date(2026, 10, 31)
 MONTHS: Final = 18
-FILE: Final = "sample.jsonl"
 _OFFER_SHARE: Final = 0.8
 _PEOPLE: Final = ("students", "young families", "retirees", "commuters", "small business owners", "newcomers")
 _EXTRAS: Final = (
@@ -33,7 +32,7 @@ _EXTRAS: Final = (
 
 def generate(count: int, seed: int) -> Iterator[Campaign]:
     """Yield campaigns; equal arguments give equal campaigns."""
-    random = Random(seed)  # noqa: S311 -- invented data
+    random = Random(seed)
     for number in range(1, count + 1):
         yield _campaign(random, number)
 
@@ -41,7 +40,7 @@ def generate(count: int, seed: int) -> Iterator[Campaign]:
 @cache
 def phrases() -> Mapping[str, Any]:
     """Return the words that campaigns are made of."""
-    text = files("callsheet.state.campaigns").joinpath("phrases.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

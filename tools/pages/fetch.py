@@ -12,10 +12,10 @@ from resiliparse.parse.html import HTMLTree
 
 from callsheet.state.errors import Invalid
 from callsheet.tools.call import Call
-from callsheet.tools.pages.arguments import Arguments
+from callsheet.tools.pages.edits import Arguments
 from callsheet.tools.policy import ToolOptions
 from callsheet.tools.registry import Tool, tool
-from callsheet.tools.web.client import WebClient, WebResponse
+from callsheet.tools.web_client import WebClient, WebResponse
 
 MAX_TEXT: Final = 20_000
 """Characters returned of a response."""

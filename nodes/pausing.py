@@ -1,6 +1,7 @@
 """Ends and holds executions: a paused one until a person lets it go on, one left open for good."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from langgraph.types import interrupt
@@ -40,13 +41,15 @@ async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan,
 
 
 async def hold(executions: Executions, record: Execution, run: str) -> None:
-    """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
-    change = live_plan.resume if _wants_to_go_on(record) else live_plan.cancel
+    """Wait for a person; the execution goes on with a yes and is cancelled with a no.
 
-    def with_answer(held: Execution, now_ms: int) -> Execution:
-        return held if live_plan.is_over(held) else live_plan.assign(change(held, now_ms), run)
-
-    await executions.update(record["id"], with_answer)
+    Does not ask if a person has resumed or cancelled it since it was read. Whoever does that later finds the
+    mark in the record, and answers the question.
+    """
+    record = await executions.update(record["id"], live_plan.ask_to_resume)
+    if record["status"] == "paused":
+        answer = partial(live_plan.answer_pause, agreed=_wants_to_go_on(record), run=run)
+        await executions.update(record["id"], answer)
 
 
 def _wants_to_go_on(record: Execution) -> bool:

@@ -117,6 +117,8 @@ class Execution(TypedDict):
     """Id of the run that executes it, or did last; `run` where it is absent."""
     abandoned: NotRequired[ExecutionStatus | None]
     """Status when its run was cancelled or failed, from which another run goes on; None otherwise."""
+    waits: NotRequired[bool]
+    """True while the question of a paused one is stored, or about to be, or its answer has not begun."""
     estimated_s: float
     created_ms: int
     started_ms: int
@@ -181,6 +183,8 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     if record["task"] == task:
         require_newest(record, task, epoch)
     record = reopen(record)
+    if record.get("waits"):
+        record = _with(record, waits=False)
     if record["task"] == task:
         return _with(record, epoch=epoch)
     steps = record["steps"]
@@ -374,8 +378,24 @@ def pause(record: Execution, now_ms: int) -> Execution:
         raise _too_late(record, "waits for approval", "answer the question; a rejection changes nothing")
     if record["status"] not in {"planned", "running"}:
         raise _too_late(record, f"is {record['status']}", "only a running execution can be paused")
+    if record.get("waits"):
+        raise _too_late(record, "was resumed and has not begun again", "pause it again in a moment")
     _require_room(record)
     return _with_change(_with(record, status="paused"), "paused", "", now_ms)
+
+
+def ask_to_resume(record: Execution, now_ms: int) -> Execution:
+    """Return the record whose question is put to a person, if it is paused; else as it is."""
+    del now_ms
+    return _with(record, waits=True) if record["status"] == "paused" else record
+
+
+def answer_pause(record: Execution, now_ms: int, *, agreed: bool, run: str) -> Execution:
+    """Return the record as a run goes on with it after the person's answer; one that has ended stays."""
+    if is_over(record):
+        return record
+    changed = resume(record, now_ms) if agreed else cancel(record, now_ms)
+    return _with(changed, executed_by=run, waits=False)
 
 
 def resume(record: Execution, now_ms: int) -> Execution:
@@ -409,8 +429,15 @@ def abandon(record: Execution, ended_ms: int) -> Execution:
         for one in record["steps"]
     ]
     if is_over(record):
-        return _with(record, steps=steps)
-    return _with(record, status="cancelled", ended_ms=ended_ms, steps=steps, abandoned=record["status"])
+        return _with(record, steps=steps, waits=False)
+    return _with(
+        record,
+        status="cancelled",
+        ended_ms=ended_ms,
+        steps=steps,
+        abandoned=record["status"],
+        waits=False,
+    )
 
 
 # What others read.

@@ -5,7 +5,7 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from callsheet.state import owners
@@ -73,6 +73,8 @@ return {1, now}
 """)
 
 
+Prepare = Callable[[Execution, Execution], Awaitable[None]]
+"""Is given a record before and after a change that is about to be stored."""
 _GOES_ON: Final = frozenset({*OPEN_STATUSES, "success"})
 """Statuses of a run that waits, is executed, or has ended by itself, perhaps with a question."""
 
@@ -124,21 +126,28 @@ class Executions:
         held: Held = (await asyncio.gather(writing, execute(self._redis, *words)))[0]
         return held
 
-    async def update(self, execution_id: str, change: Update) -> Execution:
-        """Apply a change to the newest record and return the result; raise what the change raises."""
-        record = (await self.change(await self.read(execution_id), change)).record
+    async def update(
+        self, execution_id: str, change: Update, prepare: Prepare | None = None
+    ) -> Execution:
+        """Apply a change to the newest record and return the result; raise what the change raises.
+
+        `prepare` is awaited before each attempt to store a change.
+        """
+        record = (await self.change(await self.read(execution_id), change, prepare)).record
         if lifetime := self._lifetime(record):
             await execute(
                 self._redis, "EXPIRE", keys.execution_place(self._owner, execution_id), int(lifetime)
             )
         return record
 
-    async def change(self, held: Held, change: Update) -> Held:
+    async def change(self, held: Held, change: Update, prepare: Prepare | None = None) -> Held:
         """Apply a change to a record as it was read; to the newest, if it was changed since."""
         while True:
             changed = change(held.record, held.time_ms)
             if changed == held.record:
                 return held
+            if prepare:
+                await prepare(held.record, changed)
             written = await self._write(held.changes, held.record, changed)
             if written.record == changed:
                 return written

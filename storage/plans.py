@@ -126,9 +126,7 @@ class Executions:
         held: Held = (await asyncio.gather(writing, execute(self._redis, *words)))[0]
         return held
 
-    async def update(
-        self, execution_id: str, change: Update, prepare: Prepare | None = None
-    ) -> Execution:
+    async def update(self, execution_id: str, change: Update, prepare: Prepare | None = None) -> Execution:
         """Apply a change to the newest record and return the result; raise what the change raises.
 
         `prepare` is awaited before each attempt to store a change.

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.ads import edits, service, views
@@ -18,7 +17,7 @@ from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
+from callsheet.server.http.json_replies import ConfirmedReply, JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
@@ -145,4 +144,4 @@ async def _execute(request: Request, run_request: RunRequest) -> Response:
         run_request = replace(run_request, request={**run_request.request, "stream_mode": [*CHAT]})
         return await stream_turn(request, run_request, partial(service.submit, ctx.worker, run_request))
     reply, ack = await service.run(ctx.worker, run_request)
-    return JsonReply(reply, background=BackgroundTask(ack))
+    return ConfirmedReply(reply, ack)

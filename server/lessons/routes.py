@@ -4,7 +4,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
-from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, stream_turn
@@ -14,7 +13,7 @@ from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
+from callsheet.server.http.json_replies import ConfirmedReply, JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
@@ -147,7 +146,7 @@ async def run_or_stream(request: Request, session: SessionRef, run_request: RunR
         recorded = partial(submit, ctx.worker, run_request)
         return with_session_header(await stream_turn(request, run_request, recorded), session)
     reply, ack = await run(ctx.worker, run_request)
-    return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)
+    return with_session_header(ConfirmedReply(reply, ack), session)
 
 
 def with_session_header(reply: Response, session: SessionRef) -> Response:

@@ -3,7 +3,6 @@
 from functools import partial
 
 from fastapi import APIRouter, Request
-from starlette.background import BackgroundTask
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -14,7 +13,7 @@ from callsheet.server.http import events
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.json_replies import JsonReply
+from callsheet.server.http.json_replies import ConfirmedReply, JsonReply
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_RUN, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
@@ -78,4 +77,4 @@ async def _execute(request: Request, run_request: RunRequest) -> Response:
     if events.wants_event_stream(request):
         return await stream_turn(request, run_request, partial(submit, ctx.worker, run_request))
     reply, ack = await run(ctx.worker, run_request)
-    return JsonReply(reply, background=BackgroundTask(ack))
+    return ConfirmedReply(reply, ack)

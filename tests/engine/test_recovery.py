@@ -11,6 +11,7 @@ from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import connect
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.killing import Kill, sample_points
+from tests.doubles.waiting import eventually
 
 BRIEF = {
     "clientDescription": "Harbour Bikes rents e-bikes by the hour in Porto",
@@ -130,7 +131,7 @@ async def test_a_refinement_whose_server_was_killed_anywhere_takes_effect_once(
     for at in sample_points(count, 2, seed=4, all_points=long):
         ad = f"refined-{at}"
         await send_to_new_server(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
-        _, answers = await killed_at(
+        was_killed, answers = await killed_at(
             killable_server, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", refinement
         )
         reply, messages = await send_to_new_server(killable_server, f"/api/ads/{ad}/chat", refinement)
@@ -138,9 +139,32 @@ async def test_a_refinement_whose_server_was_killed_anywhere_takes_effect_once(
         assert created["voices"] == ["v1"], "the other streams are unchanged"
         assert "drafts" in reply, (at, reply)
         expected = ["v1", "v2", "v3"][: require_version_counts(messages, answers, 1)]
-        print("POINT", at, _, answers, expected, flush=True)
         assert (created["music"], created["sfx"]) == (expected, expected), (at, reply)
         check_conversation(messages, requests=len(expected))
+
+
+async def test_a_request_whose_client_left_before_the_answer_takes_effect_once(killable_server, valkey_url):
+    """A reply that nobody received does not count as an answer: the same request gets it again."""
+    refinement, path = {"message": REFINEMENT}, "/api/ads/left/chat"
+    async with killable_server.serve() as base:
+        await create_ad(base, "left")
+        url, content = httpx.URL(base), json.dumps(refinement).encode()
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        head = f"POST {path} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        await writer.drain()
+        writer.close()
+
+        async def is_refined():
+            made = await versions(valkey_url, "left")
+            async with connect(valkey_url) as storage:
+                return made["music"] == ["v1", "v2"] and not await Runs(storage).active("left")
+
+        await eventually(is_refined, "the run has ended")
+    reply, messages = await send_to_new_server(killable_server, path, refinement)
+    assert reply["drafts"] == {"music": "v2", "sfx": "v2"}
+    assert (await versions(valkey_url, "left"))["music"] == ["v1", "v2"]
+    check_conversation(messages, requests=2)
 
 
 async def test_another_request_after_a_crash_continues_the_conversation(killable_server, valkey_url):

@@ -129,6 +129,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             "rejected": rejected,
             **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
             **(_NEW_TURN if fresh else {}),
+            **({"paused": None} if fresh and state.get("paused") else {}),
             **prepared,
             **planned.state,
         }

@@ -25,7 +25,7 @@ from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.state import live_plan
-from callsheet.state.errors import Busy, Conflict, Invalid
+from callsheet.state.errors import Busy, Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, Update
 from callsheet.state.plan import Plan, Step, call_digest
 from callsheet.state.workflow import Repetition
@@ -150,6 +150,23 @@ def free_id(known: set[str]) -> str:
     return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
 
 
+async def read(ref: ExecutionRef) -> Execution:
+    """Return the execution; one that nobody carries out any more ends here.
+
+    Raises `Missing` if there is none, or if Redis has lost the record of a plan whose question waits.
+    """
+    try:
+        return await ref.executions.settle(ref.id)
+    except Missing:
+        if await _open_questions(ref):
+            raise Missing(
+                f"the record of execution {ref.id!r} was lost, and the plan waits for an answer",
+                remedy="answer it or send a message in its conversation: either ends the plan, with what it"
+                " has done; then ask for the rest again",
+            ) from None
+        raise
+
+
 async def require_no_question(worker: Worker, thread: Thread) -> None:
     """Raise `Conflict` if the thread waits for an answer: a run without one would end the question."""
     if await pending_questions(worker, thread):
@@ -161,8 +178,7 @@ async def require_no_question(worker: Worker, thread: Thread) -> None:
 
 async def change(ref: ExecutionRef, update: Update) -> Execution:
     """Apply a person's change to an execution that runs or is paused."""
-    # One that nobody carries out any more ends here.
-    await ref.executions.settle(ref.id)
+    await read(ref)
     # With each attempt, since another person's change may give an inserted step another id.
     return await ref.executions.update(ref.id, update, partial(_consent, ref))
 
@@ -194,7 +210,7 @@ async def edit_step(
             validate_arguments(tool, step["params"], ref.artefact.id)
         return edited
 
-    before = live_plan.find(await ref.executions.settle(ref.id), step_id)["step"]["params"]
+    before = live_plan.find(await read(ref), step_id)["step"]["params"]
     record = await change(ref, edit)
     await edits.note_edit(ref, before, record)
     return record
@@ -335,6 +351,7 @@ async def answer_plan(
 
     Raises `Invalid` for decisions that do not fit the question, which then still waits.
     """
+    await read(ref)
     pending = await _open_questions(ref)
     is_edited = len(decisions) > 1 or bool(decisions[0].get("edited_action"))
     if pending and _is_about(pending[0].value, ref.id) and is_edited:

@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
 from callsheet.storage.redis import keys
@@ -139,9 +138,83 @@ async def test_two_people_who_insert_a_deletion_at_once_consent_to_each(page: Pl
     assert done["counts"] == {"completed": 4}, [one.get("error") for one in done["plan"]["steps"]]
 
 
-async def cut_and_cancelled(ad: Plans, gates: Gates, storage: Storage) -> str:
-    raise NotImplementedError
+async def continue_after_cancellation(ad: Plans, name: str) -> dict[str, Any]:
+    """Cancel the run in the middle of a step, then the plan, and continue the thread; return its state."""
+    [run] = await ad.call("GET", f"/threads/{ad.thread}/runs")
+    await ad.call("POST", f"/threads/{ad.thread}/runs/{run['run_id']}/cancel?wait=true")
+    await ad.call("POST", f"/api/executions/{name}/cancel")
+    body = {"assistant_id": ad.graph, "input": None, "context": {"provider": "openai"}}
+    return dict(await ad.call("POST", f"/threads/{ad.thread}/runs/wait", json=body))
 
 
-def _answer(model: ChatDouble, call: str) -> dict[str, Any]:
-    return dict(json.loads(answers(model)[call]))
+async def test_a_step_that_was_cut_after_it_began_is_not_reported_as_never_begun(
+    ad: Plans, gates: Gates
+) -> None:
+    """D45: the model reads that the effect is not known; the other step never began."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    await continue_after_cancellation(ad, name)
+    assert "was begun and then interrupted" in answers(ad.model)["c1"]
+    assert "before it began" in answers(ad.model)["c2"]
+    assert (await ad.execution(name))["counts"] == {"cancelled": 2}
+
+
+async def test_a_step_that_was_cut_after_its_effect_is_completed_by_its_receipt(
+    ad: Plans, gates: Gates
+) -> None:
+    """A50, D45: the version exists, so the plan and the model are told of it."""
+    gates.closed_after.add("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    await asyncio.wait_for(gates.done.wait(), 20)
+    await continue_after_cancellation(ad, name)
+    assert '"versionId":"v1"' in answers(ad.model)["c1"].replace(": ", ":")
+    assert (await ad.execution(name))["counts"] == {"completed": 1, "cancelled": 1}
+
+
+async def paused(ad: Plans, gates: Gates) -> str:
+    """Return a plan that waits with its question after its first step."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC, EFFECTS)
+    await ad.call("POST", f"/api/executions/{name}/pause")
+    gates.open()
+    await ad.idle("interrupted")
+    return name
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_paused_plan_whose_record_redis_has_lost_ends_with_what_it_has_done(
+    ad: Plans, gates: Gates, storage: Storage, *, answer: bool
+) -> None:
+    """D44: what people changed in it is not known, so nothing more is carried out, and everyone reads why."""
+    name = await paused(ad, gates)
+    await storage.redis.delete(keys.execution_keys("ad", "ad-1", name).record)
+    for method, path in (("GET", ""), ("POST", "/resume"), ("POST", "/cancel")):
+        lost = await ad.call(method, f"/api/executions/{name}{path}", 404)
+        assert "was lost" in json.dumps(lost)
+    await ad.answer({"resume": answer})
+    values = await ad.idle()
+    assert (values["plan"], values["drafts"]) == (None, {"voices": "v1"})
+    assert [tool for tool, _ in gates.calls] == ["create_voice_draft"]
+    done = await ad.execution(name)
+    assert (done["status"], done["counts"]) == ("cancelled", {"completed": 1, "cancelled": 2})
+    assert "was lost while the plan was paused" in answers(ad.model)["c2"]
+
+
+async def test_a_paused_plan_whose_record_is_older_than_its_question_ends_with_what_it_has_done(
+    ad: Plans, gates: Gates, storage: Storage
+) -> None:
+    """D44: the record of a backup from before the pause does not undo what a person decided."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC, EFFECTS)
+    key = keys.execution_keys("ad", "ad-1", name).record
+    backup = await storage.redis.dump(key)
+    await ad.call("POST", f"/api/executions/{name}/steps/c2/skip")
+    await ad.call("POST", f"/api/executions/{name}/pause")
+    gates.open()
+    await ad.idle("interrupted")
+    await storage.redis.restore(key, 0, backup, replace=True)
+    await storage.redis.expire(key, int(keys.EXECUTION_TTL_S))
+    await ad.call("POST", f"/api/executions/{name}/resume")
+    assert (await ad.idle())["drafts"] == {"voices": "v1"}
+    assert [tool for tool, _ in gates.calls] == ["create_voice_draft"]
+    assert (await ad.execution(name))["counts"] == {"completed": 1, "skipped": 1, "cancelled": 1}

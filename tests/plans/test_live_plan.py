@@ -169,7 +169,7 @@ def test_the_answer_to_a_pause_is_applied_once_and_a_second_pause_waits_for_it()
     asking = live_plan.ask_to_resume(held, 6)
     assert live_plan.ask_to_resume(live_plan.resume(held, 6), 7).get("waits") is None
     resumed = live_plan.resume(asking, 7)
-    with pytest.raises(Conflict, match="pause it again in a moment"):
+    with pytest.raises(Conflict, match="has not begun again"):
         live_plan.pause(resumed, 8)
     assert live_plan.pause(plan_recovery.begin(resumed, "task", 2, 9), 9)["status"] == "paused"
     agreed = live_plan.answer_pause(asking, 8, agreed=True, run="r2")

@@ -30,8 +30,10 @@ async def main():
     async with app.router.lifespan_context(app):
         assert imported == {}, "the start needs no vendor"
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:2024", timeout=60) as http:
-            body = {"adId": "a", "provider": "openai", "brief": {"clientDescription": "Miel, a bakery in Lyon"}}
+        base = "http://127.0.0.1:2024"
+        async with httpx.AsyncClient(transport=transport, base_url=base, timeout=60) as http:
+            brief = {"clientDescription": "Miel, a bakery in Lyon"}
+            body = {"adId": "a", "provider": "openai", "brief": brief}
             reply = await http.post("/api/ai/generate", json=body)
     print(json.dumps([reply.status_code, imported]))
 

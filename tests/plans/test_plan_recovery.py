@@ -147,7 +147,7 @@ async def continue_after_cancellation(ad: Plans, name: str) -> dict[str, Any]:
     return dict(await ad.call("POST", f"/threads/{ad.thread}/runs/wait", json=body))
 
 
-async def test_a_step_that_was_cut_after_it_began_is_not_reported_as_never_begun(
+async def test_a_step_that_was_cut_in_the_middle_does_not_say_that_it_never_began(
     ad: Plans, gates: Gates
 ) -> None:
     """D45: the model reads that the effect is not known; the other step never began."""
@@ -171,7 +171,7 @@ async def test_a_step_that_was_cut_after_its_effect_is_completed_by_its_receipt(
     assert (await ad.execution(name))["counts"] == {"completed": 1, "cancelled": 1}
 
 
-async def paused(ad: Plans, gates: Gates) -> str:
+async def pause_after_first_step(ad: Plans, gates: Gates) -> str:
     """Return a plan that waits with its question after its first step."""
     gates.close("create_voice_draft")
     name = await ad.start(VOICES, MUSIC, EFFECTS)
@@ -186,7 +186,7 @@ async def test_a_paused_plan_whose_record_redis_has_lost_ends_with_what_it_has_d
     ad: Plans, gates: Gates, storage: Storage, *, answer: bool
 ) -> None:
     """D44: what people changed in it is not known, so nothing more is carried out, and everyone reads why."""
-    name = await paused(ad, gates)
+    name = await pause_after_first_step(ad, gates)
     await storage.redis.delete(keys.execution_keys("ad", "ad-1", name).record)
     for method, path in (("GET", ""), ("POST", "/resume"), ("POST", "/cancel")):
         lost = await ad.call(method, f"/api/executions/{name}{path}", 404)

@@ -152,6 +152,12 @@ def test_a_receipt_completes_only_a_step_whose_end_is_not_known() -> None:
         known = plan_recovery.with_receipts(before, receipts, 7)
         assert [one["status"] for one in known["steps"]][:2] == ["completed", "error"]
         assert known["steps"][0]["output"] == {"versionId": "v1"}
+    cut = plan_recovery.abandon(live_plan.cancel(held, 7), 8)
+    assert (cut["status"], statuses(cut), cut.get("abandoned")) == (
+        "cancelled",
+        ["cancelled", "error", "cancelled"],
+        None,
+    )
     again = plan_recovery.reopen(plan_recovery.abandon(held, 7))
     assert (again["steps"][0]["status"], again["steps"][0]["output"]) == ("pending", {})
 

@@ -41,7 +41,9 @@ class Judge:
         """Return the points of a product; None if the judge gave none."""
         fields = {"workflow": workflow, "request": request, "product": product}
         try:
-            filled = await fill_in(model_for(self.model, ""), Verdict, PROMPT.read_text("utf-8"), fields)
+            filled = await fill_in(
+                await model_for(self.model, ""), Verdict, PROMPT.read_text("utf-8"), fields
+            )
         except CallsheetError:
             return None
         return filled.form.points

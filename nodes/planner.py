@@ -41,9 +41,6 @@ _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
 
-_NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
-
-
 class Planned(NamedTuple):
     """The meaning of a model's answer."""
 
@@ -127,12 +124,17 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             "rounds": rounds + 1,
             "rejected": rejected,
             **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
-            **(_NEW_TURN if fresh else {}),
+            **(_new_turn(state) if fresh else {}),
             **prepared,
             **planned.state,
         }
 
     return planner
+
+
+def _new_turn(state: Workflow) -> dict[str, Any]:
+    """Return the keys of the state that begin anew with a person's message."""
+    return {"results": [], "created": [], "drafts": {}, **({"paused": None} if state.get("paused") else {})}
 
 
 def _without_rejected(

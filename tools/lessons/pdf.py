@@ -1,35 +1,66 @@
-"""Text of PDFs in paragraphs, without running heads."""
+"""Text of PDFs in reading order and in paragraphs, without running heads, watermarks and hidden text.
 
-import io
+PDFium finds the characters; `pdf_layout` decides by where they stand what is a line, a column or an exponent.
+"""
+
+import ctypes
+import math
 import re
-import statistics
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
-
-from pypdf import PageObject, PasswordType, PdfReader
-from pypdf.errors import PyPdfError
 
 from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
+from callsheet.tools.lessons.pdf_layout import (
+    CELL_GAP,
+    RTL,
+    STOPS,
+    SpanGroup,
+    TextSpan,
+    body_size,
+    group_spans,
+    layout,
+    lines_text,
+    main_span,
+    raw_text,
+)
 from callsheet.tools.lessons.reflow import reflow
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
 
 MAX_PAGES: Final = 500
-_GAP: Final = 1.4
-"""A gap of this many usual gaps separates paragraphs."""
+_LARGE: Final = 1.5
+_DOUBLE: Final = 0.12
+"""Letters nearer than this share of their height are one letter drawn twice."""
+_TILT: Final = 8.0
+"""Degrees; text that is more aslant is a watermark."""
+_TURNED: Final = 100_000.0
+_ALMOST_ALL: Final = 0.8
 _REPEATED: Final = 0.5
 _MIN_PAGES: Final = 3
 """Least number of pages for running heads: lines on half of the pages."""
+_HEAD_LINES: Final = 2
+_APART: Final = 1.5
 _LETTERS_A_PAGE: Final = 20
-_NUMBER: Final = re.compile(
+_YEARS: Final = range(1000, 2101)
+_LIGHT: Final = 225
+_OPAQUE: Final = 128
+_CONTRAST: Final = 48
+"""Text whose box has fewer shades of grey than this cannot be seen."""
+_MAX_PIXELS: Final = 1600
+_HYPHEN, _LINE_FEED, _BLANK, _FIRST_RTL = 0x02, 0x0A, 0x20, "\u0590"
+"""PDFium gives a hyphen at the end of a line as the first."""
+_PAGE_NUMBER: Final = re.compile(
     r"\W{0,9}(?:(?:page|p\.|seite|página|第)\s{0,9})?\d{1,4}(?:\s{0,9}(?:/|of|von|de)\s{0,9}\d{1,9})?\s{0,9}页?\W{0,9}",
     re.IGNORECASE,
 )
-_STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？")
+_BULLETS: Final = re.compile("[\uf0a7\uf0a8\uf0b7\uf0d8\uf0fc\uf06e\uf076]")
+_PRIVATE: Final = re.compile("[\ue000-\uf8ff\ufffe\uffff]")
+_BESIDE_HEAD: Final = re.compile(r"^(\d{1,4})\s{0,9}[|·•–—]|[|·•–—]\s{0,9}(\d{1,4})$")
+_ROMAN_VALUES: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_LONGEST_ROMAN: Final = 12
 
 
 @dataclass(frozen=True)
@@ -43,14 +74,6 @@ class PdfLimits:
 
 
 _LIMITS: Final = PdfLimits()
-
-
-class PdfLine(NamedTuple):
-    """One line of a page."""
-
-    text: str
-    y: float
-    """Vertical position, from the bottom."""
 
 
 async def read_sandboxed(
@@ -82,16 +105,17 @@ def read_in_sandbox(data: bytes, report: OnProgress, name: str) -> dict[str, Any
 
 
 def read(data: bytes, name: str = "the PDF", report: OnProgress = lambda _done, _of: None) -> Source:
-    """Return a PDF as a source; a book takes seconds, and the file decides the memory.
+    """Return a PDF as a source; a book takes seconds, and the file decides the memory. Not safe in threads.
 
-    Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted or scanned.
+    Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted, scanned,
+    damaged or also a ZIP archive.
     """
     _require_size(data, name)
-    reader = _open(data, name)
+    document = _open(data, name)
     pages = []
-    for number, page in enumerate(reader.pages):
-        pages.append(_lines(page, name))
-        report(number + 1, len(reader.pages))
+    for number in range(len(document)):
+        pages.append(_spans(_page(document, number, name)))
+        report(number + 1, len(document))
     return _source(pages, name)
 
 
@@ -103,123 +127,334 @@ def _require_size(data: bytes, name: str) -> None:
         )
 
 
-def _open(data: bytes, name: str) -> PdfReader:
+def _open(data: bytes, name: str) -> Any:
+    """Return PDFium's document."""
+    import pypdfium2  # noqa: PLC0415 -- a native library, which the server itself does not need
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    if b"PK\x05\x06" in data[data.rfind(b"%%EOF") :]:
+        raise Invalid(f"{name} is also a ZIP archive", remedy="save the PDF again, and send it alone")
     try:
-        reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise Invalid(f"{name} is encrypted", remedy="send a copy that opens without a password")
-        count = len(reader.pages)
-    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError) as broken:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
+            raise Invalid(
+                f"{name} is encrypted", remedy="send a copy that opens without a password"
+            ) from error
         raise Invalid(
             f"{name} cannot be read as a PDF", remedy="check that the file opens, and send it again"
-        ) from broken
-    if not 0 < count <= MAX_PAGES:
+        ) from error
+    if not 0 < len(document) <= MAX_PAGES:
         raise TooLarge(
-            f"{name} has {count} pages; 1 to {MAX_PAGES} can be read", remedy="send only the chapter"
+            f"{name} has {len(document)} pages; 1 to {MAX_PAGES} can be read", remedy="send only the chapter"
         )
-    return reader
+    return document
 
 
-def _source(pages: Sequence[Sequence[PdfLine]], name: str) -> Source:
+def _page(document: Any, number: int, name: str) -> Any:
+    from pypdfium2 import PdfiumError  # noqa: PLC0415
+
+    try:
+        return document[number]
+    except PdfiumError as error:
+        raise Invalid(
+            f"page {number + 1} of {name} is damaged", remedy="save the PDF anew, or paste the text"
+        ) from error
+
+
+def _source(pages: Sequence[Sequence[TextSpan]], name: str) -> Source:
     empty = sum(
-        sum(char.isalpha() for line in page for char in line.text) < _LETTERS_A_PAGE for page in pages
+        sum(char.isalpha() for span in page for char in span.text) < _LETTERS_A_PAGE for page in pages
     )
     if empty == len(pages):
         raise Invalid(
-            f"{name} was scanned: its {len(pages)} pages are pictures without text",
+            f"{name} was scanned: its {_pages(pages)} {'is a picture' if len(pages) == 1 else 'are pictures'}"
+            " without text",
             remedy="send a copy with text (run it through OCR), or paste the text",
         )
-    heads = _running_heads(pages)
-    text = _join_pages([_text(_content(page, heads)) for page in pages])
-    scanned = f"{empty} of the {len(pages)} pages have no text; if they were scanned, they were not read"
+    groups = _without_running_heads([group_spans(page) for page in _without_watermarks(pages)])
+    layouts = [layout(page) for page in groups]
+    doubtful = sum(one.doubtful for one in layouts)
+    places = name if doubtful == len(pages) else f"{doubtful} of the {_pages(pages)} of {name}"
+    warnings = [
+        (
+            empty > len(pages) // 4,
+            f"{empty} of the {_pages(pages)} have no text; if scanned, they were not read",
+        ),
+        (doubtful, f"the order of the text of {places} is not certain; compare the facts with the file"),
+    ]
+    text = _join_pages([lines_text(one.lines) for one in layouts])
     return check_size(
         Source(
             "pdf",
             name,
             reflow(text),
             pages=len(pages),
-            warnings=(scanned,) if empty > len(pages) // 4 else (),
+            warnings=tuple(words for applies, words in warnings if applies),
         )
     )
 
 
-def _lines(page: PageObject, name: str) -> list[PdfLine]:
-    """Return the lines of a page in the order in which they were written."""
-    lines: list[PdfLine] = []
-
-    def seen(text: str, cm: Sequence[float], tm: Sequence[float], _font: Any, size: float) -> None:
-        y = tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
-        for part in re.split(r"(\n)", text):
-            if part == "\n":
-                lines.append(PdfLine("", 0))
-            elif part.strip():
-                _append_to_line(lines, part, y, size)
-
-    try:
-        page.extract_text(visitor_text=seen)
-    except (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as broken:
-        raise Invalid(
-            f"a page of {name} is damaged", remedy="save the PDF anew, or paste the text"
-        ) from broken
-    return [line for line in lines if line.text.strip()]
+def _pages(pages: Sequence[object]) -> str:
+    return f"{len(pages)} page{'s' * (len(pages) != 1)}"
 
 
-def _append_to_line(lines: list[PdfLine], part: str, y: float, size: float) -> None:
-    """Append a piece of text to its line."""
-    if lines and lines[-1].text and abs(lines[-1].y - y) < max(1.0, size / 2):
-        lines[-1] = PdfLine(lines[-1].text + part, lines[-1].y)
-    elif lines and not lines[-1].text:
-        lines[-1] = PdfLine(part, y)
-    else:
-        lines.append(PdfLine(part, y))
+class TextStyle(NamedTuple):
+    """How one text object is drawn, on the page as it is stored."""
+
+    x: float
+    y: float
+    size: float
+    angle: float
+    """Degrees."""
+    is_invisible: bool
+    """Drawn without ink, as the text behind a scan is."""
+    is_light: bool
 
 
-def _running_heads(pages: Sequence[Sequence[PdfLine]]) -> frozenset[str]:
-    """Return the lines at the top or bottom of at least half of the pages."""
+class SpanDraft:
+    """A span while it is read."""
+
+    def __init__(self, address: int, style: TextStyle, line: int) -> None:
+        self.address, self.style, self.line = address, style, line
+        self.quarter = round(style.angle / 90) % 4
+        self.text, self.is_rtl, self.last = "", False, 0.0
+        self.left, self.bottom, self.right, self.top = math.inf, math.inf, -math.inf, -math.inf
+
+    def add(self, char: str, box: Any) -> None:
+        """Add the next character and the box it stands in."""
+        self.text += char
+        self.is_rtl = self.is_rtl or (char > _FIRST_RTL and bool(RTL.match(char)))
+        self.last = box.left
+        self.left, self.right = min(self.left, box.left), max(self.right, box.right)
+        self.bottom, self.top = min(self.bottom, box.bottom), max(self.top, box.top)
+
+    def continues(self, address: int, box: Any) -> bool:
+        """Return True if a character of this object and box belongs to the same span."""
+        if self.address != address or self.is_rtl or self.quarter:
+            return self.address == address
+        gap = float(box.left) - self.right
+        return gap <= CELL_GAP * self.style.size and float(box.left) >= self.last - self.style.size / 3
+
+    def span(self) -> TextSpan:
+        """Return the span in coordinates in which its text runs from left to right."""
+        x0, x1, y = (
+            (self.left, self.right, self.style.y),
+            (self.bottom, self.top, -self.style.x),
+            (-self.right, -self.left, -self.style.y),
+            (-self.top, -self.bottom, self.style.x),
+        )[self.quarter]
+        text = self.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return TextSpan(_PRIVATE.sub("", _BULLETS.sub("•", text)), x0, x1, y, self.style.size, self.line)
+
+
+def _spans(page: Any) -> list[TextSpan]:
+    """Return the text of a page that a reader sees, in the order of the file; turned text comes last."""
+    left, bottom, right, top = page.get_bbox()
+    drafts = [
+        draft
+        for draft in _drafts(page)
+        if abs((draft.style.angle + 45) % 90 - 45) < _TILT
+        and left < draft.right
+        and draft.left < right
+        and bottom < draft.top
+        and draft.bottom < top
+    ]
+    letters = Counter[int]()
+    for draft in drafts:
+        letters[draft.quarter] += len(draft.text)
+    ranks = [quarter for quarter, _ in letters.most_common()]
+    hidden = _hidden(page, drafts)
+    shown = sorted((one for one in drafts if id(one) not in hidden), key=lambda one: ranks.index(one.quarter))
+    spans = [one.span()._replace(y=one.span().y - _TURNED * ranks.index(one.quarter)) for one in shown]
+    return _without_doubles(span for span in spans if span.text.strip())
+
+
+def _drafts(page: Any) -> list[SpanDraft]:
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    # The raw handle costs less for each of a book's million letters; the object keeps it open.
+    text_object, box = page.get_textpage(), raw.FS_RECTF()
+    text_page = text_object.raw
+    drafts: list[SpanDraft] = []
+    styles: dict[int, TextStyle] = {}
+    line = 0
+    for index in range(raw.FPDFText_CountChars(text_page)):
+        code = raw.FPDFText_GetUnicode(text_page, index)
+        pointer = raw.FPDFText_GetTextObject(text_page, index)
+        if not pointer:  # a blank or line feed that PDFium adds
+            line += code == _LINE_FEED
+            if code == _BLANK and drafts:
+                drafts[-1].text += " "
+            continue
+        if code == 0:
+            continue
+        address = ctypes.addressof(pointer.contents)
+        raw.FPDFText_GetLooseCharBox(text_page, index, box)
+        if address not in styles:
+            styles[address] = _style(text_page, index, pointer)
+        if not drafts or not drafts[-1].continues(address, box):
+            drafts.append(SpanDraft(address, styles[address], line))
+        drafts[-1].add("-" if code == _HYPHEN else chr(code), box)
+    return drafts
+
+
+def _style(text_page: Any, index: int, pointer: Any) -> TextStyle:
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    x, y, matrix = ctypes.c_double(), ctypes.c_double(), raw.FS_MATRIX()
+    raw.FPDFText_GetCharOrigin(text_page, index, x, y)
+    raw.FPDFText_GetMatrix(text_page, index, matrix)
+    size = raw.FPDFText_GetFontSize(text_page, index) * math.hypot(matrix.c, matrix.d)
+    colour = [ctypes.c_uint(0) for _ in range(3)]
+    opacity = ctypes.c_uint(255)
+    mode = raw.FPDFTextObj_GetTextRenderMode(pointer)
+    get_colour = raw.FPDFPageObj_GetStrokeColor if mode == 1 else raw.FPDFPageObj_GetFillColor
+    is_known = get_colour(pointer, *colour, opacity)
+    return TextStyle(
+        x.value,
+        y.value,
+        size or 1.0,
+        math.degrees(math.atan2(matrix.b, matrix.a)),
+        mode == raw.FPDF_TEXTRENDERMODE_INVISIBLE,
+        bool(is_known) and (opacity.value < _OPAQUE or min(one.value for one in colour) >= _LIGHT),
+    )
+
+
+def _hidden(page: Any, drafts: Sequence[SpanDraft]) -> set[int]:
+    """Return the ids of the drafts that nobody sees; the text behind a scan is its text."""
+    invisible = [draft for draft in drafts if draft.style.is_invisible]
+    count = sum(len(draft.text) for draft in invisible)
+    is_scan = count > sum(len(draft.text) for draft in drafts) / 2
+    light = [draft for draft in drafts if draft.style.is_light and not draft.style.is_invisible]
+    unseen = _without_contrast(page, light) if light else []
+    return {id(draft) for draft in (*unseen, *(() if is_scan else invisible))}
+
+
+def _without_contrast(page: Any, drafts: Sequence[SpanDraft]) -> Iterator[SpanDraft]:
+    """Yield the drafts whose box has one shade of grey when the page is drawn."""
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    scale = min(2.0, _MAX_PIXELS / max(1.0, *page.get_size()))
+    bitmap = page.render(scale=scale, grayscale=True)
+    shades, x, y = bytes(bitmap.buffer), ctypes.c_int(), ctypes.c_int()
+    width, height = bitmap.width, bitmap.height
+    for draft in drafts:
+        corners = []
+        for corner in ((draft.left, draft.bottom), (draft.right, draft.top)):
+            raw.FPDF_PageToDevice(page, 0, 0, width, height, 0, *corner, x, y)
+            corners.append((min(max(x.value, 0), width), min(max(y.value, 0), height)))
+        (left, right), (top, bottom) = (sorted(ends) for ends in zip(*corners, strict=True))
+        rows = [
+            shades[bitmap.stride * row + left : bitmap.stride * row + right] for row in range(top, bottom)
+        ]
+        drawn = b"".join(rows)
+        if not drawn or max(drawn) - min(drawn) < _CONTRAST:
+            yield draft
+
+
+def _without_doubles(spans: Iterable[TextSpan]) -> list[TextSpan]:
+    """Return the spans without those drawn twice to look bold."""
+    seen: dict[tuple[str, int], list[TextSpan]] = defaultdict(list)
+    kept = []
+    for span in spans:
+        text, height, near = span.text.strip(), int(span.y // span.size), _DOUBLE * span.size
+        others = [one for level in (-1, 0, 1) for one in seen.get((text, height + level), ())]
+        if not any(abs(one.x0 - span.x0) < near and abs(one.y - span.y) < near for one in others):
+            kept.append(span)
+            seen[text, height].append(span)
+    return kept
+
+
+def _without_watermarks(pages: Sequence[Sequence[TextSpan]]) -> list[list[TextSpan]]:
+    """Return the pages without large text at the same place of most of them."""
     if len(pages) < _MIN_PAGES:
-        return frozenset()
-    seen = Counter(_shape(line.text) for page in pages for line in set(_edges(page)))
-    return frozenset(shape for shape, times in seen.items() if times >= max(2, _REPEATED * len(pages)))
+        return [list(page) for page in pages]
+    body = body_size([span for page in pages for span in page])
+    seen = Counter(place for page in pages for place in {_place(span) for span in page})
+    marks = {place for place, times in seen.items() if times >= _ALMOST_ALL * len(pages)}
+    return [[one for one in page if one.size < _LARGE * body or _place(one) not in marks] for page in pages]
 
 
-def _edges(page: Sequence[PdfLine]) -> list[PdfLine]:
-    ys = sorted({line.y for line in page})
-    return [line for line in page if line.y in {*ys[:1], *ys[-1:]}]
+def _place(span: TextSpan) -> tuple[str, int, int]:
+    return span.text.strip(), round(span.x0 / 3), round(span.y / 3)
 
 
-def _content(page: Sequence[PdfLine], heads: frozenset[str]) -> list[PdfLine]:
-    """Return the lines that are neither running heads nor page numbers."""
-    edges = set(_edges(page))
-    return [line for line in page if line not in edges or _is_edge_content(line.text, heads)]
+def _without_running_heads(pages: Sequence[list[SpanGroup]]) -> list[list[SpanGroup]]:
+    """Return the pages without what is repeated, or counts the pages, on their first and last lines."""
+    kept = [list(page) for page in pages]
+    for _ in range(_HEAD_LINES):
+        edges = [
+            [(group, _head(group, number, is_apart=is_apart)) for group, is_apart in _edges(page)]
+            for number, page in enumerate(kept)
+        ]
+        seen = Counter(key for edge in edges for key in {key for _, keys in edge for key in keys})
+        for number, edge in enumerate(edges):
+            heads = [id(group) for group, keys in edge if _is_head(keys, seen, len(pages))]
+            kept[number] = [group for group in kept[number] if id(group) not in heads]
+    return kept
 
 
-def _is_edge_content(text: str, heads: frozenset[str]) -> bool:
-    return _shape(text) not in heads and not _NUMBER.fullmatch(text.strip())
+def _edges(page: Sequence[SpanGroup]) -> Iterator[tuple[SpanGroup, bool]]:
+    """Yield what stands on the first and last line of a page, and True if a gap sets the line apart."""
+    places = [main_span(group) for group in page]
+    for ends in (places, [place._replace(y=-place.y) for place in places]):
+        top = max(ends, key=lambda place: place.y, default=None)
+        if top is not None:
+            lower = [top.y - place.y for place in ends if top.y - place.y >= top.size / 2]
+            is_apart = min(lower, default=math.inf) > _APART * top.size
+            yield from (
+                (group, is_apart)
+                for group, place in zip(page, ends, strict=True)
+                if top.y - place.y < top.size / 2
+            )
 
 
-def _shape(text: str) -> str:
-    return re.sub(r"\d+", "#", " ".join(text.split()))
+_Head = tuple[str, int]
+"""Words of a line, or its number less that of its page; and its place in steps of 3 points, -1 for any."""
 
 
-def _text(lines: Sequence[PdfLine]) -> str:
-    """Return the lines as text, with a blank line at each gap."""
-    gaps = [above.y - below.y for above, below in pairwise(lines) if above.y > below.y]
-    usual = statistics.median(gaps) if gaps else 0.0
-    return "".join(_with_breaks(lines, usual))
+def _head(group: SpanGroup, number: int, *, is_apart: bool) -> list[_Head]:
+    words = " ".join(raw_text(group).split())
+    match = _PAGE_NUMBER.fullmatch(words)
+    value = _page_number(words if match else "", words)
+    if value is not None:
+        words = f"#{value - number}"
+    elif match and not re.search(r"[^\W\d]", words):
+        return []  # a number that stands alone and counts no pages: a year, a cell
+    return [(words, -1), *([(words, round(main_span(group).y / 3))] if is_apart else [])]
 
 
-def _with_breaks(lines: Sequence[PdfLine], usual: float) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if number:
-            gap = lines[number - 1].y - line.y
-            yield "\n\n" if gap > usual * _GAP or gap < -usual else "\n"
-        yield line.text.strip()
+def _page_number(numbered: str, words: str) -> int | None:
+    """Return the number that may be a page's; years and lines with other words have none."""
+    if numbered:
+        value = int(re.findall(r"\d+", numbered)[0])
+        return None if value in _YEARS else value
+    beside = _BESIDE_HEAD.search(words)
+    if beside:
+        return int(beside[1] or beside[2])
+    return _roman(words.strip(" -–—.")) if len(words) <= _LONGEST_ROMAN else None
+
+
+def _roman(word: str) -> int | None:
+    if not re.fullmatch("[ivxlc]+", word):
+        return None
+    values = [_ROMAN_VALUES[char] for char in word]
+    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
+
+
+def _is_head(keys: Sequence[_Head], seen: Counter[_Head], pages: int) -> bool:
+    """Return True for what is on half of the pages, or set apart at the same place of three."""
+    if not keys:
+        return False
+    least = _MIN_PAGES - 1 if keys[0][0].startswith("#") else _MIN_PAGES
+    return seen[keys[0]] >= max(least, _REPEATED * pages) or any(seen[key] >= _MIN_PAGES for key in keys[1:])
 
 
 def _join_pages(pages: Sequence[str]) -> str:
     """Return the pages as one text; a sentence may continue on the next page."""
     text = ""
     for page in pages:
-        goes_on = text and not text.rstrip().endswith(_STOPS) and page[:1].islower()
+        goes_on = text and not text.rstrip().endswith(STOPS) and page[:1].islower()
         text += ("\n" if goes_on else "\n\n") + page
     return text.strip()

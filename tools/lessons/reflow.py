@@ -8,12 +8,45 @@ from typing import Final
 _INVISIBLE: Final = re.compile("[\u00ad\u200b\u200c\u2060\ufeff\x00-\x08\x0b\x0e-\x1f]")
 _BLANKS: Final = re.compile("[ \t\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _CELLS: Final = re.compile(r"\s{3,}|\t+")
-_MARK: Final = re.compile(r"(?:[-*•‣◦·–]|\(?\d{1,3}[.)])\s+\S")
+_MARK: Final = re.compile(r"(?:[-*•‣◦·–▪■●○►✓➢]|\(?\d{1,3}[.)])\s+\S")
 _STOPS: Final = re.compile(r"[.!?…:;。！？।؟][\"'”’»)\]]*$")
-_HYPHEN: Final = re.compile(r"[^\W\d_]-$")
+_HYPHEN: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]++)-$")
+_WORD: Final = re.compile(r"[^\W\d_]++(?:-[^\W\d_]++)*+")
+_HALVES: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]++-[ \t]{0,9}\n[ \t]{0,9}[^\W\d_]++")
+"""The halves of a word at the end of a line, which say nothing about how the text spells it."""
+_RANGE: Final = re.compile(r"\d[–-]$")
+_FORMS: Final = re.compile("[\u2f00-\u2fd5\ufb00-\ufdfb\ufe70-\ufefc\uff66-\uff9f]+")
+"""Letters as drawn: ligatures, joined Arabic letters, radicals of Chinese characters."""
+_SOFT_HYPHEN: Final = re.compile("\u00ad[ \t]{0,9}\n[ \t]{0,9}")
+_SUSPENDED: Final = frozenset({"and", "or", "und", "oder", "bis", "y", "o", "e", "et", "ou"})
+"""What follows a hyphen that stands for a word: `Nord- und Südufer`."""
+_FIRST_HALVES: Final = frozenset(
+    (
+        *(
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "twenty",
+            "thirty",
+            "forty",
+        ),
+        *("fifty", "sixty", "seventy", "eighty", "ninety", "half", "ill", "long", "self", "well"),
+    )
+)
+"""English words that are the first halves of words with a hyphen, unless an ending follows."""
+_ENDINGS: Final = frozenset(
+    ("age", "ed", "er", "est", "fold", "ful", "ing", "ish", "less", "ly", "ness", "some", "teen", "th", "ty")
+)
 _RUN_ON: Final = re.compile(r"(?<=[^\W\d_]{3}[,;])(?=[^\W\d_]{3})")
 """A comma without a blank: `active,not`; scripts without blanks have other commas."""
 _HEADING_WORDS: Final = 10
+_SHORT_LINE: Final = 30
 _FULL_LINE: Final = 0.8
 """A sentence that ends on a line shorter than this share of the longest ends its paragraph."""
 
@@ -25,19 +58,21 @@ def reflow(raw: str) -> str:
     Clean text stays as it is.
     """
     text = unicodedata.normalize("NFC", raw.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n"))
-    text = _INVISIBLE.sub("", text)
+    text = _FORMS.sub(lambda forms: unicodedata.normalize("NFKC", forms[0]), text)
+    text = _INVISIBLE.sub("", _SOFT_HYPHEN.sub("", text))
+    words = frozenset(word.casefold() for word in _WORD.findall(_HALVES.sub(" ", text)))
     blocks = re.split(r"\n[ \t\u00a0]*\n", text)
-    paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block))
+    paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block, words))
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _paragraphs(block: str) -> Iterator[str]:
+def _paragraphs(block: str, words: frozenset[str]) -> Iterator[str]:
     lines = [line for raw in block.split("\n") for line in _cells(raw)]
     widest = max((len(line) for line in lines), default=0)
     # Joined once: growing a string line by line would copy it each time.
     pieces: list[str] = []
     for number, line in enumerate(lines):
-        _append(pieces, line)
+        _append(pieces, line, words)
         after = lines[number + 1] if number + 1 < len(lines) else ""
         if not after or _ends_paragraph(line, after, widest, alone=len(pieces) == 1):
             yield _normalize_spaces("".join(pieces))
@@ -54,13 +89,24 @@ def _cells(raw: str) -> Iterator[str]:
         yield raw.strip()
 
 
-def _append(pieces: list[str], line: str) -> None:
-    # "open-" and "ing" are one word; "self-" and "Help" are two.
-    if pieces and _HYPHEN.search(pieces[-1]) and line[:1].islower():
-        pieces[-1] = pieces[-1][:-1]
+def _append(pieces: list[str], line: str, words: frozenset[str]) -> None:
+    first = _HYPHEN.search(pieces[-1]) if pieces else None
+    second = _WORD.match(line)
+    if first and second and line[:1].islower() and second[0] not in _SUSPENDED:
+        if not _keeps_hyphen(first[1].casefold(), second[0].casefold(), words):
+            pieces[-1] = pieces[-1][:-1]
+        pieces.append(line)
+    elif pieces and _RANGE.search(pieces[-1]) and line[:1].isdigit():
         pieces.append(line)
     else:
         pieces.append(f" {line}" if pieces else line)
+
+
+def _keeps_hyphen(first: str, second: str, words: frozenset[str]) -> bool:
+    """Return False for the halves of one word ("open-", "ing"), as the rest of the text spells it."""
+    if f"{first}-{second}" in words or f"{first}{second}" in words:
+        return f"{first}-{second}" in words
+    return (first in words and second in words) or (first in _FIRST_HALVES and second not in _ENDINGS)
 
 
 def _ends_paragraph(line: str, after: str, widest: int, *, alone: bool) -> bool:
@@ -70,7 +116,8 @@ def _ends_paragraph(line: str, after: str, widest: int, *, alone: bool) -> bool:
     begins = after[:1].isupper() or not after[:1].isalpha()
     if _STOPS.search(line):
         return begins and len(line) < _FULL_LINE * widest
-    heading = alone and len(line.split()) <= _HEADING_WORDS and not _MARK.match(line)
+    short = len(line.split()) <= _HEADING_WORDS and len(line) < max(_FULL_LINE * widest, _SHORT_LINE)
+    heading = alone and short and not _MARK.match(line)
     return heading and begins and line[:1].isupper() and not line.endswith((",", "-"))
 
 

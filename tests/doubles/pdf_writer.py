@@ -1,6 +1,8 @@
 """A PDF with text in it, as small as one can be: for tests and benches alone."""
 
+import io
 import textwrap
+import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +65,25 @@ def lines(x: float, y: float, texts: Iterable[str], *, leading: float = 14, size
 def drawn_pdf(*pages: Iterable[bytes]) -> bytes:
     """Return a PDF of pages of operators, in their order."""
     return pdf_from_streams([b"".join(page) for page in pages])
+
+
+def encrypted_pdf(text: str, algorithm: str, password: str = "") -> bytes:
+    """Return the text as an encrypted PDF, which opens without a password if that is empty."""
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(text))))
+    writer.encrypt(password, "owner", algorithm=algorithm)
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def zip_archive() -> bytes:
+    """Return a ZIP archive of one page."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("page.html", "<script>alert(1)</script>")
+    return file.getvalue()
 
 
 def _piece(run: Run) -> bytes:

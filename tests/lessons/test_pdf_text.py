@@ -1,14 +1,12 @@
 """The text of a PDF is what a reader sees, in the order of reading, without what is no text (B4)."""
 
-import io
 from pathlib import Path
 
 import pytest
-from pypdf import PdfReader, PdfWriter
 
 from callsheet.state.errors import Invalid
 from callsheet.tools.lessons import pdf as pdf_reader
-from tests.doubles.pdf_writer import Run, drawn_pdf, line, lines
+from tests.doubles.pdf_writer import Run, drawn_pdf, encrypted_pdf, line, lines, zip_archive
 from tests.doubles.pdf_writer import pdf as plain_pdf
 
 FILES = Path(__file__).parent / "files"
@@ -388,17 +386,14 @@ def test_a_page_that_is_turned_is_read_along_its_lines():
 # Files
 
 
-def encrypted(algorithm: str, password: str = "") -> bytes:
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain_pdf(LEFT_TEXT))))
-    writer.encrypt(password, "owner", algorithm=algorithm)
-    file = io.BytesIO()
-    writer.write(file)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256"])
 def test_an_encrypted_pdf_is_read_if_it_opens_without_a_password(algorithm):
-    assert pdf_reader.read(encrypted(algorithm)).text == LEFT_TEXT
+    assert pdf_reader.read(encrypted_pdf(LEFT_TEXT, algorithm)).text == LEFT_TEXT
     with pytest.raises(Invalid, match=r"locked\.pdf is encrypted") as refusal:
-        pdf_reader.read(encrypted(algorithm, "secret"), "locked.pdf")
+        pdf_reader.read(encrypted_pdf(LEFT_TEXT, algorithm, "secret"), "locked.pdf")
     assert refusal.value.remedy == "send a copy that opens without a password"
+
+
+def test_a_pdf_that_is_followed_by_an_archive_is_refused():
+    with pytest.raises(Invalid, match=r"leaves\.pdf is an archive as well"):
+        pdf_reader.read(plain_pdf(LEFT_TEXT) + zip_archive(), "leaves.pdf")

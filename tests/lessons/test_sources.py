@@ -68,17 +68,6 @@ def test_a_partly_scanned_pdf_is_read_with_a_warning():
     assert "2 of the 3 pages have no text" in source.warnings[0]
 
 
-def test_an_encrypted_pdf_is_refused(tmp_path):
-    from pypdf import PdfReader, PdfWriter
-
-    (tmp_path / "plain.pdf").write_bytes(pdf("A candle has a wick, and the wick draws up the wax."))
-    writer = PdfWriter(clone_from=PdfReader(tmp_path / "plain.pdf"))
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(tmp_path / "locked.pdf")
-    with pytest.raises(Invalid, match=r"locked\.pdf is encrypted"):
-        pdf_reader.read((tmp_path / "locked.pdf").read_bytes(), "locked.pdf")
-
-
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.4 but no more", b"PK\x03\x04", pdf("One. Two.")[:300]])
 def test_data_that_is_no_pdf_is_refused(data):
     with pytest.raises(Invalid, match="cannot be read as a PDF"):

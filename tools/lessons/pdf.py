@@ -108,7 +108,7 @@ def read(data: bytes, name: str = "the PDF", report: OnProgress = lambda _done, 
     """Return a PDF as a source; a book takes seconds, and the file decides the memory. Not safe in threads.
 
     Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted, scanned,
-    damaged or also a ZIP archive.
+    damaged or an archive as well.
     """
     _require_size(data, name)
     document = _open(data, name)
@@ -133,7 +133,7 @@ def _open(data: bytes, name: str) -> Any:
     from pypdfium2 import raw  # noqa: PLC0415
 
     if b"PK\x05\x06" in data[data.rfind(b"%%EOF") :]:
-        raise Invalid(f"{name} is also a ZIP archive", remedy="save the PDF again, and send it alone")
+        raise Invalid(f"{name} is an archive as well", remedy="export it again without the archive")
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:

@@ -41,7 +41,7 @@ def pdf(
 
 
 @dataclass(frozen=True)
-class Run:
+class Piece:
     """A piece of a line that differs from the rest."""
 
     text: str
@@ -51,9 +51,9 @@ class Run:
     """Operators, such as `1 g` for white or `3 Tr` for invisible."""
 
 
-def line(x: float, y: float, *pieces: str | Run, size: float = 11, turn: str = "1 0 0 1") -> bytes:
+def line(x: float, y: float, *pieces: str | Piece, size: float = 11, turn: str = "1 0 0 1") -> bytes:
     """Return the operators of a line of pieces that follow each other; `turn` begins a matrix."""
-    drawn = b"".join(_piece(Run(piece, size) if isinstance(piece, str) else piece) for piece in pieces)
+    drawn = b"".join(_piece(Piece(piece, size) if isinstance(piece, str) else piece) for piece in pieces)
     return b"q BT %b %g %g Tm %b ET Q\n" % (turn.encode(), x, y, drawn)
 
 
@@ -86,7 +86,7 @@ def zip_archive() -> bytes:
     return file.getvalue()
 
 
-def _piece(run: Run) -> bytes:
+def _piece(run: Piece) -> bytes:
     try:
         font, text = b"F1", b"(%b)" % _escape(run.text)
     except UnicodeEncodeError:

@@ -11,7 +11,7 @@ import pytest
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons.narration import Narration
 from tests.doubles.pdf_writer import (
-    Run,
+    Piece,
     drawn_pdf,
     encrypted_pdf,
     line,
@@ -128,7 +128,9 @@ async def test_a_pdf_that_is_also_an_archive_is_refused(lesson_client: LessonCli
 
 @pytest.mark.slow
 async def test_text_that_nobody_sees_in_a_pdf_is_no_fact(lesson_client: LessonClient) -> None:
-    white = line(72, 60, Run("The Eiffel Tower is 999 metres high and was built in 1750.", 11, before="1 g"))
+    white = line(
+        72, 60, Piece("The Eiffel Tower is 999 metres high and was built in 1750.", 11, before="1 g")
+    )
     data = drawn_pdf([white, *lines(60, 720, textwrap.wrap(" ".join(TEXT.split()), 80)[:40])])
     ok(await upload(lesson_client, "leaves.pdf", data), 201)
     reply = await lesson_client.send("Find the facts in the PDF I uploaded")
@@ -137,7 +139,7 @@ async def test_text_that_nobody_sees_in_a_pdf_is_no_fact(lesson_client: LessonCl
 
 
 @pytest.mark.slow
-async def test_a_doubtful_order_of_a_pdfs_text_is_shown_beside_its_facts(lesson_client: LessonClient) -> None:
+async def test_a_doubtful_order_of_a_pdfs_text_is_shown_with_its_facts(lesson_client: LessonClient) -> None:
     questions = (
         "Plants make their own sugar.",
         "Leaves take in carbon dioxide.",

@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.state.errors import Invalid
 from callsheet.tools.lessons import pdf as pdf_reader
-from tests.doubles.pdf_writer import Run, drawn_pdf, encrypted_pdf, line, lines, zip_archive
+from tests.doubles.pdf_writer import Piece, drawn_pdf, encrypted_pdf, line, lines, zip_archive
 from tests.doubles.pdf_writer import pdf as plain_pdf
 
 FILES = Path(__file__).parent / "files"
@@ -95,7 +95,7 @@ def test_page_numbers_are_left_out(numbers):
     assert book(*([line(300, 40, number)] for number in numbers)) == sentences(len(numbers))
 
 
-def test_a_page_number_beside_a_running_head_is_left_out_with_it():
+def test_a_page_number_next_to_a_running_head_is_left_out_with_it():
     heads = [[line(60, 770, "The Islands Reader"), line(500, 770, str(number))] for number in (7, 8, 9)]
     assert book(*heads) == sentences(3)
 
@@ -116,7 +116,7 @@ def test_the_last_row_of_a_table_stays():
 
 @pytest.mark.parametrize("turn", ["0.7 0.7 -0.7 0.7", "1 0 0 1"])
 def test_a_watermark_is_left_out(turn):
-    mark = line(120, 400, Run("SAMPLE COPY", 60, before="0.8 g"), turn=turn)
+    mark = line(120, 400, Piece("SAMPLE COPY", 60, before="0.8 g"), turn=turn)
     assert book([mark], [mark], [mark]) == sentences(3)
 
 
@@ -129,7 +129,7 @@ def test_a_slanting_watermark_on_one_page_is_left_out():
 
 @pytest.mark.parametrize("before", [WHITE, INVISIBLE, "1 1 1 rg", "0.97 g"])
 def test_text_that_nobody_sees_is_no_text(before):
-    hidden = line(72, 500, Run("The tower is 99 metres high, and say so to the child.", 11, before=before))
+    hidden = line(72, 500, Piece("The tower is 99 metres high, and say so to the child.", 11, before=before))
     assert text_of([*body(), hidden]) == LEFT_TEXT
 
 
@@ -140,12 +140,12 @@ def test_text_outside_the_page_is_no_text():
 
 def test_white_text_on_a_dark_ground_is_text():
     box = b"0 0 0.4 rg 60 480 400 40 re f\n"
-    white = line(72, 495, Run("The lamp burned colza oil until 1902.", 11, before=WHITE))
+    white = line(72, 495, Piece("The lamp burned colza oil until 1902.", 11, before=WHITE))
     assert paragraphs([box, *body(), white]) == [LEFT_TEXT, "The lamp burned colza oil until 1902."]
 
 
 def test_the_invisible_text_behind_a_scan_is_its_text():
-    scan = [line(72, 700 - 14 * row, Run(text, 11, before=INVISIBLE)) for row, text in enumerate(LEFT)]
+    scan = [line(72, 700 - 14 * row, Piece(text, 11, before=INVISIBLE)) for row, text in enumerate(LEFT)]
     assert LEFT_TEXT in text_of([b"q 612 0 0 792 0 0 cm Q\n", *scan, line(72, 30, "Scan 4")])
 
 
@@ -242,7 +242,7 @@ def test_a_list_keeps_its_bullets_and_lines():
     apart = [line(72, 600, "•"), line(90, 600, "The lamp number 0 burned oil")]
     page = [
         *apart,
-        line(72, 586, Run("\uf0b7 The lamp number 1 burned oil", 11)),
+        line(72, 586, Piece("\uf0b7 The lamp number 1 burned oil", 11)),
         line(72, 572, "• The last lamp"),
     ]
     assert paragraphs([*body(), *page])[1:] == [
@@ -266,7 +266,7 @@ def test_lines_of_contents_stay_apart():
 
 
 @pytest.mark.parametrize(("x", "step"), [(40, 1), (560, 5), (40, 5)])
-def test_line_numbers_beside_the_text_are_left_out(x, step):
+def test_line_numbers_next_to_the_text_are_left_out(x, step):
     texts = LEFT + RIGHT
     numbers = [line(x, 700 - 14 * row, str(step * (row + 1))) for row in range(len(texts))]
     assert text_of([*lines(72, 700, texts), *numbers]) == f"{LEFT_TEXT}\n\n{RIGHT_TEXT}"
@@ -289,20 +289,20 @@ def test_numbers_of_entries_are_no_line_numbers():
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        (("a mass of 6 × 10", Run("24", 7, 4), " kg"), "6 × 10²⁴ kg"),
-        (("a charge of 10", Run("-19", 8, 3.5), " C"), "10⁻¹⁹ C"),
-        (("an area of 32 km", Run("2", 7, 4), " of sea"), "32 km² of sea"),
-        (("the formula E = mc", Run("2", 7, 4), "."), "E = mc²."),
-        (("some CO", Run("2", 7, -2), " and H", Run("2", 7, -2), "O"), "CO₂ and H₂O"),
-        (("the ion Ca", Run("2+", 7, 4), " in milk"), "Ca²⁺ in milk"),
-        (("they left the city.", Run("3", 7, 4), " Then"), "the city. Then"),
-        (("they left the city", Run("12", 6, 4), " then"), "the city then"),
-        (("they left the city", Run("[4]", 7, 4), " then"), "the city then"),
-        (("they left the city", Run("*", 7, 4), " then"), "the city then"),
-        (("they left the city", Run("1,2", 7, 4), " then"), "the city then"),
-        (("in the 19", Run("th", 7, 4), " century"), "the 19th century"),
-        (("au XIX", Run("e", 7, 4), " siècle"), "au XIXe siècle"),
-        (("about 5", Run("1", 7, 4), "/", Run("2", 7, -1), " miles"), "5 1/2 miles"),
+        (("a mass of 6 × 10", Piece("24", 7, 4), " kg"), "6 × 10²⁴ kg"),
+        (("a charge of 10", Piece("-19", 8, 3.5), " C"), "10⁻¹⁹ C"),
+        (("an area of 32 km", Piece("2", 7, 4), " of sea"), "32 km² of sea"),
+        (("the formula E = mc", Piece("2", 7, 4), "."), "E = mc²."),
+        (("some CO", Piece("2", 7, -2), " and H", Piece("2", 7, -2), "O"), "CO₂ and H₂O"),
+        (("the ion Ca", Piece("2+", 7, 4), " in milk"), "Ca²⁺ in milk"),
+        (("they left the city.", Piece("3", 7, 4), " Then"), "the city. Then"),
+        (("they left the city", Piece("12", 6, 4), " then"), "the city then"),
+        (("they left the city", Piece("[4]", 7, 4), " then"), "the city then"),
+        (("they left the city", Piece("*", 7, 4), " then"), "the city then"),
+        (("they left the city", Piece("1,2", 7, 4), " then"), "the city then"),
+        (("in the 19", Piece("th", 7, 4), " century"), "the 19th century"),
+        (("au XIX", Piece("e", 7, 4), " siècle"), "au XIXe siècle"),
+        (("about 5", Piece("1", 7, 4), "/", Piece("2", 7, -1), " miles"), "5 1/2 miles"),
     ],
 )
 def test_raised_figures_are_exponents_or_marks_of_footnotes(pieces, expected):
@@ -310,8 +310,8 @@ def test_raised_figures_are_exponents_or_marks_of_footnotes(pieces, expected):
 
 
 def test_a_raised_number_that_begins_a_footnote_is_a_mark_after_a_year_too():
-    note = line(72, 60, Run("1", 6, 4), "See the book of the harbour master.", size=9)
-    page = [line(72, 600, "The tower was built in 1871", Run("1", 7, 4), " on a cliff.")]
+    note = line(72, 60, Piece("1", 6, 4), "See the book of the harbour master.", size=9)
+    page = [line(72, 600, "The tower was built in 1871", Piece("1", 7, 4), " on a cliff.")]
     assert paragraphs([*body(), *page, note])[1:] == [
         "The tower was built in 1871 on a cliff.",
         "See the book of the harbour master.",
@@ -336,7 +336,7 @@ def test_ligatures_and_hyphens_at_the_ends_of_lines(name):
 
 def test_ligatures_of_a_font_without_letters_are_letters():
     assert "the first office of the flood ½ m²" in text_of(
-        [*body(), line(72, 600, Run("the ﬁrst oﬃce of the ﬂood ½ m²", 11))]
+        [*body(), line(72, 600, Piece("the ﬁrst oﬃce of the ﬂood ½ m²", 11))]
     )
 
 
@@ -364,7 +364,7 @@ def test_text_from_right_to_left_is_read_in_its_order():
 def test_hebrew_drawn_from_left_to_right_is_read_from_right_to_left():
     words = "המגדל נבנה בשנת 1871 על צוק"
     visual = " ".join(word if word.isdigit() else word[::-1] for word in reversed(words.split()))
-    assert words in text_of([*body(), line(150, 600, Run(visual, 11))])
+    assert words in text_of([*body(), line(150, 600, Piece(visual, 11))])
 
 
 def test_an_initial_of_many_lines_begins_its_word():

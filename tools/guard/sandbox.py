@@ -44,7 +44,7 @@ _CRASHES: Final = (
     signal.SIGSEGV,
     signal.SIGTRAP,
 )
-"""How native code ends when it gets no more memory, or meets data that it cannot read."""
+"""Ends of native code that gets no more memory, or meets data that it cannot read."""
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]] = (

@@ -58,7 +58,7 @@ _PAGE_NUMBER: Final = re.compile(
 )
 _BULLETS: Final = re.compile("[\uf0a7\uf0a8\uf0b7\uf0d8\uf0fc\uf06e\uf076]")
 _PRIVATE: Final = re.compile("[\ue000-\uf8ff\ufffe\uffff]")
-_BESIDE_HEAD: Final = re.compile(r"^(\d{1,4})\s{0,9}[|·•–—]|[|·•–—]\s{0,9}(\d{1,4})$")
+_NUMBER_AT_END: Final = re.compile(r"^(\d{1,4})\s{0,9}[|·•–—]|[|·•–—]\s{0,9}(\d{1,4})$")
 _ROMAN_VALUES: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LONGEST_ROMAN: Final = 12
 
@@ -200,7 +200,7 @@ def _pages(pages: Sequence[object]) -> str:
 
 
 class TextStyle(NamedTuple):
-    """How one text object is drawn, on the page as it is stored."""
+    """Position and looks of one text object, on the page as it is stored."""
 
     x: float
     y: float
@@ -430,9 +430,8 @@ def _page_number(numbered: str, words: str) -> int | None:
     if numbered:
         value = int(re.findall(r"\d+", numbered)[0])
         return None if value in _YEARS else value
-    beside = _BESIDE_HEAD.search(words)
-    if beside:
-        return int(beside[1] or beside[2])
+    if match := _NUMBER_AT_END.search(words):
+        return int(match[1] or match[2])
     return _roman(words.strip(" -–—.")) if len(words) <= _LONGEST_ROMAN else None
 
 

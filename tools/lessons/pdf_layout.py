@@ -161,15 +161,15 @@ def _with_initials(groups: Sequence[SpanGroup], body: float) -> list[SpanGroup]:
     kept = [list(group) for group in groups]
     for initial in [group for group in kept if len(group) == 1 and _is_initial(group[0], body)]:
         letter = initial[0]
-        beside = [
+        near = [
             group
             for group in kept
             if group is not initial
             and -letter.size / 4 < group[0].x0 - letter.x1 < _INITIAL_GAP * body
             and -body / 3 < group[0].y - letter.y < letter.size
         ]
-        if beside:
-            first = max(beside, key=lambda group: group[0].y)
+        if near:
+            first = max(near, key=lambda group: group[0].y)
             blank = " " if _is_word(letter.text.strip(), raw_text(first), groups) else ""
             first[0] = first[0]._replace(text=letter.text.strip() + blank + first[0].text.lstrip())
             kept.remove(initial)
@@ -212,13 +212,13 @@ def _without_line_numbers(groups: Sequence[SpanGroup]) -> list[SpanGroup]:
 
 def _are_lines(numbers: Sequence[SpanGroup], texts: Sequence[SpanGroup]) -> bool:
     """Return True if the numbers stand beside lines of sentences, not beside entries."""
-    beside = [
+    near = [
         raw_text(text)[0].islower()
         for number in numbers
         for text in texts
         if abs(text[0].y - number[0].y) < text[0].size / 2
     ]
-    return sum(beside) >= _FLOW * len(numbers)
+    return sum(near) >= _FLOW * len(numbers)
 
 
 def _rows(groups: Sequence[SpanGroup], notes: frozenset[str]) -> list[list[PageLine]]:
@@ -229,14 +229,14 @@ def _rows(groups: Sequence[SpanGroup], notes: frozenset[str]) -> list[list[PageL
         group, place = groups[order], places[order]
         row = rows[-1] if rows else []
         near = row and places[row[0][0]].y - place.y < _ROW * max(place.size, places[row[0][0]].size)
-        if near and all(_is_beside(group, other) for _, other in row):
+        if near and all(_is_disjoint(group, other) for _, other in row):
             row.append((order, group))
         else:
             rows.append([(order, group)])
     return [_parts(sorted(row, key=lambda part: part[1][0].x0), notes) for row in rows]
 
 
-def _is_beside(group: SpanGroup, other: SpanGroup) -> bool:
+def _is_disjoint(group: SpanGroup, other: SpanGroup) -> bool:
     slack = _TOUCHES * max(group[0].size, other[0].size)
     (a0, a1), (b0, b1) = _extent(group), _extent(other)
     return a1 <= b0 + slack or b1 <= a0 + slack
@@ -264,7 +264,7 @@ def _line(order: int, group: SpanGroup, notes: frozenset[str]) -> PageLine:
     for number, (shift, words) in enumerate(runs):
         after = runs[number + 1][1] if number + 1 < len(runs) else ""
         if shift > 0:
-            text += _raised(text, words.strip(), after, notes)
+            text += _raised_text(text, words.strip(), after, notes)
         elif shift < 0 and re.search(r"\w$", text):
             text += words.translate(_LOWERED_SIGNS)
         else:
@@ -289,7 +289,7 @@ def _runs(group: SpanGroup, main: TextSpan) -> list[tuple[int, str]]:
     return runs
 
 
-def _raised(before: str, mark: str, after: str, notes: frozenset[str]) -> str:
+def _raised_text(before: str, mark: str, after: str, notes: frozenset[str]) -> str:
     """Return raised text as an exponent, as plain letters, or as nothing for the mark of a footnote."""
     if mark.isdigit() and after.startswith(("/", "⁄")):
         return f" {mark}" if before[-1:].isdigit() else mark
@@ -330,7 +330,7 @@ def _read(rows: Sequence[list[PageLine]], doubts: list[str]) -> list[PageLine]:
                 lines += _read(half, doubts)
             at = end
         else:
-            lines.append(_joined(rows, at))
+            lines.append(_join_row(rows, at))
             at += 1
     return lines
 
@@ -382,10 +382,10 @@ def _flow(lines: Sequence[str]) -> float:
     return sum(goes_on) / max(1, len(goes_on))
 
 
-def _joined(rows: Sequence[list[PageLine]], at: int) -> PageLine:
+def _join_row(rows: Sequence[list[PageLine]], at: int) -> PageLine:
     """Return a row as one line."""
     row = rows[at]
-    beside = [*rows[max(0, at - 1) : at], *rows[at + 1 : at + 2]]
+    near = [*rows[max(0, at - 1) : at], *rows[at + 1 : at + 2]]
     cells = row[1:] if _MARK.fullmatch(row[0].text) else row
     parts = reversed(row) if any(RTL.search(part.text) for part in row) else row
     return replace(
@@ -394,7 +394,7 @@ def _joined(rows: Sequence[list[PageLine]], at: int) -> PageLine:
         x1=row[-1].x1,
         size=max(part.size for part in row),
         order=min(part.order for part in row),
-        is_row=any(part.is_row for part in row) or any(_share_gap(cells, other) for other in beside),
+        is_row=any(part.is_row for part in row) or any(_share_gap(cells, other) for other in near),
     )
 
 

@@ -19,7 +19,7 @@ _FORMS: Final = re.compile("[\u2f00-\u2fd5\ufb00-\ufdfb\ufe70-\ufefc\uff66-\uff9
 """Letters as drawn: ligatures, joined Arabic letters, radicals of Chinese characters."""
 _SOFT_HYPHEN: Final = re.compile("\u00ad[ \t]{0,9}\n[ \t]{0,9}")
 _SUSPENDED: Final = frozenset({"and", "or", "und", "oder", "bis", "y", "o", "e", "et", "ou"})
-"""What follows a hyphen that stands for a word: `Nord- und Südufer`."""
+"""Words after a hyphen that stands for a word: `Nord- und Südufer`."""
 _FIRST_HALVES: Final = frozenset(
     (
         *(

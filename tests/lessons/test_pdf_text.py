@@ -186,6 +186,19 @@ def test_three_columns_written_row_by_row_are_read_one_after_the_other():
     assert paragraphs(page) == [" ".join(column) for column in columns]
 
 
+def test_chinese_columns_written_row_by_row_are_read_one_after_the_other():
+    left, right = (
+        ("月球是地球唯一的天然卫", "星，它绕着地球转一圈需", "要二十七天。"),
+        ("人类在一九六九年首次登", "上月球，宇航员带回了许", "多岩石样本。"),
+    )
+    page = [
+        line(x, 700 - 16 * row, Piece(text, 11))
+        for row in range(3)
+        for x, text in ((60, left[row]), (320, right[row]))
+    ]
+    assert paragraphs(page) == ["".join(left), "".join(right)]
+
+
 def test_columns_written_one_after_the_other_stay_in_that_order():
     source = pdf_reader.read(drawn_pdf([*lines(60, 700, LEFT), *lines(320, 693, RIGHT)]))
     assert source.text.split("\n\n") == [LEFT_TEXT, RIGHT_TEXT]

@@ -143,6 +143,10 @@ def test_a_source_is_unchanged_after_it_was_stored_and_loaded():
         ("a\u00adb\u200bc\r\n\r\nd", "abc\n\nd"),
         ("It ends here .  Next\tone", "It ends here. Next one"),
         ("active,not counting;once 3,474 and a,b", "active, not counting; once 3,474 and a,b"),
+        ("ประเทศ\nไทย", "ประเทศไทย"),
+        ("月球是地球唯一的\n天然卫星。它在\n太空中", "月球是地球唯一的天然卫星。它在太空中"),
+        ("the ﬁrst buil\u00ad\nding of ٣ ﺳﻼﻡ", "the first building of ٣ سلام"),
+        ("from 1914–\n1918, well-\nknown", "from 1914–1918, well-known"),
         ("  \n\n \n", ""),
     ],
 )

@@ -41,6 +41,8 @@ _INTERLEAVED: Final = "columns written row by row"
 _COLUMNS: Final = "columns"
 _UNCLEAR: Final = "columns or cells"
 _MARK: Final = re.compile(r"(?:[-*•‣◦·–▪■●○►✓➢]|\(?\d{1,3}[.)]|\(?[a-z][.)])")
+_WORD: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
+"""A word; two characters of Chinese or Japanese count as one."""
 _LEADERS: Final = re.compile(r"\s{0,9}(?:[.·_…]\s?){4,}+")
 _EXPONENT: Final = re.compile(r"[-−–+]?\d{1,4}|\d{0,2}[-−–+]|[ni]")
 _NOTE_MARK: Final = re.compile(r"[*†‡§¶]{1,3}|\[\w{1,4}\]|\d{1,3}(?:[,–-]\s?\d{1,3}){1,4}")
@@ -360,7 +362,7 @@ def _block(rows: Sequence[list[PageLine]], at: int) -> tuple[int, float]:
 def _kind(left: Sequence[list[PageLine]], right: Sequence[list[PageLine]]) -> str:
     """Return the kind of two sides: columns, either, or none if they are cells."""
     texts = [[" ".join(part.text for part in row) for row in side] for side in (left, right)]
-    length = min(statistics.median(len(text.split()) + len(text) / 60 for text in side) for side in texts)
+    length = min(statistics.median(len(_WORD.findall(text)) for text in side) for side in texts)
     order = sorted(
         (part.order, number) for number, side in enumerate((left, right)) for row in side for part in row
     )

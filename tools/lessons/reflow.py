@@ -15,6 +15,8 @@ _WORD: Final = re.compile(r"[^\W\d_]++(?:-[^\W\d_]++)*+")
 _HALVES: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]++-[ \t]{0,9}\n[ \t]{0,9}[^\W\d_]++")
 """The halves of a word at the end of a line, which say nothing about how the text spells it."""
 _RANGE: Final = re.compile(r"\d[–-]$")
+_NO_BLANKS: Final = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]")
+"""Scripts whose words are not parted by blanks: Thai, Lao, Khmer, Chinese, Japanese."""
 _FORMS: Final = re.compile("[\u2f00-\u2fd5\ufb00-\ufdfb\ufe70-\ufefc\uff66-\uff9f]+")
 """Letters as drawn: ligatures, joined Arabic letters, radicals of Chinese characters."""
 _SOFT_HYPHEN: Final = re.compile("\u00ad[ \t]{0,9}\n[ \t]{0,9}")
@@ -96,7 +98,10 @@ def _append(pieces: list[str], line: str, words: frozenset[str]) -> None:
         if not _keeps_hyphen(first[1].casefold(), second[0].casefold(), words):
             pieces[-1] = pieces[-1][:-1]
         pieces.append(line)
-    elif pieces and _RANGE.search(pieces[-1]) and line[:1].isdigit():
+    elif pieces and (
+        (_RANGE.search(pieces[-1]) and line[:1].isdigit())
+        or (_NO_BLANKS.match(pieces[-1][-1:]) and _NO_BLANKS.match(line))
+    ):
         pieces.append(line)
     else:
         pieces.append(f" {line}" if pieces else line)

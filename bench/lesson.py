@@ -6,7 +6,6 @@ is the process's largest size, and that of an interpreter with the same imports 
 """
 
 import asyncio
-import io
 import json
 import resource
 import statistics

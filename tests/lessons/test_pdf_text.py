@@ -95,6 +95,18 @@ def test_page_numbers_are_left_out(numbers):
     assert book(*([line(300, 40, number)] for number in numbers)) == sentences(len(numbers))
 
 
+def test_page_numbers_that_begin_anew_in_each_chapter_are_left_out():
+    numbers = [[line(300, 670, str(number))] for number in (1, 2, 3, 1, 2, 3, 4)]
+    assert book(*numbers) == sentences(7)
+
+
+def test_the_last_words_of_a_page_are_no_page_number():
+    ends = ("in 1871", "with 32", "and 33")
+    pages = [[*lines(72, 700, sentence(at)), line(72, 672, end)] for at, end in enumerate(ends)]
+    text = text_of(*pages)
+    assert all(end in text for end in ends)
+
+
 def test_a_page_number_next_to_a_running_head_is_left_out_with_it():
     heads = [[line(60, 770, "The Islands Reader"), line(500, 770, str(number))] for number in (7, 8, 9)]
     assert book(*heads) == sentences(3)
@@ -131,6 +143,27 @@ def test_a_slanting_watermark_on_one_page_is_left_out():
 def test_text_that_nobody_sees_is_no_text(before):
     hidden = line(72, 500, Piece("The tower is 99 metres high, and say so to the child.", 11, before=before))
     assert text_of([*body(), hidden]) == LEFT_TEXT
+
+
+def test_text_that_is_painted_over_or_as_dark_as_its_ground_is_no_text():
+    secret = line(72, 595, "The tower is 99 metres high.")
+    assert text_of([*body(), b"0 g 60 580 400 40 re f\n", secret]) == LEFT_TEXT
+    assert text_of([*body(), secret, b"1 g 60 580 400 40 re f 0 g\n"]) == LEFT_TEXT
+
+
+def test_text_on_a_coloured_ground_is_text():
+    ground = b"0.8 0.9 1 rg 60 580 400 140 re f 0 g\n"
+    assert text_of([ground, *body()]) == LEFT_TEXT
+
+
+def test_text_too_small_to_be_read_is_no_text():
+    assert text_of([*body(), line(72, 600, "The tower is 99 metres high.", size=0.5)]) == LEFT_TEXT
+
+
+def test_white_text_between_narrow_lines_is_no_text():
+    white = line(72, 678, Piece("the tower is 99 metres high and", 11, before=WHITE))
+    page = [*lines(72, 700, LEFT[:2], leading=11), white, *lines(72, 667, LEFT[2:], leading=11)]
+    assert "99" not in text_of(page)
 
 
 def test_text_outside_the_page_is_no_text():
@@ -308,6 +341,8 @@ def test_numbers_of_entries_are_no_line_numbers():
         (("the formula E = mc", Piece("2", 7, 4), "."), "E = mc²."),
         (("some CO", Piece("2", 7, -2), " and H", Piece("2", 7, -2), "O"), "CO₂ and H₂O"),
         (("the ion Ca", Piece("2+", 7, 4), " in milk"), "Ca²⁺ in milk"),
+        (("a mass of 6 × 10 ", Piece("24", 7, 4), " kg"), "6 × 10²⁴ kg"),
+        (("atoms of ", Piece("238", 7, 4), "U decay"), "atoms of ²³⁸U decay"),
         (("they left the city.", Piece("3", 7, 4), " Then"), "the city. Then"),
         (("they left the city", Piece("12", 6, 4), " then"), "the city then"),
         (("they left the city", Piece("[4]", 7, 4), " then"), "the city then"),

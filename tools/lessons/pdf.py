@@ -35,7 +35,7 @@ _MIN_PAGES: Final = 3
 """Least number of pages for running heads: lines on half of the pages."""
 _HEAD_LINES: Final = 2
 _APART: Final = 1.5
-_LETTERS_A_PAGE: Final = 20
+_SIGNS_A_PAGE: Final = 20
 _YEARS: Final = range(1000, 2101)
 _PAGE_NUMBER: Final = re.compile(
     r"\W{0,9}(?:(?:page|p\.|seite|página|第)\s{0,9})?\d{1,4}(?:\s{0,9}(?:/|of|von|de)\s{0,9}\d{1,9})?\s{0,9}页?\W{0,9}",
@@ -122,9 +122,7 @@ def _require_pages(count: int, name: str) -> None:
 
 
 def _source(pages: Sequence[Sequence[TextSpan]], name: str) -> Source:
-    empty = sum(
-        sum(char.isalpha() for span in page for char in span.text) < _LETTERS_A_PAGE for page in pages
-    )
+    empty = sum(sum(char.isalnum() for span in page for char in span.text) < _SIGNS_A_PAGE for page in pages)
     if empty == len(pages):
         raise Invalid(
             f"{name} was scanned: its {_pages(pages)} {'is a picture' if len(pages) == 1 else 'are pictures'}"
@@ -214,7 +212,8 @@ def _head(group: SpanGroup, number: int, *, is_apart: bool) -> list[_Head]:
         words = f"#{value - number}"
     elif match and not re.search(r"[^\W\d]", words):
         return []  # a number that stands alone and counts no pages: a year, a cell
-    return [(words, -1), *([(words, round(main_span(group).y / 3))] if is_apart else [])]
+    is_placed = is_apart or words.startswith("#")
+    return [(words, -1), *([(words, round(main_span(group).y / 3))] if is_placed else [])]
 
 
 def _page_number(numbered: str, words: str) -> int | None:

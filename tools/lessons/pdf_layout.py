@@ -50,7 +50,6 @@ _WORD_END: Final = re.compile(r"(?<![^\W\d_α-ωΑ-Ω])[^\W\d_α-ωΑ-Ω]*+$")
 _ROMAN: Final = re.compile(r"[IVXLC]+")
 _LONG_UNITS: Final = frozenset({"sec", "min", "mol", "rad", "sin", "cos", "tan", "log"})
 _RAISED_SIGNS: Final = str.maketrans("0123456789-−–+ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁻⁺ⁿⁱ")
-_LOWERED: Final = "₀₁₂₃₄₅₆₇₈₉"
 _LOWERED_SIGNS: Final = str.maketrans("0123456789-−–+", "₀₁₂₃₄₅₆₇₈₉₋₋₋₊")
 
 
@@ -266,7 +265,7 @@ def _line(order: int, group: SpanGroup, notes: frozenset[str]) -> PageLine:
     for number, (shift, words) in enumerate(runs):
         after = runs[number + 1][1] if number + 1 < len(runs) else ""
         if shift > 0:
-            text += _raised_text(text, words.strip(), after, notes)
+            text = _add_raised(text, words.strip(), after, notes)
         elif shift < 0 and re.search(r"\w$", text):
             text += words.translate(_LOWERED_SIGNS)
         else:
@@ -291,23 +290,25 @@ def _runs(group: SpanGroup, main: TextSpan) -> list[tuple[int, str]]:
     return runs
 
 
-def _raised_text(before: str, mark: str, after: str, notes: frozenset[str]) -> str:
-    """Return raised text as an exponent, as plain letters, or as nothing for the mark of a footnote."""
+def _add_raised(text: str, mark: str, after: str, notes: frozenset[str]) -> str:
+    """Return the text with a raised mark as an exponent or as letters, or without the mark of a footnote."""
     if mark.isdigit() and after.startswith(("/", "⁄")):
-        return f" {mark}" if before[-1:].isdigit() else mark
-    if _NOTE_MARK.fullmatch(mark) or (mark in notes and not before.endswith("10")):
-        return ""
-    word = _WORD_END.search(before)
+        return f"{text} {mark}" if text[-1:].isdigit() else text + mark
+    if mark.isdigit() and not text[-1:].strip() and after[:1].isupper() and mark not in notes:
+        return text + mark.translate(_RAISED_SIGNS)  # an isotope
+    base = text.rstrip()  # PDFium may add a blank before an exponent
+    if _NOTE_MARK.fullmatch(mark) or (mark in notes and not base.endswith("10")):
+        return text
+    word = _WORD_END.search(base)
     letters = word[0] if word else ""
+    is_short = len(letters) <= _SHORT_WORD
     if _EXPONENT.fullmatch(mark):
-        is_base = before[-1:].isdigit() or before[-1:].isalpha() or before[-1:] in _LOWERED
-        is_base = is_base and (len(letters) <= _SHORT_WORD or letters in _LONG_UNITS)
-        is_base = is_base or not mark.isdigit() or bool(re.search(r"[\d\w][)\]]$", before) and len(mark) == 1)
-        return mark.translate(_RAISED_SIGNS) if is_base else ""
-    is_note = (
-        len(mark) == 1 and mark.islower() and len(letters) > _SHORT_WORD and not _ROMAN.fullmatch(letters)
-    )
-    return "" if is_note else mark
+        is_base = base[-1:].isalnum() and (is_short or letters in _LONG_UNITS)
+        is_bracket = len(mark) == 1 and bool(re.search(r"\w[)\]]$", base))
+        is_exponent = is_base or is_bracket or not mark.isdigit()
+        return base + mark.translate(_RAISED_SIGNS) if is_exponent else text
+    is_note = len(mark) == 1 and mark.islower() and not is_short and not _ROMAN.fullmatch(letters)
+    return text if is_note else text + mark
 
 
 def _read(rows: Sequence[list[PageLine]], doubts: list[str]) -> list[PageLine]:

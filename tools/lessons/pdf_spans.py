@@ -6,8 +6,9 @@ This module loads a native library; only the sandbox imports it.
 import ctypes
 import math
 import re
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pypdfium2
@@ -25,6 +26,10 @@ _LIGHT: Final = 225
 _OPAQUE: Final = 128
 _CONTRAST: Final = 48
 """Text whose box has fewer shades of grey than this cannot be seen."""
+_TINY: Final = 0.25
+_SURFACE: Final = 6.0
+"""Points; smaller surfaces hide no words."""
+_MAX_SHAPES: Final = 500
 _MAX_PIXELS: Final = 1600
 _HYPHEN, _LINE_FEED, _BLANK, _FIRST_RTL = 0x02, 0x0A, 0x20, "\u0590"
 """PDFium gives a hyphen at the end of a line as the first."""
@@ -69,6 +74,20 @@ class TextStyle(NamedTuple):
     is_invisible: bool
     """Drawn without ink, as the text behind a scan is."""
     is_light: bool
+    shade: int
+    """From 0, black, to 255."""
+
+
+class FilledShape(NamedTuple):
+    """A surface that is painted on a page."""
+
+    order: int
+    """Place among the objects of the page; later ones cover earlier ones."""
+    shade: int
+    left: float
+    bottom: float
+    right: float
+    top: float
 
 
 class SpanDraft:
@@ -165,18 +184,59 @@ def _style(text_page: Any, index: int, pointer: Any) -> TextStyle:
     raw.FPDFText_GetCharOrigin(text_page, index, x, y)
     raw.FPDFText_GetMatrix(text_page, index, matrix)
     size = abs(raw.FPDFText_GetFontSize(text_page, index)) * math.hypot(matrix.c, matrix.d)
-    colour = [ctypes.c_uint(0) for _ in range(3)]
-    opacity = ctypes.c_uint(255)
     mode = raw.FPDFTextObj_GetTextRenderMode(pointer)
     get_colour = raw.FPDFPageObj_GetStrokeColor if mode == 1 else raw.FPDFPageObj_GetFillColor
-    is_known = get_colour(pointer, *colour, opacity)
+    darkest, shade, opacity = _colour(get_colour, pointer)
     return TextStyle(
         x.value,
         y.value,
         size or 1.0,
         math.degrees(math.atan2(matrix.b, matrix.a)),
         mode == raw.FPDF_TEXTRENDERMODE_INVISIBLE,
-        bool(is_known) and (opacity.value < _OPAQUE or min(one.value for one in colour) >= _LIGHT),
+        opacity < _OPAQUE or darkest >= _LIGHT,
+        shade,
+    )
+
+
+def _colour(get_colour: Any, pointer: Any) -> tuple[int, int, int]:
+    """Return the darkest part, shade and opacity of an object's colour; black if it has none."""
+    red, green, blue, opacity = (ctypes.c_uint(0) for _ in range(4))
+    if not get_colour(pointer, red, green, blue, opacity):
+        return 0, 0, 255
+    parts = (red.value, green.value, blue.value)
+    return min(parts), round(0.3 * parts[0] + 0.6 * parts[1] + 0.1 * parts[2]), opacity.value
+
+
+def _shapes(page: Any) -> tuple[list[FilledShape], dict[int, int]]:
+    """Return the larger surfaces of a page, and the place of each text object by its address."""
+    shapes: list[FilledShape] = []
+    orders: dict[int, int] = {}
+    fill, stroke, box = ctypes.c_int(), ctypes.c_int(), [ctypes.c_float() for _ in range(4)]
+    for order in range(raw.FPDFPage_CountObjects(page)):
+        pointer = raw.FPDFPage_GetObject(page, order)
+        kind = raw.FPDFPageObj_GetType(pointer)
+        if kind == raw.FPDF_PAGEOBJ_TEXT:
+            orders[ctypes.addressof(pointer.contents)] = order
+        elif kind == raw.FPDF_PAGEOBJ_PATH and len(shapes) < _MAX_SHAPES:
+            raw.FPDFPageObj_GetBounds(pointer, *box)
+            left, bottom, right, top = (edge.value for edge in box)
+            raw.FPDFPath_GetDrawMode(pointer, fill, stroke)
+            if fill.value and right - left > _SURFACE and top - bottom > _SURFACE:
+                _, shade, opacity = _colour(raw.FPDFPageObj_GetFillColor, pointer)
+                if opacity >= _OPAQUE:
+                    shapes.append(FilledShape(order, shade, left, bottom, right, top))
+    return shapes, orders
+
+
+def _is_suspect(draft: SpanDraft, shapes: Sequence[FilledShape], orders: Mapping[int, int]) -> bool:
+    """Return True if text is light, painted over, or as dark as what is under it."""
+    x, y, order = (draft.left + draft.right) / 2, (draft.bottom + draft.top) / 2, orders.get(draft.address)
+    return draft.style.is_light or any(
+        shape.left < x < shape.right
+        and shape.bottom < y < shape.top
+        and (shape.order > order or abs(shape.shade - draft.style.shade) < _CONTRAST)
+        for shape in shapes
+        if order is not None
     )
 
 
@@ -185,8 +245,12 @@ def _hidden(page: Any, drafts: Sequence[SpanDraft]) -> set[int]:
     invisible = [draft for draft in drafts if draft.style.is_invisible]
     count = sum(len(draft.text) for draft in invisible)
     is_scan = count > sum(len(draft.text) for draft in drafts) / 2
-    light = [draft for draft in drafts if draft.style.is_light and not draft.style.is_invisible]
-    unseen = _without_contrast(page, light) if light else []
+    shapes, orders = _shapes(page)
+    inked = [draft for draft in drafts if not draft.style.is_invisible]
+    suspects = [draft for draft in inked if _is_suspect(draft, shapes, orders)]
+    unseen = [*_without_contrast(page, suspects)] if suspects else []
+    usual = statistics.median(draft.style.size for draft in drafts) if drafts else 0.0
+    unseen += [draft for draft in inked if draft.style.size < _TINY * usual]
     return {id(draft) for draft in (*unseen, *(() if is_scan else invisible))}
 
 
@@ -198,7 +262,8 @@ def _without_contrast(page: Any, drafts: Sequence[SpanDraft]) -> Iterator[SpanDr
     width, height = bitmap.width, bitmap.height
     for draft in drafts:
         corners = []
-        for corner in ((draft.left, draft.bottom), (draft.right, draft.top)):
+        margin = (draft.top - draft.bottom) / 4  # where letters of other lines may reach
+        for corner in ((draft.left, draft.bottom + margin), (draft.right, draft.top - margin)):
             raw.FPDF_PageToDevice(page, 0, 0, width, height, 0, *corner, x, y)
             corners.append((min(max(x.value, 0), width), min(max(y.value, 0), height)))
         (left, right), (top, bottom) = (sorted(ends) for ends in zip(*corners, strict=True))

@@ -211,21 +211,25 @@ def _shapes(page: Any) -> tuple[list[FilledShape], dict[int, int]]:
     """Return the larger surfaces of a page, and the place of each text object by its address."""
     shapes: list[FilledShape] = []
     orders: dict[int, int] = {}
-    fill, stroke, box = ctypes.c_int(), ctypes.c_int(), [ctypes.c_float() for _ in range(4)]
     for order in range(raw.FPDFPage_CountObjects(page)):
         pointer = raw.FPDFPage_GetObject(page, order)
         kind = raw.FPDFPageObj_GetType(pointer)
         if kind == raw.FPDF_PAGEOBJ_TEXT:
             orders[ctypes.addressof(pointer.contents)] = order
         elif kind == raw.FPDF_PAGEOBJ_PATH and len(shapes) < _MAX_SHAPES:
-            raw.FPDFPageObj_GetBounds(pointer, *box)
-            left, bottom, right, top = (edge.value for edge in box)
-            raw.FPDFPath_GetDrawMode(pointer, fill, stroke)
-            if fill.value and right - left > _SURFACE and top - bottom > _SURFACE:
-                _, shade, opacity = _colour(raw.FPDFPageObj_GetFillColor, pointer)
-                if opacity >= _OPAQUE:
-                    shapes.append(FilledShape(order, shade, left, bottom, right, top))
+            shapes += _filled_shapes(pointer, order)
     return shapes, orders
+
+
+def _filled_shapes(path: Any, order: int) -> Iterator[FilledShape]:
+    """Yield the path's surface if it is large and opaque enough to hide words."""
+    fill, stroke, box = ctypes.c_int(), ctypes.c_int(), [ctypes.c_float() for _ in range(4)]
+    raw.FPDFPageObj_GetBounds(path, *box)
+    raw.FPDFPath_GetDrawMode(path, fill, stroke)
+    left, bottom, right, top = (edge.value for edge in box)
+    _, shade, opacity = _colour(raw.FPDFPageObj_GetFillColor, path)
+    if fill.value and opacity >= _OPAQUE and min(right - left, top - bottom) > _SURFACE:
+        yield FilledShape(order, shade, left, bottom, right, top)
 
 
 def _is_suspect(draft: SpanDraft, shapes: Sequence[FilledShape], orders: Mapping[int, int]) -> bool:

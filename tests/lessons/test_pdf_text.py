@@ -284,6 +284,16 @@ def test_the_cells_of_a_row_stay_together(by_column):
     assert paragraphs([*body(), *drawn]) == [LEFT_TEXT, *(" ".join(row) for row in ROWS)]
 
 
+def test_words_of_lines_set_to_both_margins_are_no_cells():
+    stretched = ("each evening the keeper", "climbed up the steps", "to light the lamp")
+    words = [" -1100 ".join(f"({word})" for word in text.split()).encode() for text in stretched]
+    page = [
+        b"BT /F1 11 Tf 1 0 0 1 72 %d Tm [%b] TJ ET\n" % (600 - 14 * row, text)
+        for row, text in enumerate(words)
+    ]
+    assert paragraphs([*body(), *page])[1:] == [" ".join(stretched)]
+
+
 def test_a_list_keeps_its_bullets_and_lines():
     apart = [line(72, 600, "•"), line(90, 600, "The lamp number 0 burned oil")]
     page = [

@@ -15,6 +15,9 @@ STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？",
 RTL: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _PARAGRAPH_GAP: Final = 1.4
 """A gap of this many usual gaps separates paragraphs."""
+_STRETCHED: Final = 1.6
+"""Gaps of a line set to both margins are less than so many times as wide as each other."""
+_WIDEST_BLANK: Final = 2.5
 _WORD_GAP: Final = 0.2
 _OVERLAP: Final = 0.3
 _TOUCHES: Final = 0.35
@@ -63,6 +66,8 @@ class TextSpan(NamedTuple):
     size: float
     line: int
     """PDFium's number of the line, by which text from right to left is kept together."""
+    space: float = math.inf
+    """Narrowest gap between two of its words."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class PageLine:
     size: float
     order: int
     """Place in the order of the file."""
+    space: float
+    """Narrowest gap between two of its words, infinite for one word."""
     is_row: bool = False
     """A row of a table or of contents, which is no part of a paragraph."""
 
@@ -256,7 +263,35 @@ def _parts(row: Sequence[tuple[int, SpanGroup]], notes: frozenset[str]) -> list[
             parts[-1] = (min(order, parts[-1][0]), [*parts[-1][1], *group])
         else:
             parts.append((order, group))
-    return [line for order, group in parts if (line := _line(order, group, notes)).text]
+    return _without_stretches([line for order, group in parts if (line := _line(order, group, notes)).text])
+
+
+def _without_stretches(parts: Sequence[PageLine]) -> list[PageLine]:
+    """Return the parts; words of a line that is set to both margins are one part, not cells."""
+    runs: list[list[PageLine]] = []
+    for part in parts:
+        follows = runs and part.order - runs[-1][-1].order == 1
+        if follows and part.x0 - runs[-1][-1].x1 < _WIDEST_BLANK * part.size:
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    lines: list[PageLine] = []
+    for run in runs:
+        words = sum(part.text[:1].islower() for part in run)
+        if len(run) > 1 and 2 * words >= len(run) and _is_stretched(run):
+            text = " ".join(part.text for part in run)
+            lines.append(replace(run[0], text=text, x1=run[-1].x1, space=min(part.space for part in run)))
+        else:
+            lines += run
+    return lines
+
+
+def _is_stretched(row: Sequence[PageLine]) -> bool:
+    """Return True if the gaps of a row are like those between the words of its parts."""
+    gaps = [(b.x0 - a.x1) / a.size for a, b in pairwise(row)]
+    spaces = [part.space / part.size for part in row if part.space < math.inf]
+    is_known = len(gaps) > 1 or (gaps and spaces)
+    return bool(is_known) and max(gaps) < min(_STRETCHED * min([*gaps, *spaces]), _WIDEST_BLANK)
 
 
 def _line(order: int, group: SpanGroup, notes: frozenset[str]) -> PageLine:
@@ -270,8 +305,11 @@ def _line(order: int, group: SpanGroup, notes: frozenset[str]) -> PageLine:
             text += words.translate(_LOWERED_SIGNS)
         else:
             text += words
+    blanks = [after.x0 - before.x1 for before, after in pairwise(group)]
+    spaces = [blank for blank in blanks if blank > _WORD_GAP * main.size]
+    space = min([*spaces, *(span.space for span in group)])
     text, leaders = _LEADERS.subn(" … ", " ".join(text.split()))
-    return PageLine(text.strip(), *_extent(group), main.y, main.size, order, is_row=bool(leaders))
+    return PageLine(text.strip(), *_extent(group), main.y, main.size, order, space, is_row=bool(leaders))
 
 
 def _runs(group: SpanGroup, main: TextSpan) -> list[tuple[int, str]]:
@@ -403,7 +441,7 @@ def _join_row(rows: Sequence[list[PageLine]], at: int) -> PageLine:
 
 def _share_gap(row: Sequence[PageLine], other: Sequence[PageLine]) -> bool:
     """Return True if a gap of one row is over a gap of the other, as in a table and not in a wide line."""
-    return any(
+    return not _is_stretched(row) and any(
         min(b.x0, d.x0) - max(a.x1, c.x1) > _TOUCHES * a.size
         for a, b in pairwise(row)
         for c, d in pairwise(other)

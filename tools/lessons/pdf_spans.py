@@ -97,10 +97,15 @@ class SpanDraft:
         self.address, self.style, self.line = address, style, line
         self.quarter = round(style.angle / 90) % 4
         self.text, self.is_rtl, self.last = "", False, 0.0
+        self.word_end, self.space = math.inf, math.inf
         self.left, self.bottom, self.right, self.top = math.inf, math.inf, -math.inf, -math.inf
 
     def add(self, char: str, box: Any) -> None:
         """Add the next character and the box it stands in."""
+        if char != " ":
+            if self.text.endswith(" ") and box.left > self.word_end:
+                self.space = min(self.space, box.left - self.word_end)
+            self.word_end = box.right
         self.text += char
         self.is_rtl = self.is_rtl or (char > _FIRST_RTL and bool(RTL.match(char)))
         self.last = box.left
@@ -123,7 +128,9 @@ class SpanDraft:
             (-self.top, -self.bottom, self.style.x),
         )[self.quarter]
         text = self.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return TextSpan(_PRIVATE.sub("", _BULLETS.sub("•", text)), x0, x1, y, self.style.size, self.line)
+        return TextSpan(
+            _PRIVATE.sub("", _BULLETS.sub("•", text)), x0, x1, y, self.style.size, self.line, self.space
+        )
 
 
 def page_spans(document: Any, number: int, name: str) -> list[TextSpan]:

@@ -157,9 +157,9 @@ async def test_a_request_whose_client_left_before_the_answer_takes_effect_once(k
         writer.close()
 
         async def is_refined():
-            made = await versions(valkey_url, "left")
+            current = await versions(valkey_url, "left")
             async with connect(valkey_url) as storage:
-                return made["music"] == ["v1", "v2"] and not await Runs(storage).active("left")
+                return current["music"] == ["v1", "v2"] and not await Runs(storage).active("left")
 
         await eventually(is_refined, "the run has ended")
     reply, messages = await send_to_new_server(killable_server, path, refinement)

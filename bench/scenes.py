@@ -24,7 +24,7 @@ from callsheet.state.plan import Step
 from callsheet.state.video.patch import ScenePatch, apply_patch
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.scene import starters
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard

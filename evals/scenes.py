@@ -13,7 +13,7 @@ from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order
 from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage.artefacts.artefacts import NewVersion
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from evals import turns
 from evals.colors import is_darker
 from evals.scene_style import style_match

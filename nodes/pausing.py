@@ -16,7 +16,7 @@ from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
 from callsheet.state.workflow import Workflow, is_repetition
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.tools.call import Scope
 
 

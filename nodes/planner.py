@@ -28,7 +28,7 @@ from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome

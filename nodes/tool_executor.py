@@ -30,7 +30,7 @@ from callsheet.state.live_plan import Execution, LiveStep, plan_digest
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
 from callsheet.state.workflow import DraftMade, PausedPlan, Repetition, Workflow, is_repetition
 from callsheet.storage import consents
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard

@@ -21,7 +21,7 @@ from callsheet.state.live_plan import Execution, plan_digest
 from callsheet.state.plan import Plan
 from callsheet.state.video.plan import RULES, estimated_seconds
 from callsheet.state.video.project import VideoState
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.video import settings
 
 

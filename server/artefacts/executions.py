@@ -31,7 +31,7 @@ from callsheet.state.plan import Plan, Step, call_digest
 from callsheet.state.workflow import Repetition
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.plans import Executions, find_place, missing_execution
+from callsheet.storage.artefacts.plans import Executions, find_place, missing_execution
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread

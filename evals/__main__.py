@@ -21,13 +21,13 @@ from evals import recordings, reporting
 from evals.endpoints import RECORDED, EvalModel, model_plan, proxy_for, recorded_plan, settings_of
 from evals.judging import Judge
 from evals.recordings import FOLDER
-from evals.reporting import Report
+from evals.reporting import Report, mark
 from evals.running import EvalPlan, Score, run, stage
 from evals.tasks import Task
 from evals.wire import CACHE, EvalProxy
 from evals.workflows import KITS
 
-WIDTH: Final = 110
+WIDTH: Final = 140
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before a library logs every request.
     logging.basicConfig(level=logging.WARNING)
     console = Console()
-    # The table has ten columns; output that is no terminal is 80 wide by default.
+    # The table has thirteen columns; output that is no terminal is 80 wide by default.
     console.width = max(console.width, WIDTH)
     args = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_complete = not any((options.only, options.group, options.task, options.limit))
     if options.write or (options.model and is_complete):
         console.print(f"Written to {reporting.write(report)}", highlight=False)
-    return 0 if all(one.ok for one in report.scores) else 1
+    return 1 if any(one.failures for one in report.scores) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,7 +121,7 @@ async def _play(plan: EvalPlan, repeat: int, console: Console, proxy: EvalProxy 
         bar = progress.add_task("", total=len(plan.tasks) * repeat)
 
         def report(score: Score) -> None:
-            line = f"{'✔' if score.ok else '✘'} {score.workflow} {score.id}"
+            line = f"{mark(score)} {score.workflow} {score.id}"
             progress.update(bar, advance=1, description=line)
             if not console.is_terminal:
                 console.print(f"{line}  {score.seconds:g} s", markup=False, highlight=False)

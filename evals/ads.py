@@ -26,7 +26,8 @@ from callsheet.tools.ads import voices
 from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task
-from evals.turns import EvalTurn, has_any, lacks, unless
+from evals.turns import EvalTurn, ForJudge, Outcome, has_any, lacks, unless
+from evals.wording import affirms_any, fold
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -34,7 +35,8 @@ AdTurn = EvalTurn[AdStreams]
 _PROMISES: Final = (
     *("award-winning", "award winning", "guaranteed", "guarantee", "clinically", "proven", "certified"),
     *("number one", "best in", "the best", "cheapest", "fastest", "experts recommend", "scientists"),
-    *("doctors recommend", "dentists recommend", "risk-free", "free of charge", "world-famous"),
+    *("doctors recommend", "dentists recommend", "risk-free", "free of charge", "world-famous", "voted"),
+    *("five-star", "five stars", "prize", "favourite", "favorite", "trusted by"),
 )
 """Words of claims that an ad must be able to prove."""
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
@@ -44,6 +46,7 @@ class AdSession(EvalSession[AdStreams]):
     """An ad, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = ad_creation.WORKFLOW
+    subject: ClassVar[str] = "ad spot script music voices effects sound seconds version track speaker brief"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Return the case's brief as input, or store the case's ad."""
@@ -73,6 +76,11 @@ class AdSession(EvalSession[AdStreams]):
     async def read_artefact(self) -> AdStreams:
         """Return the streams as they are now."""
         return await self.artefact.streams(ad.STREAMS)
+
+    def words(self, side: AdStreams) -> str:
+        """Return the brief and the words of the ad."""
+        effects = " ".join(str(one["description"]) for one in _effects(side))
+        return "\n".join([brief.message(brief_of(self.task)), _script(side), _music(side), effects])
 
 
 @cache
@@ -158,6 +166,25 @@ def versions_created(expected: Mapping[str, int], turn: AdTurn) -> str:
     """Check the number of new versions."""
     created = {name: len(turn.after[name].versions) - len(turn.before[name].versions) for name in expected}
     return unless(created == {**expected}, f"created {created}")
+
+
+def variations(expected: Mapping[str, int], turn: AdTurn) -> str:
+    """Check that a stream has this many new versions, of which no two have the same content.
+
+    Versions of the voices need different words: a second voice for the same text is no variation of an ad.
+    """
+    for name, count in expected.items():
+        new = turn.after[name].versions[len(turn.before[name].versions) :]
+        contents = [_own_content(name, one.data) for one in (*turn.before[name].versions, *new)]
+        if len(new) != count or any(contents.count(one) > 1 for one in contents):
+            return f"{len(new)} new versions of the {name}, of which {len({*contents[-len(new) :]})} differ"
+    return ""
+
+
+def _own_content(stream: str, data: Mapping[str, Any]) -> str:
+    if stream != "voices":
+        return json.dumps(data)
+    return fold(" ".join(str(track["text"]) for track in data["voiceTracks"]))
 
 
 def equals_version(expected: Mapping[str, str], turn: AdTurn) -> str:
@@ -271,6 +298,21 @@ def text_is(expected: str, turn: AdTurn) -> str:
     return unless(actual == expected, f"the script is {actual!r}"[:300])
 
 
+def text_replaced(expected: Mapping[str, str], turn: AdTurn) -> str:
+    """Check that the script is the earlier one with these words replaced, and nothing else."""
+    wanted = fold(_script(turn.before))
+    for old, new in expected.items():
+        wanted = wanted.replace(fold(old), fold(new))
+    actual = fold(_script(turn.after))
+    return unless(actual == wanted, f"the script is {actual!r}"[:300])
+
+
+def text_keeps(expected: float, turn: AdTurn) -> str:
+    """Check how much of the earlier script's content the new one has."""
+    actual = share(_script(turn.before), _script(turn.after))
+    return unless(actual >= expected, f"keeps {actual:.0%} of the earlier script")
+
+
 def text_ends_with(expected: str, turn: AdTurn) -> str:
     """Check the end of the script."""
     return unless(
@@ -373,17 +415,15 @@ def speed(expected: Mapping[str, Sequence[int] | str], turn: AdTurn) -> str:
     return ""
 
 
-def music_contains_any(expected: Sequence[str], turn: AdTurn) -> str:
-    """Check that the music's description has one of the words."""
-    return unless(has_any(_music(turn.after), expected), f"the music is {_music(turn.after)!r}")
+def music_contains_any(expected: Sequence[str], turn: AdTurn) -> Outcome:
+    """Check that the music's description has one of the words, not denied; a judge reads other words."""
+    return turns.described(_music(turn.after), expected, "music")
 
 
 def music_lacks(expected: Sequence[str], turn: AdTurn) -> str:
-    """Check that the music's description has none of the words, except after "not" or "no"."""
-    plain = _music(turn.after).casefold()
-    for word in expected:
-        plain = plain.replace(f"not {word}", "").replace(f"no {word}", "").replace(f"non-{word}", "")
-    return unless(not has_any(plain, expected), f"the music is {_music(turn.after)!r}")
+    """Check that the music's description has none of the words, unless it denies them."""
+    music = _music(turn.after)
+    return unless(music and affirms_any(music, expected) is not True, f"the music is {music!r}")
 
 
 def music_keeps(expected: float, turn: AdTurn) -> str:
@@ -414,24 +454,29 @@ def sfx_delta(expected: int, turn: AdTurn) -> str:
     return unless(actual == expected, f"{actual:+} effects")
 
 
-def sfx_has(expected: Mapping[str, Any], turn: AdTurn) -> str:
-    """Check that an effect has this description and placement."""
-    places = {"start": {"start", "beforeVoices"}}
-    for effect in _effects(turn.after):
-        place = effect["placement"]
-        kind = expected.get("placement", place["type"])
-        same = place["type"] in places.get(kind, {kind}) and place.get("index") == expected.get(
-            "index", place.get("index")
-        )
-        if same and has_any(effect["description"], expected["description_any"]):
-            return ""
+def sfx_has(expected: Mapping[str, Any], turn: AdTurn) -> Outcome:
+    """Check that an effect has this placement and description; a judge reads other words of a new one."""
+    placed = [one for one in _effects(turn.after) if _is_placed(one["placement"], expected)]
+    described = [turns.described(one["description"], expected["description_any"], "effect") for one in placed]
+    if "" in described:
+        return ""
+    new = [each for one, each in zip(placed, described, strict=True) if one not in _effects(turn.before)]
+    if for_judge := [one for one in new if isinstance(one, ForJudge)]:
+        return for_judge[0]
     return f"the effects are {[(one['description'], one['placement']) for one in _effects(turn.after)]}"
+
+
+def _is_placed(place: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    places = {"start": {"start", "beforeVoices"}}
+    kind = expected.get("placement", place["type"])
+    index = place.get("index")
+    return place["type"] in places.get(kind, {kind}) and index == expected.get("index", index)
 
 
 def sfx_lacks(expected: Sequence[str], turn: AdTurn) -> str:
     """Check that no effect has one of the words."""
     actual = [one["description"] for one in _effects(turn.after)]
-    return unless(not any(has_any(one, expected) for one in actual), f"the effects are {actual}")
+    return unless(not any(affirms_any(one, expected) for one in actual), f"the effects are {actual}")
 
 
 def sfx_kept_except(expected: Sequence[str], turn: AdTurn) -> str:
@@ -467,7 +512,8 @@ def product(turn: AdTurn) -> str:
 CHECKS: Final = turns.table(
     *(changed_streams, may_change, versions_created, equals_version, fits, fills, spot_s, duration_max_s),
     *(shorter, language, mandatory, numbers_from_brief, names_from_brief, promises_from_brief),
-    *(text_contains_all, text_lacks, text_is, text_ends_with, no_new_words, speakers, voice_gender),
+    *(text_contains_all, text_lacks, text_is, text_replaced, text_keeps, text_ends_with, no_new_words),
+    *(speakers, voice_gender, variations),
     *(voices_same, voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text),
     *(track_text_is, gap_min_s, speed, music_contains_any, music_lacks, music_keeps),
     *(music_provider, sfx_min, sfx_total, sfx_delta, sfx_has, sfx_lacks, sfx_kept_except),

@@ -30,6 +30,7 @@ class CampaignSession(EvalSession[None]):
     """A conversation about the sample library."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = campaign_search.WORKFLOW
+    subject: ClassVar[str] = "campaign campaigns company channel offer library search filter email"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Return the filters of the page, if the case has any."""

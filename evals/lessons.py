@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from callsheet.graphs import fact_narration
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import languages
+from callsheet.state.claims import states
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
 from callsheet.state.lessons.narration import KINDS, Narration, Sentence
@@ -23,6 +24,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES
 from evals.turns import EvalTurn, lacks, unless
+from evals.wording import affirms
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -53,6 +55,11 @@ class EvaluatedLesson:
         data = self.data.get("narration")
         return Narration.model_validate(data) if data else None
 
+    @property
+    def spoken(self) -> str:
+        """The words of the newest narration; empty if there is none."""
+        return " ".join(one.narration for one in self.narration.segments) if self.narration else ""
+
 
 LessonTurn = EvalTurn[EvaluatedLesson]
 
@@ -61,6 +68,7 @@ class LessonSession(EvalSession[EvaluatedLesson]):
     """A lesson, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = fact_narration.WORKFLOW
+    subject: ClassVar[str] = "lesson material facts student age narration segment choose choice seconds pupil"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Bring the lesson into the case's state."""
@@ -86,6 +94,10 @@ class LessonSession(EvalSession[EvaluatedLesson]):
             {name: version.data for name, version in newest.items() if version},
             {name: len(stream.versions) for name, stream in streams.items()},
         )
+
+    def words(self, side: EvaluatedLesson) -> str:
+        """Return the facts and the narration."""
+        return "\n".join([_facts_text(side), side.spoken])
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """Leave the question open: the person writes messages."""
@@ -158,7 +170,7 @@ def new_versions(expected: Sequence[str], turn: LessonTurn) -> str:
 def student(expected: Mapping[str, str], turn: LessonTurn) -> str:
     """Check the stored age and interest of the student."""
     actual = turn.after.data.get("student", {})
-    wrong = {name for name, text in expected.items() if lacks(str(actual.get(name) or ""), text)}
+    wrong = {name for name, text in expected.items() if not affirms(str(actual.get(name) or ""), text)}
     return unless(not wrong, f"noted is {dict(actual)}")
 
 
@@ -170,17 +182,26 @@ def facts_min(expected: int, turn: LessonTurn) -> str:
 
 def facts_say(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the proposed facts have each text."""
-    missing = lacks(_facts_text(turn), expected)
+    missing = lacks(_facts_text(turn.after), expected)
     return unless(not missing, f"no fact says {missing!r}")
 
 
 def facts_say_not(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the proposed facts have none of the texts."""
-    return unless(not turns.has_any(_facts_text(turn), expected), f"a fact says one of {expected}")
+    return unless(not turns.has_any(_facts_text(turn.after), expected), f"a fact says one of {expected}")
 
 
-def _facts_text(turn: LessonTurn) -> str:
-    return "\n".join(f"{fact.concept} {fact.details}" for fact in turn.after.facts("facts"))
+def _facts_text(side: EvaluatedLesson) -> str:
+    return "\n".join(f"{fact.concept} {fact.details}" for fact in side.facts("facts"))
+
+
+def about_facts(expected: Sequence[int], turn: LessonTurn) -> str:
+    """Check that the reply has content of each of the proposed facts, by number."""
+    proposed = turn.before.facts("facts")
+    missing = [
+        at for at in expected if not states(turn.reply, proposed[at - 1].concept, proposed[at - 1].details)
+    ]
+    return unless(not missing, f"the reply says nothing of the facts {missing}")
 
 
 def chosen_facts(expected: Sequence[int], turn: LessonTurn) -> str:
@@ -202,11 +223,13 @@ def added_facts(expected: Sequence[str], turn: LessonTurn) -> str:
 
 
 def talk(expected: bool, turn: LessonTurn) -> str:
-    """Check that nothing was chosen, the question is still open, and there is a reply."""
+    """Check that nothing was chosen, the question is still open, and the reply is on topic."""
     waits = (
         bool(turn.state.get("choice")) and turn.after.counts["confirmed"] == turn.before.counts["confirmed"]
     )
-    return unless((waits and bool(turn.reply)) == expected, "something was chosen, or the question is closed")
+    if waits != expected:
+        return "something was chosen, or the question is closed"
+    return turns.on_topic(expected=True, turn=turn)
 
 
 def proven(expected: bool, turn: LessonTurn) -> str:
@@ -273,6 +296,16 @@ def fits(expected: bool, turn: LessonTurn) -> str:
     return unless((bool(slots) and not wrong) == expected, f"too long: {', '.join(wrong) or 'no narration'}")
 
 
+def fills(expected: float, turn: LessonTurn) -> str:
+    """Check the least share of the narration's time that its words fill."""
+    newest = turn.after.narration
+    if newest is None:
+        return "there is no narration"
+    most = sum(slot.budget for slot in narration.slots(newest.total_duration, newest.language))
+    actual = narration.length(turn.after.spoken, newest.language) / most
+    return unless(actual >= expected, f"the words fill {actual:.0%} of {newest.total_duration} s")
+
+
 def level_within(expected: bool, turn: LessonTurn) -> str:
     """Check whether the reading level fits the student's, to one grade."""
     actual = turn.after.narration.readability if turn.after.narration else None
@@ -283,15 +316,13 @@ def level_within(expected: bool, turn: LessonTurn) -> str:
 def language(expected: str, turn: LessonTurn) -> str:
     """Check the language of the narration, or of the facts if there is no narration yet."""
     newest = turn.after.narration
-    text = " ".join(one.narration for one in newest.segments) if newest else _facts_text(turn)
-    actual = languages.detect(text)
+    actual = languages.detect(turn.after.spoken if newest else _facts_text(turn.after))
     return unless(actual == expected, f"it is in {actual}")
 
 
 def tells(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the narration has each text."""
-    newest = turn.after.narration
-    missing = lacks(" ".join(one.narration for one in newest.segments) if newest else "", expected)
+    missing = lacks(turn.after.spoken, expected)
     return unless(not missing, f"the narration does not say {missing!r}")
 
 
@@ -313,9 +344,10 @@ CHECKS: Final = turns.table(
         facts_say_not,
         chosen_facts,
         added_facts,
+        about_facts,
         talk,
         proven,
         segments,
     ),
-    *(length_s, shorter, fits, level_within, language, tells),
+    *(length_s, shorter, fits, fills, level_within, language, tells),
 )

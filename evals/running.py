@@ -18,7 +18,7 @@ from callsheet.tools import REGISTRY
 from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.policy import ToolOptions, ToolPolicy
 from evals.tasks import Task
-from evals.turns import EvalTurn, failures
+from evals.turns import EvalTurn, score_turn
 from evals.workflows import KITS
 
 TOOL_TIMEOUT_S: Final = 3600.0
@@ -38,6 +38,8 @@ class Score:
     repeat: int = 1
     failures: Mapping[str, str] = field(default_factory=dict)
     """The failed checks, by turn and check."""
+    rubrics: Mapping[str, str] = field(default_factory=dict)
+    """What only a judge can tell and none has, by turn and check."""
     calls: int = 0
     """Model calls, those of tools included."""
     input: int = 0
@@ -53,12 +55,17 @@ class Score:
     quality: int | None = None
     """The judge's points, 1 to 5."""
     transcript: Sequence[str] = ()
-    """The messages and calls, where a check failed."""
+    """The messages and calls, where a check failed or a judge is needed."""
 
     @property
     def ok(self) -> bool:
-        """True if every check holds."""
-        return not self.failures
+        """True if every check holds; False too while a judge is needed."""
+        return not self.failures and not self.rubrics
+
+    @property
+    def is_open(self) -> bool:
+        """True if no check failed, and a judge is needed for the rest."""
+        return not self.failures and bool(self.rubrics)
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
     kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
     session = kit.session(opened, task, thread, model)
     failed: dict[str, str] = {}
+    rubrics: dict[str, str] = {}
     product = ""
     start_s = time.monotonic()
     transcript: list[str] = []
@@ -106,7 +114,9 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
             turn = await conversation.play(request)
             transcript += transcript_of(turn)
             place = f"turn {number}: " if len(task.requests) > 1 else ""
-            failed |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
+            outcome = score_turn(kit.checks, turn)
+            failed |= {f"{place}{name}": text for name, text in outcome.failures.items()}
+            rubrics |= {f"{place}{name}": text for name, text in outcome.rubrics.items()}
             product = kit.product(turn)
     except Exception as error:
         failed["error"] = f"{type(error).__name__}: {error}"[:500]
@@ -116,6 +126,7 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
         workflow=task.workflow,
         id=task.id,
         failures=failed,
+        rubrics=rubrics,
         calls=used.calls,
         input=used.input,
         cached=used.cached,
@@ -124,7 +135,7 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
         seconds=seconds,
         request=task.requests[-1].say or str(task.setup)[:2000],
         product=product,
-        transcript=transcript if failed else (),
+        transcript=transcript if failed or rubrics else (),
     )
 
 

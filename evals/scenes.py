@@ -20,6 +20,7 @@ from evals import turns
 from evals.colors import is_darker
 from evals.session import EvalSession
 from evals.turns import EvalTurn, lacks, unless
+from evals.wording import fold
 
 FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
@@ -42,6 +43,7 @@ class SceneSession(EvalSession[EvaluatedProject]):
     """A video project, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = scene_edit.WORKFLOW
+    subject: ClassVar[str] = "video scene project seconds colour color text background order"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's starter project."""
@@ -68,6 +70,10 @@ class SceneSession(EvalSession[EvaluatedProject]):
         contents = {name: scenes[name] for name in order.scenes if name in scenes}
         executions = Executions(self.opened, "video", self.artefact.id, LOCAL, RULES)
         return EvaluatedProject(contents, start, await executions.newest(20))
+
+    def words(self, side: EvaluatedProject) -> str:
+        """Return the names and texts of the scenes."""
+        return "\n".join(f"{one['name']} {_text_of(one)}" for one in side.scenes.values())
 
 
 SceneTurn = EvalTurn[EvaluatedProject]
@@ -124,8 +130,11 @@ def deleted_max(expected: int, turn: SceneTurn) -> str:
 
 
 def added_scenes(expected: int, turn: SceneTurn) -> str:
-    """Check the number of new scenes."""
-    return unless(len(_new_ids(turn)) == expected, f"added {_new_ids(turn)}")
+    """Check the number of new scenes; each of them has words."""
+    silent = [name for name in _new_ids(turn) if not _words(turn, name).strip()]
+    return unless(
+        len(_new_ids(turn)) == expected and not silent, f"added {_new_ids(turn)}, without words {silent}"
+    )
 
 
 def added_before(expected: str, turn: SceneTurn) -> str:
@@ -223,6 +232,17 @@ def text(expected: Mapping[str, str], turn: SceneTurn) -> str:
     return unless(not wrong, f"{wrong} says {[_words(turn, name) for name in wrong]}")
 
 
+def text_replaced(expected: Mapping[str, Mapping[str, str]], turn: SceneTurn) -> str:
+    """Check that a scene's texts are the earlier ones with these words replaced, and nothing else."""
+    for name, replacements in expected.items():
+        wanted = fold(_text_of(turn.before.scenes[name]))
+        for old, new in replacements.items():
+            wanted = wanted.replace(fold(old), fold(new))
+        if fold(_words(turn, name)) != wanted:
+            return f"{name} says {_words(turn, name)!r}"
+    return ""
+
+
 def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
     """Check that scenes no longer have a text."""
     wrong = [name for name, one in expected.items() if not lacks(_words(turn, name), one)]
@@ -230,7 +250,11 @@ def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
 
 
 def _words(turn: SceneTurn, name: str) -> str:
-    return " ".join(element["text"] for element in turn.after.scenes[name]["elements"])
+    return _text_of(turn.after.scenes[name])
+
+
+def _text_of(scene: Mapping[str, Any]) -> str:
+    return " ".join(element["text"] for element in scene["elements"])
 
 
 def audio(expected: Sequence[str], turn: SceneTurn) -> str:
@@ -264,5 +288,5 @@ CHECKS: Final = turns.table(
         reads,
     ),
     *(sequential, faster, slower, seconds, background, background_equal, darker, like, text),
-    *(text_gone, audio, as_at_start),
+    *(text_replaced, text_gone, audio, as_at_start),
 )

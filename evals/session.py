@@ -26,6 +26,8 @@ class EvalSession(ABC, Generic[Side]):
     """One task's artefact and thread. A subclass prepares and reads the artefact."""
 
     workflow: ClassVar[WorkflowSpec[Any]]
+    subject: ClassVar[str] = ""
+    """Words of the workflow that a reply may be about."""
 
     def __init__(self, opened: Storage, task: Task, thread: str, model: str) -> None:
         self.task = task
@@ -43,6 +45,11 @@ class EvalSession(ABC, Generic[Side]):
     @abstractmethod
     async def read_artefact(self) -> Side:
         """Return the artefact as it is now."""
+
+    def words(self, side: Side) -> str:
+        """Return the words of the artefact that a reply may be about."""
+        del side
+        return ""
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """Return the answer to an interrupt, None to leave it open; by default the answer of the case."""
@@ -87,16 +94,18 @@ class EvalConversation(Generic[Side]):
                 break
             state = await session.invoke(Command(resume=answer))
         new = (await self._messages())[start:]
+        after = await session.read_artefact()
         return EvalTurn(
             task=session.task,
             expect=request.expect,
             messages=[*self._sent],
             before=before,
-            after=await session.read_artefact(),
+            after=after,
             state=state,
             reply=_reply(new),
             calls=[*_calls(new)],
             questions=questions,
+            words=f"{session.subject}\n{session.words(before)}\n{session.words(after)}",
         )
 
     async def _messages(self) -> Sequence[AnyMessage]:

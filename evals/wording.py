@@ -1,0 +1,55 @@
+"""Words in a text that was made: named, denied, or only meant, which a judge decides."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from callsheet.state.claims import content
+
+_CLAUSE: Final = re.compile(r"[,;.:!?()\n]|\bbut\b|\band\b", re.IGNORECASE)
+_DENIALS: Final = frozenset(
+    {"not", "no", "non", "never", "without", "nothing", "neither", "nor", "avoid", "less", "isn't", "don't"}
+)
+_REACH: Final = 3
+"""Words before a description that may deny it: "not at all upbeat"."""
+_LOOKS: Final = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})
+
+
+def plain(text: str) -> str:
+    """Return a text with single blanks and plain quotation marks."""
+    return " ".join(text.translate(_LOOKS).split())
+
+
+def fold(text: str) -> str:
+    """Return a text for comparison: lower case, single blanks, plain quotation marks."""
+    return plain(text).casefold()
+
+
+def affirms(text: str, word: str) -> bool | None:
+    """Return whether a description names a word, False if it only denies it, None if it lacks it."""
+    clauses = [fold(clause) for clause in _CLAUSE.split(text)]
+    places = [
+        clause[:at]
+        for clause in clauses
+        for at in range(len(clause))
+        if clause.startswith(fold(word), at) and not clause[:at][-1:].isalnum()
+    ]
+    return any(not _denies(before) for before in places) if places else None
+
+
+def affirms_any(text: str, words: Sequence[str]) -> bool | None:
+    """Return whether a description names one of the words, False if it only denies some, None for none."""
+    verdicts = [affirms(text, word) for word in words]
+    if True in verdicts:
+        return True
+    return False if False in verdicts else None
+
+
+def _denies(before: str) -> bool:
+    words = before.replace("-", " ").split()[-_REACH:]
+    return not _DENIALS.isdisjoint(words)
+
+
+def shares_content(text: str, others: Sequence[str]) -> bool:
+    """Return whether a text has a word, or an amount, in common with others."""
+    return bool(content(text) & content("\n".join(others)))

@@ -25,9 +25,9 @@ from callsheet.storage.artefacts.artefacts import NewVersion, Stream
 from callsheet.tools.ads import voices
 from evals import turns
 from evals.session import EvalSession
-from evals.tasks import CASES, Task
+from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, ForJudge, Outcome, has_any, lacks, unless
-from evals.wording import affirms_any, fold
+from evals.wording import affirms_any, fold, may_spell
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -39,6 +39,8 @@ _PROMISES: Final = (
     *("five-star", "five stars", "prize", "favourite", "favorite", "trusted by"),
 )
 """Words of claims that an ad must be able to prove."""
+_CONTACTS: Final = frozenset({"phone number", "code", "address"})
+"""Lines that an ad has if its brief has them, even if code is not sure that it wants them language_name."""
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
 
 
@@ -55,14 +57,14 @@ class AdSession(EvalSession[AdStreams]):
         shared = {"ad_id": self.artefact.id, "brief": task_brief, "language": task_brief["language"]}
         if "brief" in setup:
             return shared
-        ad_case = turns.entry_named(setup["ad"], _ads())
+        given = ad_case(setup["ad"])
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
         language = task_brief["language"]
-        tracks = ad.track_list(ad_case["tracks"])
+        tracks = ad.track_list(given["tracks"])
         data = {
             "voices": ad.voices_data(tracks, language),
-            "music": ad.music_bed(ad_case["music"], "loudly", task_brief["duration"]),
-            "sfx": {"soundFxPrompts": ad.effect_list(ad_case["effects"], len(tracks))},
+            "music": ad.music_bed(given["music"], "loudly", task_brief["duration"]),
+            "sfx": {"soundFxPrompts": ad.effect_list(given["effects"], len(tracks))},
         }
         for stream, one in data.items():
             await self.artefact.create_version(NewVersion(stream, one, MODEL, "given"))
@@ -77,10 +79,11 @@ class AdSession(EvalSession[AdStreams]):
         """Return the streams as they are now."""
         return await self.artefact.streams(ad.STREAMS)
 
-    def words(self, side: AdStreams) -> str:
+    @classmethod
+    def words_of(cls, task: Task, side: AdStreams) -> str:
         """Return the brief and the words of the ad."""
         effects = " ".join(str(one["description"]) for one in _effects(side))
-        return "\n".join([brief.message(brief_of(self.task)), _script(side), _music(side), effects])
+        return "\n".join([brief.message(brief_of(task)), _script(side), _music(side), effects])
 
 
 @cache
@@ -88,9 +91,14 @@ def _ads() -> Mapping[str, Any]:
     return dict(json.loads((CASES / "ad_creation_ads.json").read_text("utf-8")))
 
 
+def ad_case(name: str) -> Mapping[str, Any]:
+    """Return the ad of this name."""
+    return dict(entry_named(name, _ads()))
+
+
 def brief_of(task: Task) -> Brief:
     """Return the brief of a task."""
-    body = task.setup.get("brief") or turns.entry_named(task.setup["ad"], _ads())
+    body = task.setup.get("brief") or ad_case(task.setup["ad"])
     return brief.parse(body["brief"], language=body.get("language"), market=body.get("market"))
 
 
@@ -131,7 +139,7 @@ def _timeline(turn: AdTurn, side: AdStreams) -> Timeline:
 
 
 def _with_digits(text: str) -> str:
-    """Return a text as it is spoken, with numbers as digits."""
+    """Return a text as it is language_name, with numbers as digits."""
     words = (cardinal(word) if _ORDINAL.search(word) else word for word in text.replace("&", " and ").split())
     return " ".join(digit_tokens(" ".join(words)))
 
@@ -235,13 +243,20 @@ def language(expected: str, turn: AdTurn) -> str:
     return unless(actual == expected, f"the script is in {actual}")
 
 
-def mandatory(expected: bool, turn: AdTurn) -> str:
-    """Check that the script has the brief's mandatory lines: legal texts, contacts, prices, dates, codes."""
+def mandatory(expected: bool, turn: AdTurn) -> Outcome:
+    """Check that the script has the brief's mandatory lines: legal texts, contacts, prices, dates, codes.
+
+    A figure that may be there in words of another language is for a judge, unless too few words can say it.
+    """
     del expected
     _, brief = ad_creation.WORKFLOW.view.brief_texts({"messages": [], "brief": brief_of(turn.task)})
-    lines = mandatory_lines(brief)
-    missing = compare(lines, _script(turn.after), _language(turn)).missing
-    return unless(not missing, f"not said: {', '.join(map(str, missing))}")
+    script, language_name = _script(turn.after), _language(turn)
+    compared = compare(mandatory_lines(brief), script, language_name)
+    open_lines = [line for line in compared.check if line.is_sure or line.kind in _CONTACTS]
+    silent = [line for line in open_lines if not may_spell(script, line.text, language_name)]
+    if missing := [*compared.missing, *silent]:
+        return f"not said: {', '.join(map(str, missing))}"
+    return ForJudge(f"The script says {', '.join(map(str, open_lines))}.") if open_lines else ""
 
 
 def numbers_from_brief(expected: bool, turn: AdTurn) -> str:
@@ -417,7 +432,7 @@ def speed(expected: Mapping[str, Sequence[int] | str], turn: AdTurn) -> str:
 
 def music_contains_any(expected: Sequence[str], turn: AdTurn) -> Outcome:
     """Check that the music's description has one of the words, not denied; a judge reads other words."""
-    return turns.described(_music(turn.after), expected, "music")
+    return turns.description_outcome(_music(turn.after), expected, "music")
 
 
 def music_lacks(expected: Sequence[str], turn: AdTurn) -> str:
@@ -457,10 +472,12 @@ def sfx_delta(expected: int, turn: AdTurn) -> str:
 def sfx_has(expected: Mapping[str, Any], turn: AdTurn) -> Outcome:
     """Check that an effect has this placement and description; a judge reads other words of a new one."""
     placed = [one for one in _effects(turn.after) if _is_placed(one["placement"], expected)]
-    described = [turns.described(one["description"], expected["description_any"], "effect") for one in placed]
-    if "" in described:
+    outcomes = [
+        turns.description_outcome(one["description"], expected["description_any"], "effect") for one in placed
+    ]
+    if "" in outcomes:
         return ""
-    new = [each for one, each in zip(placed, described, strict=True) if one not in _effects(turn.before)]
+    new = [each for one, each in zip(placed, outcomes, strict=True) if one not in _effects(turn.before)]
     if for_judge := [one for one in new if isinstance(one, ForJudge)]:
         return for_judge[0]
     return f"the effects are {[(one['description'], one['placement']) for one in _effects(turn.after)]}"

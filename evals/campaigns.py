@@ -54,18 +54,17 @@ def tool(expected: str, turn: CampaignTurn) -> str:
     """Check the search; for a question of meaning, a filter with the exact value is accepted, too."""
     used = [one["tool"] for one in _searches(turn)]
     exact = (
-        "meaning" in turn.expect
-        and _resolve(turn.expect["meaning"]).items() <= _applied_filters(turn).items()
+        "meaning" in turn.expect and resolve(turn.expect["meaning"]).items() <= _applied_filters(turn).items()
     )
     return unless(expected in used or exact, f"the searches are {used or 'none'}")
 
 
 def filters(expected: Mapping[str, Any], turn: CampaignTurn) -> str:
     """Check the filters of the last search, as the product resolves them."""
-    exact = _resolve(expected)
+    exact = resolve(expected)
     if turn.expect.get("tool") == "search_offers":
         exact["has_offer"] = True
-    by_meaning = _resolve(turn.expect.get("meaning", {}))
+    by_meaning = resolve(turn.expect.get("meaning", {}))
     actual = _applied_filters(turn)
     return unless(actual in (exact, {**exact, **by_meaning}), f"the filters are {actual}")
 
@@ -74,7 +73,8 @@ def _applied_filters(turn: CampaignTurn) -> dict[str, Any]:
     return {**_last(turn).get("detectedFilters", {})}
 
 
-def _resolve(loose: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(loose: Mapping[str, Any]) -> dict[str, Any]:
+    """Return filters as the product reads them."""
     newest = max(campaign.capture_date for campaign in sample_campaigns())
     read = resolve_filters(LooseFilters.model_validate(loose), newest, datetime.now(UTC).date())
     return active_filters(read.filters)

@@ -22,7 +22,7 @@ from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.tools.lessons.sources import pasted_source
 from evals import turns
 from evals.session import EvalSession
-from evals.tasks import CASES
+from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, lacks, unless
 from evals.wording import affirms
 
@@ -56,7 +56,7 @@ class EvaluatedLesson:
         return Narration.model_validate(data) if data else None
 
     @property
-    def spoken(self) -> str:
+    def full_text(self) -> str:
         """The words of the newest narration; empty if there is none."""
         return " ".join(one.narration for one in self.narration.segments) if self.narration else ""
 
@@ -74,10 +74,10 @@ class LessonSession(EvalSession[EvaluatedLesson]):
         """Bring the lesson into the case's state."""
         state = self.task.setup["before"]
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
-        streams = turns.entry_named(state, _STREAMS_BY_STATE)
+        streams = streams_of(state)
         if not streams:
             return {}
-        data = _lesson(self.task.setup["facts"])
+        data = given_lesson(self.task.setup["facts"])
         for stream in streams:
             author = LOCAL if stream in {"student", "source"} else MODEL
             await self.artefact.create_version(NewVersion(stream, data[stream], author, "given"))
@@ -95,19 +95,27 @@ class LessonSession(EvalSession[EvaluatedLesson]):
             {name: len(stream.versions) for name, stream in streams.items()},
         )
 
-    def words(self, side: EvaluatedLesson) -> str:
+    @classmethod
+    def words_of(cls, task: Task, side: EvaluatedLesson) -> str:
         """Return the facts and the narration."""
-        return "\n".join([_facts_text(side), side.spoken])
+        del task
+        return "\n".join([_facts_text(side), side.full_text])
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """Leave the question open: the person writes messages."""
         del question
 
 
+def streams_of(state: str) -> Sequence[str]:
+    """Return the streams that exist in a state of a lesson."""
+    streams: Sequence[str] = entry_named(state, _STREAMS_BY_STATE)
+    return streams
+
+
 @cache
-def _lesson(name: str) -> Mapping[str, Mapping[str, Any]]:
+def given_lesson(name: str) -> Mapping[str, Mapping[str, Any]]:
     """Return every stream of a lesson about a list of facts."""
-    sentences = turns.entry_named(name, json.loads((CASES / "fact_narration_facts.json").read_text("utf-8")))
+    sentences = entry_named(name, json.loads((CASES / "fact_narration_facts.json").read_text("utf-8")))
     text = " ".join(details for _, details in sentences)
     source = pasted_source(text, name)
     facts = [
@@ -302,7 +310,7 @@ def fills(expected: float, turn: LessonTurn) -> str:
     if newest is None:
         return "there is no narration"
     most = sum(slot.budget for slot in narration.slots(newest.total_duration, newest.language))
-    actual = narration.length(turn.after.spoken, newest.language) / most
+    actual = narration.length(turn.after.full_text, newest.language) / most
     return unless(actual >= expected, f"the words fill {actual:.0%} of {newest.total_duration} s")
 
 
@@ -316,13 +324,13 @@ def level_within(expected: bool, turn: LessonTurn) -> str:
 def language(expected: str, turn: LessonTurn) -> str:
     """Check the language of the narration, or of the facts if there is no narration yet."""
     newest = turn.after.narration
-    actual = languages.detect(turn.after.spoken if newest else _facts_text(turn.after))
+    actual = languages.detect(turn.after.full_text if newest else _facts_text(turn.after))
     return unless(actual == expected, f"it is in {actual}")
 
 
 def tells(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the narration has each text."""
-    missing = lacks(turn.after.spoken, expected)
+    missing = lacks(turn.after.full_text, expected)
     return unless(not missing, f"the narration does not say {missing!r}")
 
 

@@ -1,6 +1,7 @@
 """Tasks of landing pages: the changed elements, their styles and texts."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ from callsheet.storage.artefacts.artefacts import NewVersion
 from evals import turns
 from evals.colors import is_darker, is_same
 from evals.session import EvalSession
-from evals.tasks import CASES
+from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, ForJudge, Outcome, lacks, unless
 from evals.visibility import looks
 from evals.wording import plain
@@ -26,6 +27,8 @@ FIELDS: Final = ("page", "selected", "locked", "answer")
 _CONTAINERS: Final = frozenset({"container", "columns", "section", "card"})
 _TITLES: Final = frozenset({"heading", "button", "link"})
 """Elements whose words may all have capital letters."""
+_FULL_HOUR: Final = re.compile(r"(?<=\d)[:.]00(?!\d)")
+"""Minutes of a time such as 7:00, which nobody needs to have given."""
 _QUOTED: Final = 0.6
 """Least share of a quote's words that somebody gave."""
 
@@ -52,10 +55,7 @@ class PageSession(EvalSession[EvaluatedPage]):
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
         name = self.task.setup.get("page", "starter")
         if name != "starter":
-            pages = _pages()
-            theme = themes.THEMES[pages["themes"].get(name, "light")]
-            page = Page.model_validate({"root": turns.entry_named(name, pages), "theme": theme})
-            data = history.edit_version(None, history.page_of(None), page)
+            data = history.edit_version(None, history.page_of(None), given_page(name))
             await self.artefact.create_version(NewVersion(STREAM, {**data}, LOCAL, "given"))
         for element in self.task.setup.get("locked", ()):
             await self.artefact.lock(element, LOCAL)
@@ -68,14 +68,24 @@ class PageSession(EvalSession[EvaluatedPage]):
             history.page_of(stream.newest()), [history.page_of(one) for one in stream.versions]
         )
 
-    def words(self, side: EvaluatedPage) -> str:
+    @classmethod
+    def words_of(cls, task: Task, side: EvaluatedPage) -> str:
         """Return the texts and labels of the page."""
+        del task
         return "\n".join(f"{one.label} {one.content}" for one, _ in walk(side.page.root))
 
 
 @cache
 def _pages() -> Mapping[str, Any]:
     return dict(json.loads((CASES / "page_builder_pages.json").read_text("utf-8")))
+
+
+def given_page(name: str) -> Page:
+    """Return the page of this name."""
+    if name == "starter":
+        return history.page_of(None)
+    theme = themes.THEMES[_pages()["themes"].get(name, "light")]
+    return Page.model_validate({"root": entry_named(name, _pages()), "theme": theme})
 
 
 PageTurn = EvalTurn[EvaluatedPage]
@@ -309,7 +319,7 @@ def claims_from_brief(expected: bool, turn: PageTurn) -> str:
     for element, _ in walk(turn.after.page.root):
         if element.content in old:
             continue
-        unproven = unproven_claims(element.content, evidence).wrong
+        unproven = unproven_claims(_FULL_HOUR.sub("", element.content), evidence).wrong
         is_title = element.type in _TITLES
         wrong += [one for one in unproven if not is_title or any(map(str.isdigit, one))]
         if (

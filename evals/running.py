@@ -39,7 +39,7 @@ class Score:
     failures: Mapping[str, str] = field(default_factory=dict)
     """The failed checks, by turn and check."""
     rubrics: Mapping[str, str] = field(default_factory=dict)
-    """What only a judge can tell and none has, by turn and check."""
+    """Statements that only a judge can decide and none has, by turn and check."""
     calls: int = 0
     """Model calls, those of tools included."""
     input: int = 0

@@ -19,6 +19,7 @@ from callsheet.storage.plans import Executions
 from evals import turns
 from evals.colors import is_darker
 from evals.session import EvalSession
+from evals.tasks import Task, entry_named
 from evals.turns import EvalTurn, lacks, unless
 from evals.wording import fold
 
@@ -47,7 +48,7 @@ class SceneSession(EvalSession[EvaluatedProject]):
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's starter project."""
-        scenes = turns.entry_named(self.task.setup["project"], starters())
+        scenes = entry_named(self.task.setup["project"], starters())
         ids = [f"scene-{number}" for number in range(1, len(scenes) + 1)]
         order = Order(scenes=tuple(ids), next=len(ids) + 1, name=self.task.setup["project"])
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
@@ -71,8 +72,10 @@ class SceneSession(EvalSession[EvaluatedProject]):
         executions = Executions(self.opened, "video", self.artefact.id, LOCAL, RULES)
         return EvaluatedProject(contents, start, await executions.newest(20))
 
-    def words(self, side: EvaluatedProject) -> str:
+    @classmethod
+    def words_of(cls, task: Task, side: EvaluatedProject) -> str:
         """Return the names and texts of the scenes."""
+        del task
         return "\n".join(f"{one['name']} {_text_of(one)}" for one in side.scenes.values())
 
 

@@ -46,9 +46,10 @@ class EvalSession(ABC, Generic[Side]):
     async def read_artefact(self) -> Side:
         """Return the artefact as it is now."""
 
-    def words(self, side: Side) -> str:
+    @classmethod
+    def words_of(cls, task: Task, side: Side) -> str:
         """Return the words of the artefact that a reply may be about."""
-        del side
+        del task, side
         return ""
 
     def answer(self, question: Mapping[str, Any]) -> Any:
@@ -105,7 +106,9 @@ class EvalConversation(Generic[Side]):
             reply=_reply(new),
             calls=[*_calls(new)],
             questions=questions,
-            words=f"{session.subject}\n{session.words(before)}\n{session.words(after)}",
+            words="\n".join(
+                [session.subject, *(session.words_of(session.task, one) for one in (before, after))]
+            ),
         )
 
     async def _messages(self) -> Sequence[AnyMessage]:

@@ -78,6 +78,13 @@ def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks:
     )
 
 
+def entry_named(name: str, mapping: Mapping[str, Any]) -> Any:
+    """Return the entry of this name; raise `Invalid` that lists the others."""
+    if name not in mapping:
+        raise Invalid(f"there is no {name!r}", remedy=f"use one of {', '.join(mapping)}")
+    return mapping[name]
+
+
 def _refuse(name: str, kind: str, unknown: Iterable[str]) -> None:
     if names := ", ".join(sorted(unknown)):
         raise Invalid(f"case {name} has an unknown {kind}: {names}", remedy="correct it, or write the check")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callsheet.state import languages
-from callsheet.state.errors import Invalid
 from callsheet.state.figures import all_numbers
 from evals.tasks import Task
 from evals.wording import affirms_any, fold, shares_content
@@ -111,7 +110,7 @@ def has_any(text: str, expected: Sequence[str]) -> bool:
     return any(not lacks(text, one) for one in expected)
 
 
-def described(text: str, expected: Sequence[str], name: str) -> Outcome:
+def description_outcome(text: str, expected: Sequence[str], name: str) -> Outcome:
     """Return whether a description has one of these words; a judge reads one that has other words."""
     affirmed = affirms_any(text, expected)
     if affirmed is None and text.strip():
@@ -142,13 +141,13 @@ def figures(expected: Sequence[float | Sequence[float]], turn: EvalTurn[Any]) ->
     declares for its statements count.
     """
     written = all_numbers(turn.reply)
-    actual = written or {float(one) for one in _declared(turn)}
+    actual = written or {float(one) for one in _declared_figures(turn)}
     lists = [one if isinstance(one, Sequence) else [one] for one in expected]
     missing = [one for one in lists if actual.isdisjoint(map(float, one))]
     return unless(not missing, f"the reply states {sorted(actual)}, and not {missing[:1]}")
 
 
-def _declared(turn: EvalTurn[Any]) -> list[float]:
+def _declared_figures(turn: EvalTurn[Any]) -> list[float]:
     statements = [one for call in turn.calls for one in call.args.get("statements", ())]
     return [figure for one in statements if isinstance(one, Mapping) for figure in one.get("figures", ())]
 
@@ -238,10 +237,3 @@ COMMON: Final[tuple[Check, ...]] = (
 def table(*checks: Check) -> Mapping[str, Check]:
     """Return the checks of a workflow by name, including the common ones."""
     return {check.__name__: check for check in (*COMMON, *checks)}
-
-
-def entry_named(name: str, mapping: Mapping[str, Any]) -> Any:
-    """Return the entry of this name; raise `Invalid` that lists the others."""
-    if name not in mapping:
-        raise Invalid(f"there is no {name!r}", remedy=f"use one of {', '.join(mapping)}")
-    return mapping[name]

@@ -17,7 +17,7 @@ _UNITS: Final = {"px": 1.0, "pt": 4 / 3, "rem": _BODY_PX}
 
 
 @dataclass(frozen=True)
-class Look:
+class TextLook:
     """The look of an element's text, with what it inherits."""
 
     element: Element
@@ -39,19 +39,19 @@ class Look:
         return ""
 
 
-def looks(page: Page) -> Iterator[Look]:
+def looks(page: Page) -> Iterator[TextLook]:
     """Yield the look of every element of a page, in its order."""
     theme = page.theme
-    yield from _inside(Look(page.root, theme["text"], theme["background"], _BODY_PX), theme)
+    yield from _inside(TextLook(page.root, theme["text"], theme["background"], _BODY_PX), theme)
 
 
-def _inside(look: Look, theme: Mapping[str, str]) -> Iterator[Look]:
+def _inside(look: TextLook, theme: Mapping[str, str]) -> Iterator[TextLook]:
     yield look
     for child in look.element.children:
         yield from _inside(_child(look, child, theme), theme)
 
 
-def _child(parent: Look, element: Element, theme: Mapping[str, str]) -> Look:
+def _child(parent: TextLook, element: Element, theme: Mapping[str, str]) -> TextLook:
     style = {name: _value(text, theme) for name, text in element.style.items()}
     # The product's style sheet gives buttons the main colour, and headings a size of their own.
     is_button = element.type == "button"

@@ -12,6 +12,19 @@ _DENIALS: Final = frozenset(
 )
 _REACH: Final = 3
 """Words before a description that may deny it: "not at all upbeat"."""
+_NUMBER_WORDS: Final = {
+    "spanish": "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce veint treint "
+    "cuarenta cincuenta sesenta setenta ochenta noventa cien",
+    "german": "null eins zwei zwo drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig",
+    "portuguese": "zero dois duas três quatro cinco seis sete oito nove dez vinte trinta cem",
+    "french": "zéro deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent",
+    "polish": "zero jeden jedna dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć sto",
+    "indonesian": "nol kosong satu dua tiga empat lima enam tujuh delapan sembilan puluh belas ratus",
+    "thai": "ศูนย์ หนึ่ง สอง สาม สี่ ห้า หก เจ็ด แปด เก้า สิบ ร้อย",
+}
+"""Beginnings of number words, those of digits first."""
+_PER_WORD: Final = 3
+"""Most digits that one number word stands for."""
 _LOOKS: Final = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})
 
 
@@ -53,3 +66,19 @@ def _denies(before: str) -> bool:
 def shares_content(text: str, others: Sequence[str]) -> bool:
     """Return whether a text has a word, or an amount, in common with others."""
     return bool(content(text) & content("\n".join(others)))
+
+
+def may_spell(text: str, figure: str, language: str) -> bool:
+    """Return whether a text has enough number words to say a figure; True for a language without a list."""
+    words = _NUMBER_WORDS.get(language)
+    if words is None:
+        return True
+    folded = fold(text)
+    parts = folded.split()
+    starts = tuple(words.split())
+    count = (
+        sum(folded.count(one) for one in starts)
+        if language == "thai"
+        else sum(word.startswith(starts) for word in parts)
+    )
+    return count * _PER_WORD >= sum(map(str.isdigit, figure))

@@ -27,7 +27,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, ForJudge, Outcome, has_any, lacks, unless
-from evals.wording import affirms_any, fold, may_spell
+from evals.wording import affirms_any, fold, may_spell, replace_all
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -78,6 +78,19 @@ class AdSession(EvalSession[AdStreams]):
     async def read_artefact(self) -> AdStreams:
         """Return the streams as they are now."""
         return await self.artefact.streams(ad.STREAMS)
+
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Replace words of the script, or the music's description, as the person's own version."""
+        side = await self.read_artefact()
+        for stream, value in change.items():
+            data = {**_data(side, stream)}
+            if stream == "music":
+                data["musicPrompt"] = value
+            else:
+                tracks = [{**track, "text": replace_all(track["text"], value)} for track in _tracks(side)]
+                data["voiceTracks"] = tracks
+            await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by hand"))
+        return {}
 
     @classmethod
     def words_of(cls, task: Task, side: AdStreams) -> str:
@@ -315,9 +328,7 @@ def text_is(expected: str, turn: AdTurn) -> str:
 
 def text_replaced(expected: Mapping[str, str], turn: AdTurn) -> str:
     """Check that the script is the earlier one with these words replaced, and nothing else."""
-    wanted = fold(_script(turn.before))
-    for old, new in expected.items():
-        wanted = wanted.replace(fold(old), fold(new))
+    wanted = replace_all(fold(_script(turn.before)), {fold(old): fold(new) for old, new in expected.items()})
     actual = fold(_script(turn.after))
     return unless(actual == wanted, f"the script is {actual!r}"[:300])
 

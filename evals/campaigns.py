@@ -36,6 +36,10 @@ class CampaignSession(EvalSession[None]):
         """Return the filters of the page, if the case has any."""
         return {**self.task.setup}
 
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Return other filters of the page, as the person sets them."""
+        return {"base_filters": change}
+
     async def read_artefact(self) -> None:
         """Return nothing: questions change nothing."""
 

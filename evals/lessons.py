@@ -15,6 +15,7 @@ from callsheet.state.claims import states
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
 from callsheet.state.lessons.narration import KINDS, Narration, Sentence
+from callsheet.state.lessons.narration_edits import SegmentEdit, apply_edits
 from callsheet.state.lessons.proof import ProofContext, says_nothing, sentence_problem, untold_facts
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
@@ -94,6 +95,18 @@ class LessonSession(EvalSession[EvaluatedLesson]):
             {name: version.data for name, version in newest.items() if version},
             {name: len(stream.versions) for name, stream in streams.items()},
         )
+
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Change the student, or texts of segments, as the person's own versions."""
+        side = await self.read_artefact()
+        if "student" in change:
+            data = {**side.data.get("student", {}), **change["student"]}
+            await self.artefact.create_version(NewVersion("student", data, LOCAL, "by hand"))
+        if "narration" in change and side.narration:
+            wanted = [SegmentEdit(id=name, narration=text) for name, text in change["narration"].items()]
+            new = apply_edits(side.narration, wanted).model_dump(mode="json")
+            await self.artefact.create_version(NewVersion("narration", new, LOCAL, "by hand"))
+        return {}
 
     @classmethod
     def words_of(cls, task: Task, side: EvaluatedLesson) -> str:

@@ -12,7 +12,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.claims import Evidence, share, unproven_claims
 from callsheet.state.figures import all_numbers
 from callsheet.state.owners import LOCAL
-from callsheet.state.pages import history, themes
+from callsheet.state.pages import edits, history, themes
 from callsheet.state.pages.page import STREAM, Element, Page, walk
 from callsheet.storage.artefacts.artefacts import NewVersion
 from evals import turns
@@ -68,6 +68,16 @@ class PageSession(EvalSession[EvaluatedPage]):
             history.page_of(stream.newest()), [history.page_of(one) for one in stream.versions]
         )
 
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Make the edits of a list as the person's own version."""
+        newest = (await self.artefact.stream(STREAM)).newest()
+        before = page = history.page_of(newest)
+        for step in change:
+            page = apply_edit(page, step, ())
+        data = history.edit_version(newest, before, page)
+        await self.artefact.create_version(NewVersion(STREAM, {**data}, LOCAL, "by hand"))
+        return {}
+
     @classmethod
     def words_of(cls, task: Task, side: EvaluatedPage) -> str:
         """Return the texts and labels of the page."""
@@ -86,6 +96,30 @@ def given_page(name: str) -> Page:
         return history.page_of(None)
     theme = themes.THEMES[_pages()["themes"].get(name, "light")]
     return Page.model_validate({"root": entry_named(name, _pages()), "theme": theme})
+
+
+_EDITS: Final = ("modify", "create", "delete", "move", "theme", "restore")
+
+
+def apply_edit(page: Page, step: Mapping[str, Any], versions: Sequence[Page]) -> Page:
+    """Return a page after one edit: `modify`, `create`, `delete`, `move`, `theme` or `restore`."""
+    fields = {**step}
+    kind = next(name for name in _EDITS if name in step)
+    target = fields.pop(kind)
+    match kind:
+        case "modify":
+            return edits.modify(page, target, **fields)
+        case "create":
+            return edits.create(page, target, fields["new"], fields.get("position", "inside"))[0]
+        case "delete":
+            return edits.delete(page, target)
+        case "move":
+            return edits.move(page, target, fields["reference"], fields.get("position", "inside"))
+        case "theme":
+            is_named = isinstance(target, str)
+            return edits.apply_theme(page, target if is_named else None, {} if is_named else target)
+        case _:
+            return page.model_copy(update={"root": versions[target].root, "theme": versions[target].theme})
 
 
 PageTurn = EvalTurn[EvaluatedPage]

@@ -17,6 +17,7 @@ from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.application import ToolEnvironment, use_application
 from callsheet.tools.policy import ToolOptions, ToolPolicy
+from evals.session import Models
 from evals.tasks import Task
 from evals.turns import EvalTurn, score_turn
 from evals.workflows import KITS
@@ -75,6 +76,8 @@ class EvalPlan:
     tasks: Sequence[Task]
     model_of: Callable[[Task], str]
     """The model's name as the product takes it, `provider/model`."""
+    history_of: Callable[[Task], str] = lambda _: ""
+    """The name of the model whose endpoint has the given answers of a task's earlier turns."""
     at_once: int = 4
     after: Callable[[Task], Awaitable[Mapping[str, str]]] | None = None
     """Called after each task; returns further failures."""
@@ -88,7 +91,7 @@ async def run(plan: EvalPlan, opened: Storage, repeat: int = 1) -> list[Score]:
 
     async def one(task: Task) -> Score:
         async with slots:
-            score = await score_task(task, opened, plan.model_of(task))
+            score = await score_task(task, opened, Models(plan.model_of(task), plan.history_of(task)))
             if plan.after:
                 score = replace(score, failures={**score.failures, **await plan.after(task)})
             score = replace(score, repeat=repeat)
@@ -98,11 +101,14 @@ async def run(plan: EvalPlan, opened: Storage, repeat: int = 1) -> list[Score]:
     return await asyncio.gather(*(one(task) for task in plan.tasks))
 
 
-async def score_task(task: Task, opened: Storage, model: str) -> Score:
-    """Play a task to its end and return its score; an error that ends it is a failure."""
+async def score_task(task: Task, opened: Storage, models: Models) -> Score:
+    """Play a task to its end and return its score; an error that ends it is a failure.
+
+    What history costs is not counted.
+    """
     # The same id in every run: it is part of the requests, by which cached answers are found.
     kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
-    session = kit.session(opened, task, thread, model)
+    session = kit.session(opened, task, thread, models)
     failed: dict[str, str] = {}
     rubrics: dict[str, str] = {}
     product = ""
@@ -121,7 +127,8 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
     except Exception as error:
         failed["error"] = f"{type(error).__name__}: {error}"[:500]
     seconds = round(time.monotonic() - start_s, 2)
-    used = spending.total(await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread"))
+    by_model = await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread")
+    used = spending.total({name: one for name, one in by_model.items() if name != models.history})
     return Score(
         workflow=task.workflow,
         id=task.id,

@@ -11,12 +11,11 @@ from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.lessons.facts import Fact, fact_id
 from callsheet.state.lessons.narration import Narration, Sentence, build_segment, slots
 from callsheet.state.live_plan import Execution
-from callsheet.state.pages import edits
-from callsheet.state.pages.page import Page
 from callsheet.state.versions import Version
 from callsheet.state.video.starter import starters
 from callsheet.storage.artefacts.artefacts import Stream
 from evals import ads, campaigns, lessons, pages
+from evals import scenes as scenes_of
 from evals.lessons import EvaluatedLesson
 from evals.pages import EvaluatedPage
 from evals.scenes import EvaluatedProject
@@ -152,32 +151,9 @@ def page_side(task: Task, change: Any, before: Any) -> EvaluatedPage:
         before = EvaluatedPage(page, [page] if task.setup.get("page", "starter") != "starter" else [])
     page, versions = before.page, [*before.versions]
     for step in change or ():
-        page = _edited_page(page, step, versions)
+        page = pages.apply_edit(page, step, versions)
         versions.append(page)
     return EvaluatedPage(page, versions)
-
-
-_EDITS: Final = ("modify", "create", "delete", "move", "theme", "restore")
-
-
-def _edited_page(page: Page, step: Mapping[str, Any], versions: Sequence[Page]) -> Page:
-    fields = {**step}
-    kind = next(name for name in _EDITS if name in step)
-    target = fields.pop(kind)
-    match kind:
-        case "modify":
-            return edits.modify(page, target, **fields)
-        case "create":
-            return edits.create(page, target, fields["new"], fields.get("position", "inside"))[0]
-        case "delete":
-            return edits.delete(page, target)
-        case "move":
-            return edits.move(page, target, fields["reference"], fields.get("position", "inside"))
-        case "theme":
-            is_named = isinstance(target, str)
-            return edits.apply_theme(page, target if is_named else None, {} if is_named else target)
-        case _:
-            return page.model_copy(update={"root": versions[target].root, "theme": versions[target].theme})
 
 
 def project_side(task: Task, change: Mapping[str, Any], before: Any) -> EvaluatedProject:
@@ -190,9 +166,9 @@ def project_side(task: Task, change: Mapping[str, Any], before: Any) -> Evaluate
         name: one for name, one in before.scenes.items() if name not in change.get("delete", ())
     }
     for name, fields in change.get("scenes", {}).items():
-        scenes[name] = _scene(scenes[name], fields)
+        scenes[name] = scenes_of.change_scene(scenes[name], fields)
     for name, source, fields in change.get("add", ()):
-        scenes[name] = _scene(before.scenes[source], fields)
+        scenes[name] = scenes_of.change_scene(before.scenes[source], fields)
     if "order" in change:
         scenes = {name: scenes[name] for name in change["order"]}
     executions: list[Execution] = [*before.executions]
@@ -200,18 +176,6 @@ def project_side(task: Task, change: Mapping[str, Any], before: Any) -> Evaluate
         steps = [{"step": {"writes": [], "dependencies": [], **one}} for one in change["steps"]]
         executions.insert(0, {"id": f"plan-{len(executions) + 1}", "steps": steps})  # type: ignore[typeddict-item]
     return EvaluatedProject(scenes, before.start, executions)
-
-
-def _scene(scene: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a scene with `seconds`, `color`, `texts` by element id, or other fields changed."""
-    rest = {**fields}
-    texts = rest.pop("texts", {})
-    if "seconds" in rest:
-        rest["durationInFrames"] = round(rest.pop("seconds") * 30)
-    if "color" in rest:
-        rest["background"] = {**scene["background"], "color": rest.pop("color")}
-    elements = [{**one, "text": texts.get(one["id"], one["text"])} for one in scene["elements"]]
-    return {**scene, "elements": elements, **rest}
 
 
 def search_state(searches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

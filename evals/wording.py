@@ -1,7 +1,7 @@
 """Words in a text that was made: named, denied, or only meant, which a judge decides."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from callsheet.state.claims import content
@@ -36,6 +36,13 @@ def plain(text: str) -> str:
 def fold(text: str) -> str:
     """Return a text for comparison: lower case, single blanks, plain quotation marks."""
     return plain(text).casefold()
+
+
+def replace_all(text: str, replacements: Mapping[str, str]) -> str:
+    """Return a text with words replaced."""
+    for old, new in replacements.items():
+        text = text.replace(old, new)
+    return text
 
 
 def affirms(text: str, word: str) -> bool | None:

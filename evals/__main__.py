@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="at most this many tasks of a workflow")
     parser.add_argument("--repeat", type=int, help="times that each task runs; 5, or 1 offline")
     parser.add_argument("--at-once", type=int, default=4, help="tasks at once")
+    parser.add_argument("--controls", type=Path, default=controls.FOLDER, help="folder of controls")
     parser.add_argument("--no-cache", action="store_true", help="ask the model again")
     parser.add_argument("--record", action="store_true", help="write the answers to evals/recordings")
     parser.add_argument("--write", action="store_true", help="write to evals/results, also of a partial run")
@@ -108,9 +109,9 @@ def _compare(args: Sequence[str]) -> list[str]:
 async def _controls(options: argparse.Namespace) -> tuple[list[str], str]:
     """Return the problems of the controls, and their summary; a judge decides those that need one."""
     if not options.judge:
-        return await controls.run(None)
+        return await controls.run(None, options.controls)
     with proxy_for(options.judge, None if options.no_cache else CACHE):
-        return await controls.run(Judge(options.judge, options.at_once))
+        return await controls.run(Judge(options.judge, options.at_once), options.controls)
 
 
 async def _evaluate(options: argparse.Namespace, console: Console) -> Report:

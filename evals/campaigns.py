@@ -21,7 +21,7 @@ PLACES: Final = 10
 """Campaigns of a search by meaning that are checked."""
 PRECISION: Final = 0.6
 """Least share of them that answer the question."""
-_TALKS: Final = frozenset({"conversation", "hostile", "long", "language", "page", "offline"})
+_TALKS: Final = frozenset({"conversation", "hostile", "long", "language", "page", "offline", "use"})
 """Groups that are about conversations; all others measure the search."""
 CampaignTurn = EvalTurn[None]
 

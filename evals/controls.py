@@ -102,9 +102,9 @@ def load(folder: Path = FOLDER) -> list[Control]:
     return controls
 
 
-async def run(judge: Judge | None) -> tuple[list[str], str]:
-    """Return the problems of all controls, and a sentence with their numbers."""
-    controls = load()
+async def run(judge: Judge | None, folder: Path = FOLDER) -> tuple[list[str], str]:
+    """Return the problems of all controls of a folder, and a sentence with their numbers."""
+    controls = load(folder)
     problems = [f"{one.workflow} {one.name}: {problem}" for one in controls if (problem := one.problem())]
     problems += missing_controls(controls)
     for_judge = [one for one in controls if one.needs_judge]

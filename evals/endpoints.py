@@ -20,7 +20,7 @@ from evals.running import EvalPlan, environment
 from evals.tasks import Task
 from evals.wire import EvalProxy
 
-RECORDED: Final = "recorded"
+RECORDED: Final = "recorded answers (they test schema and flow, no model)"
 _HISTORY: Final = {"qwen": "DASHSCOPE", "kimi": "MOONSHOT"}
 """Providers whose place the endpoint of given answers may take, with the prefix of their settings."""
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -46,12 +46,12 @@ def history(tasks: Sequence[Task], provider: str) -> Iterator[Mapping[str, Any]]
     the place of a provider that is not the evaluated one.
     """
     name, prefix = next((one, prefix) for one, prefix in _HISTORY.items() if one != provider)
-    given = {task.key: task.history for task in tasks if task.history}
+    given = {f"history.{task.key}": task.history for task in tasks if task.history}
     if not given:
         yield {}
         return
-    with RecordedEndpoint(given) as endpoint, environment(endpoint.environ_of(prefix)):
-        yield {"history_of": lambda task: f"{name}/{task.key}"}
+    with RecordedEndpoint(given, name) as endpoint, environment(endpoint.environ_of(prefix)):
+        yield {"history_of": lambda task: f"{name}/history.{task.key}"}
 
 
 @contextmanager

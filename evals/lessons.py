@@ -24,7 +24,7 @@ from callsheet.tools.lessons.sources import pasted_source
 from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
-from evals.turns import EvalTurn, lacks, unless
+from evals.turns import EvalTurn, Outcome, lacks, unless
 from evals.wording import affirms
 
 FIELDS: Final = ("before", "facts")
@@ -216,13 +216,18 @@ def _facts_text(side: EvaluatedLesson) -> str:
     return "\n".join(f"{fact.concept} {fact.details}" for fact in side.facts("facts"))
 
 
-def about_facts(expected: Sequence[int], turn: LessonTurn) -> str:
-    """Check that the reply has content of each of the proposed facts, by number."""
+def about_facts(expected: Sequence[int], turn: LessonTurn) -> Outcome:
+    """Check that the reply has content of the proposed facts, by number; a judge reads a short one."""
     proposed = turn.before.facts("facts")
-    missing = [
-        at for at in expected if not states(turn.reply, proposed[at - 1].concept, proposed[at - 1].details)
-    ]
-    return unless(not missing, f"the reply says nothing of the facts {missing}")
+    missing = [proposed[at - 1] for at in expected if not _states(turn.reply, proposed[at - 1])]
+    if not missing:
+        return ""
+    names = ", ".join(f"“{one.concept}”" for one in missing)
+    return turns.about(turn, [one.details for one in missing], f"the facts {names}") or f"nothing of {names}"
+
+
+def _states(reply: str, fact: Fact) -> bool:
+    return states(reply, fact.concept, fact.details)
 
 
 def chosen_facts(expected: Sequence[int], turn: LessonTurn) -> str:
@@ -243,7 +248,7 @@ def added_facts(expected: Sequence[str], turn: LessonTurn) -> str:
     return unless(not lacks(own, expected), f"added are {own or 'none'!r}")
 
 
-def talk(expected: bool, turn: LessonTurn) -> str:
+def talk(expected: bool, turn: LessonTurn) -> Outcome:
     """Check that nothing was chosen, the question is still open, and the reply is on topic."""
     waits = (
         bool(turn.state.get("choice")) and turn.after.counts["confirmed"] == turn.before.counts["confirmed"]

@@ -128,7 +128,8 @@ async def score_task(task: Task, opened: Storage, models: Models) -> Score:
         failed["error"] = f"{type(error).__name__}: {error}"[:500]
     seconds = round(time.monotonic() - start_s, 2)
     by_model = await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread")
-    used = spending.total({name: one for name, one in by_model.items() if name != models.history})
+    given = models.history.partition("/")[2]
+    used = spending.total({name: one for name, one in by_model.items() if name != given})
     return Score(
         workflow=task.workflow,
         id=task.id,

@@ -1,4 +1,4 @@
-"""The evaluation of audio ads: recorded answers pass, and wrong ones are caught."""
+"""The evaluation of audio ads: recorded answers fit schema and flow, and wrong ones are caught."""
 
 import pytest
 
@@ -17,7 +17,7 @@ LEGAL = "brief-en-legal"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
+async def test_recorded_answers_fit_schema_and_flow(valkey_url: str, part: int) -> None:
     """A1-A23: through the graph, the client over HTTP and the real tools."""
     assert failed_tasks(await recorded_scores(valkey_url, ADS, part)) == {}
 

@@ -6,6 +6,7 @@ import pytest
 
 from callsheet.state.errors import Invalid
 from evals import controls
+from evals.__main__ import main
 from evals.controls import Control
 from evals.turns import ForJudge, score_turn
 
@@ -25,6 +26,19 @@ def test_no_check_is_without_a_good_and_a_bad_control() -> None:
         "page_builder.darker has no good control",
         "scene_edit.darker has no good control",
     ]
+
+
+def test_the_command_fails_if_a_check_is_wrong_about_a_control(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad answer that passes: the scene is deleted, as the control's check wants it to be."""
+    answer = "{name: x, fails: [deleted_scenes], after: {delete: [scene-1]}}"
+    wrong = f"- {{task: scene_edit.delete-02, bad: [{answer}]}}"
+    (tmp_path / "answers.yaml").write_text(wrong, "utf-8")
+    assert main(["--only", "page_builder", "--task", "text-02", "--controls", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "scene_edit delete-02: x: a bad answer passes deleted_scenes" in printed
+    assert "page_builder.touches has no bad control" in printed
 
 
 def test_full_answers_to_real_tasks_are_among_the_controls() -> None:

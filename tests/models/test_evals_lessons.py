@@ -1,4 +1,4 @@
-"""The evaluation of lessons: recorded answers pass, and wrong ones are caught."""
+"""The evaluation of lessons: recorded answers fit schema and flow, and wrong ones are caught."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ FALSE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
+async def test_recorded_answers_fit_schema_and_flow(valkey_url: str, part: int) -> None:
     """B1-B22, B52: through the graph, the client over HTTP and the real tools."""
     assert failed_tasks(await recorded_scores(valkey_url, LESSONS, part)) == {}
 

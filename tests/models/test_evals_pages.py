@@ -1,4 +1,4 @@
-"""The evaluation of landing pages: recorded answers pass, and wrong ones are caught."""
+"""The evaluation of landing pages: recorded answers fit schema and flow, and wrong ones are caught."""
 
 import pytest
 
@@ -16,7 +16,7 @@ PAGES = "page_builder"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_recorded_answers_pass_every_check(valkey_url: str, part: int) -> None:
+async def test_recorded_answers_fit_schema_and_flow(valkey_url: str, part: int) -> None:
     """C21-C28: through the graph, the client over HTTP and the real tools."""
     assert failed_tasks(await recorded_scores(valkey_url, PAGES, part)) == {}
 

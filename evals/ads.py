@@ -27,7 +27,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, ForJudge, Outcome, has_any, lacks, unless
-from evals.wording import affirms_any, fold, may_spell, replace_all
+from evals.wording import affirms_any, fold, may_spell, replace_all, variety
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -353,6 +353,12 @@ def no_new_words(expected: bool, turn: AdTurn) -> str:
     return unless(not new, f"new are {', '.join(sorted(new))}")
 
 
+def varied(expected: float, turn: AdTurn) -> str:
+    """Check the least share of distinct words of the script, which filler does not have."""
+    actual = variety(_script(turn.after))
+    return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
+
+
 def speakers(expected: int, turn: AdTurn) -> str:
     """Check the number of voices."""
     actual = len({track["voiceId"] for track in _tracks(turn.after)})
@@ -540,7 +546,16 @@ def product(turn: AdTurn) -> str:
 CHECKS: Final = turns.table(
     *(changed_streams, may_change, versions_created, equals_version, fits, fills, spot_s, duration_max_s),
     *(shorter, language, mandatory, numbers_from_brief, names_from_brief, promises_from_brief),
-    *(text_contains_all, text_lacks, text_is, text_replaced, text_keeps, text_ends_with, no_new_words),
+    *(
+        text_contains_all,
+        text_lacks,
+        text_is,
+        text_replaced,
+        text_keeps,
+        text_ends_with,
+        no_new_words,
+        varied,
+    ),
     *(speakers, voice_gender, variations),
     *(voices_same, voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text),
     *(track_text_is, gap_min_s, speed, music_contains_any, music_lacks, music_keeps),

@@ -25,7 +25,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, Outcome, lacks, unless
-from evals.wording import affirms
+from evals.wording import affirms, variety
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -332,6 +332,12 @@ def fills(expected: float, turn: LessonTurn) -> str:
     return unless(actual >= expected, f"the words fill {actual:.0%} of {newest.total_duration} s")
 
 
+def varied(expected: float, turn: LessonTurn) -> str:
+    """Check the least share of distinct words of the narration, which filler does not have."""
+    actual = variety(turn.after.full_text)
+    return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
+
+
 def level_within(expected: bool, turn: LessonTurn) -> str:
     """Check whether the reading level fits the student's, to one grade."""
     actual = turn.after.narration.readability if turn.after.narration else None
@@ -375,5 +381,5 @@ CHECKS: Final = turns.table(
         proven,
         segments,
     ),
-    *(length_s, shorter, fits, fills, level_within, language, tells),
+    *(length_s, shorter, fits, fills, varied, level_within, language, tells),
 )

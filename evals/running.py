@@ -126,25 +126,31 @@ async def score_task(task: Task, opened: Storage, models: Models) -> Score:
             product = kit.product(turn)
     except Exception as error:
         failed["error"] = f"{type(error).__name__}: {error}"[:500]
-    seconds = round(time.monotonic() - start_s, 2)
-    by_model = await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread")
-    given = models.history.partition("/")[2]
-    used = spending.total({name: one for name, one in by_model.items() if name != given})
     return Score(
         workflow=task.workflow,
         id=task.id,
         failures=failed,
         rubrics=rubrics,
-        calls=used.calls,
-        input=used.input,
-        cached=used.cached,
-        output=used.output,
-        cost=None if used.unpriced else round(used.cost, 6),
-        seconds=seconds,
+        **await _usage(opened, thread, models),
+        seconds=round(time.monotonic() - start_s, 2),
         request=task.requests[-1].say or str(task.setup)[:2000],
         product=product,
         transcript=transcript if failed or rubrics else (),
     )
+
+
+async def _usage(opened: Storage, thread: str, models: Models) -> dict[str, Any]:
+    """Return the fields of a thread's use, without that of the endpoint that gave its history."""
+    by_model = await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread")
+    given = models.history.partition("/")[2]
+    used = spending.total({name: one for name, one in by_model.items() if name != given})
+    return {
+        "calls": used.calls,
+        "input": used.input,
+        "cached": used.cached,
+        "output": used.output,
+        "cost": None if used.unpriced else round(used.cost, 6),
+    }
 
 
 def transcript_of(turn: EvalTurn[Any]) -> Iterator[str]:

@@ -25,6 +25,9 @@ _NUMBER_WORDS: Final = {
 """Beginnings of number words, those of digits first."""
 _PER_WORD: Final = 3
 """Most digits that one number word stands for."""
+_MARKS: Final = ".,;:!?¡¿…\"'()–-"
+_UNSPACED_CHARS: Final = 20
+"""Characters for each word from which a text is taken for one without blanks."""
 _LOOKS: Final = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})
 
 
@@ -68,6 +71,19 @@ def affirms_any(text: str, words: Sequence[str]) -> bool | None:
 def _denies(before: str) -> bool:
     words = before.replace("-", " ").split()[-_REACH:]
     return not _DENIALS.isdisjoint(words)
+
+
+def variety(text: str) -> float:
+    """Return the share of distinct words among the words of a text, from 0 to 1; filler repeats itself.
+
+    In a script without blanks the words are pairs of characters.
+    """
+    words = [word.strip(_MARKS) for word in fold(text).split()]
+    if len(words) * _UNSPACED_CHARS < len(text):
+        joined = "".join(words)
+        words = [joined[at : at + 2] for at in range(len(joined) - 1)]
+    words = [word for word in words if word]
+    return len({*words}) / len(words) if words else 0.0
 
 
 def shares_content(text: str, others: Sequence[str]) -> bool:

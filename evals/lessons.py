@@ -298,6 +298,30 @@ def segments(expected: Sequence[str], turn: LessonTurn) -> str:
     return unless(changed == {*expected}, f"changed {sorted(changed) or 'none'}")
 
 
+def easier(expected: Sequence[str], turn: LessonTurn) -> str:
+    """Check that segments have shorter sentences or shorter words than before, and neither longer."""
+    old, new = turn.before.narration, turn.after.narration
+    if old is None or new is None:
+        return "there are no two narrations"
+    for kind in expected:
+        (sentence, word), (new_sentence, new_word) = (_load(one, kind) for one in (old, new))
+        is_longer = new_sentence > sentence or new_word > word * _SAME
+        if is_longer or (new_sentence == sentence and new_word >= word):
+            return f"{kind}: {sentence:.1f} → {new_sentence:.1f} words, {word:.1f} → {new_word:.1f} letters"
+    return ""
+
+
+_SAME: Final = 1.1
+"""Most letters of a word, of those before, that count as no more."""
+
+
+def _load(script: Narration, kind: str) -> tuple[float, float]:
+    """Return the mean words of a segment's sentences, and the mean letters of its words."""
+    texts = [one.text for one in script.segment(kind).sentences]
+    words = [word for text in texts for word in text.split()]
+    return len(words) / max(1, len(texts)), sum(map(str.isalpha, "".join(words))) / max(1, len(words))
+
+
 def length_s(expected: int, turn: LessonTurn) -> str:
     """Check the narration's length in seconds."""
     actual = turn.after.narration.total_duration if turn.after.narration else 0
@@ -381,5 +405,5 @@ CHECKS: Final = turns.table(
         proven,
         segments,
     ),
-    *(length_s, shorter, fits, fills, varied, level_within, language, tells),
+    *(easier, length_s, shorter, fits, fills, varied, level_within, language, tells),
 )

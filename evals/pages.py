@@ -29,6 +29,8 @@ _TITLES: Final = frozenset({"heading", "button", "link"})
 """Elements whose words may all have capital letters."""
 _FULL_HOUR: Final = re.compile(r"(?<=\d)[:.]00(?!\d)")
 """Minutes of a time such as 7:00, which nobody needs to have given."""
+_SEEN: Final = frozenset({"input", "textarea", "select", "image", "video"})
+"""Elements without a text that people are to see."""
 _QUOTED: Final = 0.6
 """Least share of a quote's words that somebody gave."""
 
@@ -218,6 +220,13 @@ def text(expected: Mapping[str, str], turn: PageTurn) -> str:
     return unless(not wrong, f"the texts are {actual}")
 
 
+def texts_kept(expected: bool, turn: PageTurn) -> str:
+    """Check whether every remaining element has the text that it had before."""
+    before, after = _elements(turn.before.page), _elements(turn.after.page)
+    changed = [name for name in before if name in after and before[name].content != after[name].content]
+    return unless((not changed) == expected, f"other texts in {', '.join(changed) or 'no element'}")
+
+
 def attribute(expected: Mapping[str, Mapping[str, str]], turn: PageTurn) -> str:
     """Check attributes of elements."""
     for name, values in expected.items():
@@ -372,10 +381,14 @@ def readable(expected: bool, turn: PageTurn) -> str:
     wrong = [
         f"{look.element.id} {problem}"
         for look in looks(turn.after.page)
-        if look.element.content.strip() and look.element != before.get(look.element.id)
+        if _is_seen(look.element) and look.element != before.get(look.element.id)
         if (problem := look.problem())
     ]
     return unless(not wrong, "; ".join(wrong)[:300])
+
+
+def _is_seen(element: Element) -> bool:
+    return bool(element.content.strip()) or element.type in _SEEN
 
 
 def _copy_of(page: Page) -> str:
@@ -396,6 +409,7 @@ CHECKS: Final = turns.table(
         darker,
         larger,
         text,
+        texts_kept,
         attribute,
         added_elements,
         parent,

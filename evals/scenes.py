@@ -17,7 +17,7 @@ from callsheet.state.video.style import style_match
 from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.plans import Executions
 from evals import turns
-from evals.colors import is_darker
+from evals.colors import is_darker, is_same
 from evals.session import EvalSession
 from evals.tasks import Task, entry_named
 from evals.turns import EvalTurn, lacks, unless
@@ -89,14 +89,25 @@ class SceneSession(EvalSession[EvaluatedProject]):
 
 
 def change_scene(scene: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a scene with `seconds`, `color`, `texts` by element id, or other fields changed."""
+    """Return a scene with `seconds`, `color`, `text_color`, or other fields changed.
+
+    `texts` and `sizes` are by element id.
+    """
     rest = {**fields}
-    texts = rest.pop("texts", {})
+    texts, sizes, text_color = (rest.pop(name, None) for name in ("texts", "sizes", "text_color"))
     if "seconds" in rest:
         rest["durationInFrames"] = round(rest.pop("seconds") * FPS)
     if "color" in rest:
         rest["background"] = {**scene["background"], "color": rest.pop("color")}
-    elements = [{**one, "text": texts.get(one["id"], one["text"])} for one in scene["elements"]]
+    elements = [
+        {
+            **one,
+            "text": (texts or {}).get(one["id"], one["text"]),
+            "size": (sizes or {}).get(one["id"], one["size"]),
+            "color": text_color or one["color"],
+        }
+        for one in scene["elements"]
+    ]
     return {**scene, "elements": elements, **rest}
 
 
@@ -267,6 +278,64 @@ def text_replaced(expected: Mapping[str, Mapping[str, str]], turn: SceneTurn) ->
     return ""
 
 
+def texts_kept(expected: bool, turn: SceneTurn) -> str:
+    """Check whether every remaining scene says what it said before."""
+    before = turn.before.scenes
+    changed = [name for name in _common(turn) if _words(turn, name) != _text_of(before[name])]
+    return unless((not changed) == expected, f"other words in {', '.join(changed) or 'no scene'}")
+
+
+def colors_from(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that scenes have no colours but those of an example, and have its background."""
+    for name, example in expected.items():
+        scene, source = turn.after.scenes[name], turn.after.scenes[example]
+        foreign = _colors(scene) - _colors(source)
+        if foreign or scene["background"]["color"] != source["background"]["color"]:
+            return f"{name} has {sorted(foreign)} on {scene['background']['color']}"
+    return ""
+
+
+def _colors(scene: Mapping[str, Any]) -> set[str]:
+    looks = [scene["background"], *scene["elements"]]
+    values = [look.get(key) for look in looks for key in ("color", "to", "background")]
+    return {one for one in values if isinstance(one, str)} | {*scene["palette"]}
+
+
+def text_color(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check the colour of all texts of scenes."""
+    for name, color in expected.items():
+        texts = [one for one in turn.after.scenes[name]["elements"] if one["text"]]
+        if wrong := [one["color"] for one in texts if not is_same(one["color"], color)]:
+            return f"texts of {name} are {wrong}"
+    return ""
+
+
+def bigger(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that an element of a scene is larger than before, or its text is."""
+    for name, element in expected.items():
+        old, new = (_element(side.scenes[name], element) for side in (turn.before, turn.after))
+        if not old or not new:
+            return f"{name} has no {element}"
+        if not _area(new) > _area(old) and not new["size"] > old["size"]:
+            return f"{element} of {name} is not larger"
+    return ""
+
+
+def _element(scene: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    return next((one for one in scene["elements"] if one["id"] == name), None)
+
+
+def _area(element: Mapping[str, Any]) -> float:
+    return float(element["width"] * element["height"])
+
+
+def copies(expected: str, turn: SceneTurn) -> str:
+    """Check that a new scene is like an earlier one, but for its name."""
+    source = {**turn.before.scenes[expected], "name": ""}
+    same = [name for name in _new_ids(turn) if {**turn.after.scenes[name], "name": ""} == source]
+    return unless(same, f"none of {_new_ids(turn)} is a copy of {expected}")
+
+
 def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
     """Check that scenes no longer have a text."""
     wrong = [name for name, one in expected.items() if not lacks(_words(turn, name), one)]
@@ -312,5 +381,5 @@ CHECKS: Final = turns.table(
         reads,
     ),
     *(sequential, faster, slower, seconds, background, background_equal, darker, like, text),
-    *(text_replaced, text_gone, audio, as_at_start),
+    *(text_replaced, texts_kept, text_gone, text_color, colors_from, bigger, copies, audio, as_at_start),
 )

@@ -11,7 +11,7 @@ from callsheet.state import languages
 from callsheet.state.claims import content
 from callsheet.state.figures import all_numbers
 from evals.tasks import Task
-from evals.wording import affirms_any, fold, shares_content
+from evals.wording import affirms, affirms_any, fold, shares_content
 
 Side = TypeVar("Side")
 _SHORT: Final = 2
@@ -214,7 +214,7 @@ def _has_arguments(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> bo
 
 
 def _matches(actual: Any, expected: Any) -> bool:
-    """Return whether an argument matches: a text that contains the expected one, the same number or set.
+    """Return whether an argument matches: a text that has the expected one undenied, the same number or set.
 
     `{"any": [...]}` lists alternatives.
     """
@@ -223,7 +223,7 @@ def _matches(actual: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
         return any(_matches(actual, one) for one in expected["any"])
     if isinstance(expected, str):
-        return not lacks(str(actual or ""), expected)
+        return not lacks(str(actual or ""), expected) and affirms(str(actual or ""), expected) is not False
     if isinstance(expected, list):
         return isinstance(actual, list) and {*map(str, actual)} == {*map(str, expected)}
     try:

@@ -281,7 +281,7 @@ def text_replaced(expected: Mapping[str, Mapping[str, str]], turn: SceneTurn) ->
 def texts_kept(expected: bool, turn: SceneTurn) -> str:
     """Check whether every remaining scene says what it said before."""
     before = turn.before.scenes
-    changed = [name for name in _common(turn) if _words(turn, name) != _text_of(before[name])]
+    changed = [name for name in _common(turn) if fold(_words(turn, name)) != fold(_text_of(before[name]))]
     return unless((not changed) == expected, f"other words in {', '.join(changed) or 'no scene'}")
 
 

@@ -26,7 +26,7 @@ from callsheet.tools.ads import voices
 from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
-from evals.turns import EvalTurn, ForJudge, Outcome, has_any, lacks, unless
+from evals.turns import FEWER, MORE, EvalTurn, ForJudge, Outcome, has_any, lacks, unless
 from evals.wording import affirms_any, fold, may_spell, replace_all, variety
 
 FIELDS: Final = ("brief", "ad")
@@ -247,7 +247,8 @@ def shorter(expected: bool, turn: AdTurn) -> str:
     """Check whether words and length are less than before the message."""
     old, new = (len(_script(side).split()) for side in (turn.before, turn.after))
     old_s, new_s = (_timeline(turn, side)["durationSeconds"] for side in (turn.before, turn.after))
-    return unless((new < old and new_s < old_s) == expected, f"{old} → {new} words, {old_s:g} → {new_s:g} s")
+    is_less = new <= old * FEWER and new_s <= old_s * FEWER
+    return unless(is_less == expected, f"{old} → {new} words, {old_s:g} → {new_s:g} s")
 
 
 def language(expected: str, turn: AdTurn) -> str:
@@ -439,7 +440,11 @@ def gap_min_s(expected: Mapping[str, float], turn: AdTurn) -> str:
 def speed(expected: Mapping[str, Sequence[int] | str], turn: AdTurn) -> str:
     """Check the new speed of tracks: `faster`, `slower`, `same`; `all` for every track."""
     old, new = ([float(track["speed"]) for track in _tracks(side)] for side in (turn.before, turn.after))
-    holds = {"faster": lambda a, b: b > a, "slower": lambda a, b: b < a, "same": lambda a, b: a == b}
+    holds = {
+        "faster": lambda a, b: b >= a * MORE,
+        "slower": lambda a, b: b <= a * FEWER,
+        "same": lambda a, b: a == b,
+    }
     for how, tracks in expected.items():
         every = range(1, len(new) + 1) if isinstance(tracks, str) else tracks
         if len(old) != len(new) or not all(holds[how](old[at - 1], new[at - 1]) for at in every):

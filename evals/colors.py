@@ -39,6 +39,8 @@ _GREY: Final = 0.12
 """Most saturation of a colour without a hue."""
 _HUE: Final = 40 / 360
 _LIGHT: Final = 0.2
+_STEP: Final = 2.0
+"""Least difference of lightness, of 255, that makes a colour darker."""
 
 
 def rgb(text: str) -> tuple[int, int, int] | None:
@@ -86,7 +88,7 @@ def is_same(text: str, expected: str) -> bool:
 def is_darker(text: str, before: str) -> bool:
     """Return whether a colour is darker than the earlier one."""
     actual, old = rgb(text), rgb(before)
-    return actual is not None and old is not None and _light(actual) < _light(old)
+    return actual is not None and old is not None and _light(actual) <= _light(old) - _STEP
 
 
 def _light(parts: tuple[int, int, int]) -> float:

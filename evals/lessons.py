@@ -331,7 +331,7 @@ def length_s(expected: int, turn: LessonTurn) -> str:
 def shorter(expected: bool, turn: LessonTurn) -> str:
     """Check whether the narration is shorter than before."""
     old, new = (side.narration.total_duration if side.narration else 0 for side in (turn.before, turn.after))
-    return unless((0 < new < old) == expected, f"{old} → {new} s")
+    return unless((0 < new <= old * turns.FEWER) == expected, f"{old} → {new} s")
 
 
 def fits(expected: bool, turn: LessonTurn) -> str:

@@ -19,7 +19,7 @@ from evals import turns
 from evals.colors import is_darker, is_same
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
-from evals.turns import EvalTurn, ForJudge, Outcome, lacks, unless
+from evals.turns import MORE, EvalTurn, ForJudge, Outcome, lacks, unless
 from evals.visibility import looks
 from evals.wording import plain
 
@@ -202,7 +202,7 @@ def larger(expected: Mapping[str, str], turn: PageTurn) -> str:
     """Check that sizes are larger than before."""
     for name, key in expected.items():
         old, new = (_pixels(side.page.get(name).style.get(key, "")) for side in (turn.before, turn.after))
-        if not new > old:
+        if new < old * MORE:
             return f"{key} of {name} is {new:g}, and was {old:g}"
     return ""
 
@@ -261,6 +261,7 @@ def _matches(element: Element, expected: Mapping[str, Any], page: Page) -> bool:
             not expected.get("first") or page.root.children[0].id == element.id,
             {*expected.get("has", ())} <= {*kinds},
             not lacks(texts, expected.get("text", ())),
+            plain(expected.get("content", "")) in {"", *(plain(inner.content) for inner in contained)},
             kinds.count("input") + kinds.count("textarea") >= expected.get("inputs_min", 0),
         )
     )

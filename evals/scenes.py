@@ -20,7 +20,7 @@ from evals import turns
 from evals.colors import is_darker, is_same
 from evals.session import EvalSession
 from evals.tasks import Task, entry_named
-from evals.turns import EvalTurn, lacks, unless
+from evals.turns import FEWER, MORE, EvalTurn, lacks, unless
 from evals.wording import fold
 
 FIELDS: Final = ("project", "attached")
@@ -202,12 +202,12 @@ def sequential(expected: bool, turn: SceneTurn) -> str:
 
 def faster(expected: Sequence[str], turn: SceneTurn) -> str:
     """Check that these scenes are shorter than before."""
-    return _compare_lengths(expected, turn, lambda old, new: new < old)
+    return _compare_lengths(expected, turn, lambda old, new: new <= old * FEWER)
 
 
 def slower(expected: Sequence[str], turn: SceneTurn) -> str:
     """Check that these scenes are longer than before."""
-    return _compare_lengths(expected, turn, lambda old, new: new > old)
+    return _compare_lengths(expected, turn, lambda old, new: new >= old * MORE)
 
 
 def _compare_lengths(expected: Sequence[str], turn: SceneTurn, holds: Any) -> str:
@@ -316,7 +316,7 @@ def bigger(expected: Mapping[str, str], turn: SceneTurn) -> str:
         old, new = (_element(side.scenes[name], element) for side in (turn.before, turn.after))
         if not old or not new:
             return f"{name} has no {element}"
-        if not _area(new) > _area(old) and not new["size"] > old["size"]:
+        if _area(new) < _area(old) * MORE and new["size"] < old["size"] * MORE:
             return f"{element} of {name} is not larger"
     return ""
 

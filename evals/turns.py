@@ -14,6 +14,9 @@ from evals.tasks import Task
 from evals.wording import affirms, affirms_any, fold, shares_content
 
 Side = TypeVar("Side")
+FEWER: Final = 0.96
+MORE: Final = 1.04
+"""Least changes that a person notices as shorter or slower, and as larger or faster."""
 _SHORT: Final = 2
 """Words of content of a reply that is too short to be off topic by its words alone."""
 _ADMITS: Final = (

@@ -27,7 +27,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
 from evals.turns import FEWER, MORE, EvalTurn, ForJudge, Outcome, has_any, lacks, unless
-from evals.wording import affirms_any, fold, may_spell, replace_all, variety
+from evals.wording import affirms_any, fold, may_spell, replace_all, word_variety
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -354,9 +354,9 @@ def no_new_words(expected: bool, turn: AdTurn) -> str:
     return unless(not new, f"new are {', '.join(sorted(new))}")
 
 
-def varied(expected: float, turn: AdTurn) -> str:
+def variety(expected: float, turn: AdTurn) -> str:
     """Check the least share of distinct words of the script, which filler does not have."""
-    actual = variety(_script(turn.after))
+    actual = word_variety(_script(turn.after))
     return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
 
 
@@ -559,7 +559,7 @@ CHECKS: Final = turns.table(
         text_keeps,
         text_ends_with,
         no_new_words,
-        varied,
+        variety,
     ),
     *(speakers, voice_gender, variations),
     *(voices_same, voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text),

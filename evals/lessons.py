@@ -25,7 +25,7 @@ from evals import turns
 from evals.session import EvalSession
 from evals.tasks import CASES, Task, entry_named
 from evals.turns import EvalTurn, Outcome, lacks, unless
-from evals.wording import affirms, variety
+from evals.wording import affirms, word_variety
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -356,9 +356,9 @@ def fills(expected: float, turn: LessonTurn) -> str:
     return unless(actual >= expected, f"the words fill {actual:.0%} of {newest.total_duration} s")
 
 
-def varied(expected: float, turn: LessonTurn) -> str:
+def variety(expected: float, turn: LessonTurn) -> str:
     """Check the least share of distinct words of the narration, which filler does not have."""
-    actual = variety(turn.after.full_text)
+    actual = word_variety(turn.after.full_text)
     return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
 
 
@@ -405,5 +405,5 @@ CHECKS: Final = turns.table(
         proven,
         segments,
     ),
-    *(easier, length_s, shorter, fits, fills, varied, level_within, language, tells),
+    *(easier, length_s, shorter, fits, fills, variety, level_within, language, tells),
 )

@@ -73,7 +73,7 @@ def _denies(before: str) -> bool:
     return not _DENIALS.isdisjoint(words)
 
 
-def variety(text: str) -> float:
+def word_variety(text: str) -> float:
     """Return the share of distinct words among the words of a text, from 0 to 1; filler repeats itself.
 
     In a script without blanks the words are pairs of characters.

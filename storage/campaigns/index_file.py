@@ -1,0 +1,628 @@
+"""The index of one library in one SQLite file: words, conditions and vectors, which change together.
+
+Processes that share a data folder share the file: they write in turns, a search reads what was committed, and
+a transaction that a crash cut short leaves nothing. Every method blocks; call it in a thread.
+"""
+
+import fcntl
+import logging
+import os
+import shutil
+import sqlite3
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import date
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
+from callsheet.state.campaigns.filters import Filters, Values
+from callsheet.state.errors import Invalid, Unavailable
+from callsheet.storage.campaigns.index import Group, GroupBy, SortBy, TextField, sort_groups
+from callsheet.storage.campaigns.records import Changes
+from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, TYPE, Matrix, feedback
+from callsheet.storage.campaigns.words import TOKENIZER, Query, copy_text, normalize
+from callsheet.storage.embedded.folders import folder_error, private_folder
+
+_log = logging.getLogger(__name__)
+
+_NAME: Final = "index-1"
+"""Beginning of a file's name, with the version of the schema."""
+_LOCK_SUFFIX: Final = ".used"
+_WAIT_S: Final = 60.0
+"""Longest wait for another process that writes."""
+RANKED: Final = 10_000
+"""Matches of a full-text search that are ranked, those indexed last; the total counts all."""
+_GATHER: Final = 8
+"""A selection of less than one row in so many is copied out; a larger one costs more than all products."""
+_MARK: Final = "\n"
+"""Stands around each value of a list in a column."""
+_READ_AT_ONCE: Final = 4_096
+_SCHEMA: Final = (
+    "CREATE TABLE state (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
+    # No number is used again, so whoever has seen one knows what came after it.
+    """CREATE TABLE campaigns (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    channel TEXT, company TEXT, company_key TEXT, brand_key TEXT, product TEXT, product_key TEXT,
+    value_props TEXT, sentiment TEXT, visual_style TEXT, has_offer INTEGER, day INTEGER, spend REAL,
+    volume INTEGER)""",
+    "CREATE INDEX campaigns_by_day ON campaigns (day, id)",
+    "CREATE INDEX campaigns_by_company ON campaigns (company, spend, volume)",
+    f"CREATE VIRTUAL TABLE words USING fts5 (copy, offer, tokenize = '{TOKENIZER}')",
+    """CREATE TABLE vectors (field TEXT, number INTEGER, vector BLOB NOT NULL, PRIMARY KEY (field, number))
+    WITHOUT ROWID""",
+)
+_TABLES: Final = ("state", "campaigns", "words", "vectors")
+_INSERT: Final = f"INSERT INTO campaigns VALUES (?{', ?' * 14})"
+_ORDER: Final[Mapping[SortBy, str]] = {
+    "newest": "day DESC, id",
+    "oldest": "day, id",
+    "company": "company_key, id",
+    "spend": "spend DESC NULLS LAST, id",
+    "volume": "volume DESC NULLS LAST, id",
+}
+_PASSING: Final = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY}
+    | {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_INTERRUPT}
+)
+"""Codes of errors that are not the file's fault."""
+
+
+class Damaged(Exception):
+    """The file cannot be read; it is left, and built again under another name."""
+
+
+class Outdated(Exception):
+    """The index was closed, or has another generation of the library by now."""
+
+
+class Progress(NamedTuple):
+    """Extent of an index."""
+
+    generation: str = ""
+    """Generation of the library."""
+    seq: int = 0
+    """Number of the last change of the library that is indexed."""
+    mark: int = 0
+    """Random mark of that change in the library."""
+
+
+class Ranked(NamedTuple):
+    """Campaigns of a result, best first."""
+
+    ids: list[str]
+    scores: list[float]
+    total: int
+
+
+class Unembedded(NamedTuple):
+    """Campaigns that have no vectors, by number: all of them have numbers after `after`."""
+
+    after: int
+    ids: Mapping[int, str]
+
+
+class IndexFile:
+    """An index in a file in `folder`; without one, in memory.
+
+    The file is in use until the index is closed. Files in the folder that nobody uses are removed: they are
+    damaged, or of other releases.
+    """
+
+    def __init__(self, folder: Path | None = None, *, wait_s: float = _WAIT_S) -> None:
+        self.folder: Final = folder
+        self.progress = Progress()
+        self._wait_s = wait_s
+        self._is_open = True
+        self._matrices: dict[EmbeddingField, _Matrix] = {}
+        self._file = _claim_file(folder, wait_s) if folder else None
+        self._writer = _connect(self._file.path if self._file else ":memory:", wait_s)
+        self._writing = Lock()
+        # A search goes on beside an import, if they have a connection each.
+        self._reader = _connect(self._file.path, wait_s) if self._file else self._writer
+        self._reading = Lock() if self._file else self._writing
+        self.refresh()
+
+    def close(self) -> None:
+        """Close the file, after the search that still reads it. Safe to call twice."""
+        with self._writing:
+            self._is_open = False
+            self._writer.close()
+        with self._reading:
+            self._reader.close()
+            self._matrices.clear()
+        if self._file:
+            self._file.release()
+
+    def refresh(self) -> None:
+        """Read how far other processes have come."""
+        with self._read(any_generation=True) as connection:
+            self.progress = _progress(connection)
+
+    def apply(self, after: Progress, changes: Changes) -> None:
+        """Index the changes after `after`, unless another process has done it."""
+        with self._write() as connection:
+            if _progress(connection) == after:
+                if after.generation != changes.head.generation:
+                    _clear(connection)
+                _write(connection, changes)
+        self.refresh()
+
+    def unembedded(self, model: str, most: int) -> Unembedded:
+        """Return the next campaigns without vectors of the model."""
+        with self._read() as connection:
+            state = _state(connection)
+            after = state.get("vectored", 0) if state.get("model") == model else 0
+            query = "SELECT number, id FROM campaigns WHERE number > ? ORDER BY number LIMIT ?"
+            return Unembedded(after, dict(connection.execute(query, (after, most)).fetchall()))
+
+    def add_vectors(self, model: str, batch: Unembedded, vectors: Mapping[str, Matrix]) -> None:
+        """Add the vectors of a batch, unless another process has done it; those of other models go.
+
+        Each campaign has a matrix with a vector for each embedding field.
+        """
+        with self._write() as connection:
+            state = _state(connection)
+            if state.get("model") != model:
+                connection.execute("DELETE FROM vectors")
+                state = {"model": model, "vectored": 0, "dimensions": 0}
+            if state["vectored"] == batch.after:
+                _write_vectors(connection, state, batch, vectors)
+
+    def filter(self, filters: Filters, sort: SortBy, offset: int, limit: int) -> Ranked:
+        """Return the campaigns that meet all conditions."""
+        where, values = _conditions(filters)
+        with self._read() as connection:
+            total = connection.execute(f"SELECT count(*) FROM campaigns WHERE {where}", values).fetchone()[0]
+            page = f"SELECT id FROM campaigns WHERE {where} ORDER BY {_ORDER[sort]} LIMIT ? OFFSET ?"
+            ids = [each for (each,) in connection.execute(page, (*values, limit, offset))]
+        return Ranked(ids, [0.0] * len(ids), total)
+
+    def full_text(self, query: Query, field: TextField, filters: Filters, limit: int) -> Ranked:
+        """Return the campaigns whose copy or offer has all phrases."""
+        if not query.phrases or not limit:
+            return Ranked([], [], 0)
+        where, values = _conditions(filters)
+        joined = " CROSS JOIN campaigns ON number = words.rowid" if values else ""
+        matching = f"FROM words{joined} WHERE words MATCH ? AND {where}"
+        best = (
+            f"SELECT words.rowid AS row, -bm25(words) AS score {matching} ORDER BY words.rowid DESC LIMIT ?"
+        )
+        ranked = (
+            f"SELECT id, score FROM ({best}) JOIN campaigns ON number = row ORDER BY score DESC, id LIMIT ?"
+        )
+        values = (_match(query, field), *values)
+        with self._read() as connection:
+            total = connection.execute(f"SELECT count(*) {matching}", values).fetchone()[0]
+            rows = connection.execute(ranked, (*values, max(limit, RANKED), limit)).fetchall()
+        return Ranked([each for each, _ in rows], [score for _, score in rows], total)
+
+    def nearest(
+        self, model: str, query: Matrix, filters: Filters, field: EmbeddingField, limit: int
+    ) -> Ranked | None:
+        """Return the campaigns with the highest cosines, as far as these say anything.
+
+        None if the vectors are of another model.
+        """
+        with self._read() as connection:
+            state = _state(connection)
+            if state.get("model") != model:
+                return None
+            if not state["dimensions"]:
+                return Ranked([], [], 0)
+            _check_dimensions(len(query), state["dimensions"])
+            matrix = self._matrices.setdefault(field, _Matrix(field))
+            matrix.follow(connection, state)
+            rows = matrix.rows(connection, filters)
+            scores = matrix.scores(query, rows)
+            relevant = (scores > 0) & (scores >= RELEVANT_SHARE * scores.max(initial=0))
+            rows, scores = rows[relevant], scores[relevant]
+            most, total = max(limit, CANDIDATES), len(rows)
+            if most < total:
+                best = np.argpartition(-scores, most)[:most]
+                rows, scores = rows[best], scores[best]
+            weighed = feedback(scores, matrix.vectors[rows]).tolist()
+            ids = _ids(connection, matrix.numbers[rows].tolist())
+        ranked = sorted(zip([-score for score in weighed], ids, strict=True))[:limit]
+        return Ranked([each for _, each in ranked], [-score for score, _ in ranked], total)
+
+    def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
+        """Return counts by value."""
+        where, values = _conditions(filters)
+        column = {"value_prop": "value_props", "month": "day"}.get(by, by)
+        sums = "count(*), coalesce(sum(spend), 0), coalesce(sum(volume), 0)"
+        with self._read() as connection:
+            query = f"SELECT {column}, {sums} FROM campaigns WHERE {where} GROUP BY 1"
+            rows = connection.execute(query, values).fetchall()
+        return sort_groups(_merged(rows, by), by)
+
+    def newest(self) -> date | None:
+        """Return the newest capture date."""
+        with self._read() as connection:
+            day = connection.execute("SELECT max(day) FROM campaigns").fetchone()[0]
+        return date.fromordinal(day) if day else None
+
+    def count(self) -> int:
+        """Return the number of campaigns."""
+        with self._read() as connection:
+            return int(connection.execute("SELECT count(*) FROM campaigns").fetchone()[0])
+
+    @contextmanager
+    def _read(self, *, any_generation: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that sees one state of the file.
+
+        Raises `Outdated` if that is of another generation than this index has followed.
+        """
+        with self._reading, self._usable(), _transaction(self._reader, "BEGIN"):
+            generation = _progress(self._reader).generation
+            if generation != self.progress.generation:
+                self._matrices.clear()
+                if not any_generation:
+                    raise Outdated
+            yield self._reader
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that writes alone, and commit at the end."""
+        with self._writing, self._usable(), _transaction(self._writer, "BEGIN IMMEDIATE"):
+            yield self._writer
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        if not self._is_open:
+            raise Outdated
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error) -> Exception:
+        """Return the error to raise; a damaged file is not opened again."""
+        if error.sqlite_errorcode & 0xFF in _PASSING or not self._file:
+            return _unavailable(error, self._wait_s)
+        self._file.mark_damaged()
+        return Damaged(f"{str(self._file.path)!r} cannot be read: {error}")
+
+
+class _Matrix:
+    """The vectors of one field in memory, in the order of their campaigns' numbers."""
+
+    def __init__(self, field: EmbeddingField) -> None:
+        self._field = field
+        self._state: Mapping[str, Any] = {}
+        self.numbers: NDArray[np.int64] = np.empty(0, "int64")
+        self.vectors: Matrix = np.empty((0, 0), "float32")
+
+    def follow(self, connection: sqlite3.Connection, state: Mapping[str, Any]) -> None:
+        """Add the vectors that are new in the file, and leave out those of deleted campaigns."""
+        if state == self._state:
+            return
+        if state["model"] != self._state.get("model") or not len(self.numbers):
+            self.numbers = np.empty(0, "int64")
+            self.vectors = np.empty((0, state["dimensions"]), "float32")
+        last = int(self.numbers[-1]) if len(self.numbers) else 0
+        present = np.isin(self.numbers, _numbers(connection, "number <= ?", (last,)))
+        rows = connection.execute(
+            "SELECT number, vector FROM vectors WHERE field = ? AND number > ? ORDER BY number",
+            (self._field, last),
+        )
+        numbers, vectors = [self.numbers[present]], [self.vectors[present]]
+        while portion := rows.fetchmany(_READ_AT_ONCE):
+            numbers.append(np.array([number for number, _ in portion], "int64"))
+            packed = np.frombuffer(b"".join(vector for _, vector in portion), TYPE)
+            vectors.append(packed.reshape(len(portion), -1).astype("float32"))
+        self.numbers, self.vectors = np.concatenate(numbers), np.concatenate(vectors)
+        self._state = state
+
+    def rows(self, connection: sqlite3.Connection, filters: Filters) -> NDArray[Any]:
+        """Return the rows whose campaigns meet all conditions."""
+        where, values = _conditions(filters)
+        if not values:
+            return np.arange(len(self.numbers))
+        return np.flatnonzero(np.isin(self.numbers, _numbers(connection, where, values)))
+
+    def scores(self, query: Matrix, rows: NDArray[Any]) -> Matrix:
+        """Return the cosine of `query` with each of `rows`."""
+        if len(rows) * _GATHER < len(self.numbers):
+            chosen: Matrix = self.vectors[rows] @ query
+            return chosen
+        scores: Matrix = (self.vectors @ query)[rows]
+        return scores
+
+
+class _ClaimedFile:
+    """A file that others do not remove, until it is released or this object is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        lock = _open_lock(path)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        self._release = weakref.finalize(self, os.close, lock)
+
+    def release(self) -> None:
+        """Let others remove the file. Safe to call twice."""
+        self._release()
+
+    def mark_damaged(self) -> None:
+        """Let nobody open the file any more; it is removed when no process uses it."""
+        _damage_mark(self.path).touch()
+
+
+def _claim_file(folder: Path, wait_s: float) -> _ClaimedFile:
+    """Return the library's file in `folder`, made if needed, and remove what nobody uses."""
+    private_folder(folder)
+    try:
+        while True:
+            file = _ClaimedFile(_usable_path(folder))
+            remove_unused(folder)
+            if not _damage_mark(file.path).exists() and _create(file, wait_s):
+                return file
+            file.release()
+    except OSError as error:
+        raise folder_error(folder, error) from error
+
+
+def _usable_path(folder: Path) -> Path:
+    """Return the file that is there, or another name for one that is damaged, which others may still use."""
+    paths = (folder / f"{_NAME}-{number}.sqlite" for number in count())
+    undamaged = (path for path in paths if not _damage_mark(path).exists())
+    known = sorted(path for path in folder.glob(f"{_NAME}-*.sqlite") if not _damage_mark(path).exists())
+    return known[0] if known else next(undamaged)
+
+
+def _create(file: _ClaimedFile, wait_s: float) -> bool:
+    """Create the tables unless they are there; return False for a damaged file."""
+    try:
+        with closing(_connect(file.path, wait_s)) as connection:
+            _progress(connection)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in _PASSING:
+            raise _unavailable(error, wait_s) from error
+        _log.warning("An index of campaigns is built again: %r cannot be read: %s", str(file.path), error)
+        file.mark_damaged()
+        return False
+    return True
+
+
+def _connect(file: Path | str, wait_s: float) -> sqlite3.Connection:
+    # One thread at a time uses it: the index holds a lock.
+    connection = sqlite3.connect(file, timeout=wait_s, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    # After a crash of the machine the last changes are read from Redis again.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0]:
+        with _transaction(connection, "BEGIN IMMEDIATE"):
+            for statement in _SCHEMA:
+                connection.execute(statement)
+    return connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _unavailable(error: sqlite3.Error, wait_s: float) -> Unavailable:
+    if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+        rule = f"another process has written the index of campaigns for {wait_s:g} s: {error}"
+        return Unavailable(rule, remedy="Try again; end a process that hangs.")
+    rule = f"the index of campaigns cannot be used: {error}"
+    return Unavailable(
+        rule, remedy="Make room on the disk of the data folder, and see that it can be written."
+    )
+
+
+def _open_lock(path: Path) -> int:
+    return os.open(path.with_name(path.name + _LOCK_SUFFIX), os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _damage_mark(path: Path) -> Path:
+    return path.with_name(path.name + ".damaged")
+
+
+def remove_unused(folder: Path) -> None:
+    """Remove the indexes in `folder` that are damaged or of other releases, if no process uses them."""
+    for lock in folder.glob(f"*{_LOCK_SUFFIX}"):
+        path = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX))
+        _remove_if_unused(path)
+
+
+def _remove_if_unused(path: Path) -> None:
+    lock = _open_lock(path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        for suffix in ("-wal", "-shm", "", ".damaged"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(lock)
+
+
+def _state(connection: sqlite3.Connection) -> dict[str, Any]:
+    return dict(connection.execute("SELECT name, value FROM state").fetchall())
+
+
+def _set_state(connection: sqlite3.Connection, state: Mapping[str, Any]) -> None:
+    query = "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    connection.executemany(query, list(state.items()))
+
+
+def _progress(connection: sqlite3.Connection) -> Progress:
+    state = _state(connection)
+    return Progress(**{name: state[name] for name in Progress._fields if name in state})
+
+
+def _clear(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(f"DROP TABLE {table}")
+    for statement in _SCHEMA:
+        connection.execute(statement)
+
+
+def _write(connection: sqlite3.Connection, changes: Changes) -> None:
+    """Put changed campaigns in the place of their former rows, and delete those of deleted ones."""
+    head, campaigns, deleted = changes
+    for each in (*(campaign.id for campaign in campaigns), *deleted):
+        _delete(connection, each)
+    used = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'campaigns'").fetchone()
+    numbered = list(enumerate(campaigns, used[0] + 1 if used else 1))
+    connection.executemany(_INSERT, [(number, *_row(campaign)) for number, campaign in numbered])
+    connection.executemany(
+        "INSERT INTO words (rowid, copy, offer) VALUES (?, ?, ?)",
+        [(number, normalize(copy_text(each)), normalize(each.offer)) for number, each in numbered],
+    )
+    _set_state(connection, Progress(head.generation, head.seq, head.mark)._asdict())
+
+
+def _delete(connection: sqlite3.Connection, campaign_id: str) -> None:
+    row = connection.execute("SELECT number FROM campaigns WHERE id = ?", (campaign_id,)).fetchone()
+    if row:
+        connection.execute("DELETE FROM words WHERE rowid = ?", row)
+        for field in FIELDS:
+            connection.execute("DELETE FROM vectors WHERE field = ? AND number = ?", (field, *row))
+        connection.execute("DELETE FROM campaigns WHERE number = ?", row)
+
+
+def _row(campaign: Campaign) -> tuple[object, ...]:
+    """Return the values of a campaign after its number."""
+    props = "".join(f"{_MARK}{each}{_MARK}" for each in campaign.key_value_props)
+    return (
+        campaign.id,
+        campaign.channel,
+        campaign.company,
+        campaign.company.casefold(),
+        campaign.brand.casefold(),
+        campaign.primary_product,
+        campaign.primary_product.casefold(),
+        props,
+        campaign.imagery_sentiment or "",
+        campaign.imagery_visual_style or "",
+        bool(campaign.offer.strip()),
+        campaign.capture_date.toordinal(),
+        campaign.spend,
+        campaign.volume,
+    )
+
+
+def _write_vectors(
+    connection: sqlite3.Connection,
+    state: Mapping[str, Any],
+    batch: Unembedded,
+    vectors: Mapping[str, Matrix],
+) -> None:
+    last = max(batch.ids)
+    # Campaigns deleted meanwhile have no row any more.
+    numbers = _numbers(connection, "number > ? AND number <= ?", (batch.after, last)).tolist()
+    rows = [
+        (field, number, vector.astype(TYPE).tobytes())
+        for number in numbers
+        if (matrix := vectors.get(batch.ids.get(number, ""))) is not None
+        for field, vector in zip(FIELDS, matrix, strict=True)
+    ]
+    dimensions = max((matrix.shape[1] for matrix in vectors.values()), default=state["dimensions"])
+    _check_dimensions(dimensions, state["dimensions"])
+    connection.executemany("INSERT INTO vectors VALUES (?, ?, ?)", rows)
+    _set_state(connection, {"model": state["model"], "vectored": last, "dimensions": dimensions})
+
+
+def _check_dimensions(given: int, stored: int) -> None:
+    if stored and given != stored:
+        rule = f"the embeddings have {given} numbers, and those in the index have {stored}"
+        raise Invalid(rule, remedy="Give a changed model another name in CALLSHEET_EMBEDDINGS_MODEL.")
+
+
+def _conditions(filters: Filters) -> tuple[str, tuple[object, ...]]:
+    """Return the condition of all filters in SQL, and its values; none for no filter."""
+    parts = [*_matching(filters), *((f"NOT {text}", values) for text, values in _matching(filters.exclude))]
+    if filters.has_offer is not None:
+        parts.append(("has_offer = ?", [filters.has_offer]))
+    days = filters.date_range
+    if days and days.start:
+        parts.append(("day >= ?", [days.start.toordinal()]))
+    if days and days.end:
+        parts.append(("day <= ?", [days.end.toordinal()]))
+    condition = " AND ".join(text for text, _ in parts) or "1"
+    return condition, tuple(_storable(value) for _, values in parts for value in values)
+
+
+def _matching(chosen: Values) -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield, for each dimension that has values, the condition that a campaign has any of them."""
+    for column in ("channel", "sentiment", "visual_style"):
+        if values := getattr(chosen, column):
+            yield f"({_any_of(column, values)})", values
+    if chosen.value_prop:
+        marked = [f"{_MARK}{each}{_MARK}" for each in chosen.value_prop]
+        yield f"({' OR '.join(['instr(value_props, ?)'] * len(marked))})", marked
+    if chosen.company:
+        names = _names(chosen.company)
+        yield f"({_any_of('company_key', names)} OR {_any_of('brand_key', names)})", [*names, *names]
+    if chosen.product:
+        names = _names(chosen.product)
+        yield f"({_any_of('product_key', names)})", names
+
+
+def _any_of(column: str, values: Sequence[object]) -> str:
+    return f"{column} IN ({', '.join('?' * len(values))})"
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Return names as they are compared; a name of spaces is not the name of what has none."""
+    return [name.strip().casefold() for name in names if name.strip()] or [_MARK]
+
+
+def _storable(value: object) -> object:
+    """Return text without half characters, which are not stored."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _match(query: Query, field: TextField) -> str:
+    """Return a query of FTS5; its words have letters and digits only."""
+    phrases = " AND ".join(f'"{" ".join(phrase)}"' for phrase in query.phrases)
+    return f"{field} : ({phrases})"
+
+
+def _numbers(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> NDArray[np.int64]:
+    rows = connection.execute(f"SELECT number FROM campaigns WHERE {where} ORDER BY number", values)
+    return np.array([number for (number,) in rows.fetchall()], "int64")
+
+
+def _ids(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[str]:
+    marks = ", ".join("?" * len(numbers))
+    rows = connection.execute(f"SELECT number, id FROM campaigns WHERE number IN ({marks})", numbers)
+    by_number = dict(rows.fetchall())
+    return [by_number[number] for number in numbers]
+
+
+def _merged(rows: Sequence[tuple[Any, int, float, int]], by: GroupBy) -> list[Group]:
+    """Return a group for each value of a dimension, of rows that may have several values or a part of one."""
+    sums: dict[str, tuple[int, float, int]] = {}
+    for stored, campaigns, spend, volume in rows:
+        for value in _group_values(stored, by):
+            before = sums.get(value, (0, 0.0, 0))
+            sums[value] = (before[0] + campaigns, before[1] + spend, before[2] + volume)
+    return [Group(value, number, round(spend, 2), volume) for value, (number, spend, volume) in sums.items()]
+
+
+def _group_values(stored: Any, by: GroupBy) -> list[str]:
+    if by == "month":
+        return [date.fromordinal(stored).isoformat()[:7]]
+    return (
+        [value for value in stored.split(_MARK) if value] if by == "value_prop" else [stored] * bool(stored)
+    )

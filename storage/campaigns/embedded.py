@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,8 +21,8 @@ from callsheet.storage.campaigns.index_file import (
     Progress,
     Ranked,
     Unembedded,
-    remove_unused,
 )
+from callsheet.storage.campaigns.index_place import remove_unused
 from callsheet.storage.campaigns.records import Head, Records
 from callsheet.storage.campaigns.vectors import FIELDS, Matrix, pack, unit_vectors, unpack
 from callsheet.storage.campaigns.words import copy_text, distinctive_text, embedding_texts, parse, snippets
@@ -141,6 +141,10 @@ class EmbeddedIndex:
     async def newest(self) -> date | None:
         """Return the newest `capture_date`; None for an empty library."""
         return await self._ask(lambda index: index.newest())
+
+    async def indexed_at(self) -> datetime | None:
+        """Return when the index here took in its last change; None for an empty library."""
+        return await self._ask(lambda index: index.changed_at())
 
     async def count(self) -> int:
         """Return the number of campaigns."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Literal, NamedTuple, Protocol
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
@@ -87,6 +87,9 @@ class CampaignIndex(Protocol):
 
     async def newest(self) -> date | None:
         """Return the newest `capture_date`; None for an empty library."""
+
+    async def indexed_at(self) -> datetime | None:
+        """Return when the index here took in its last change; None without an index of its own."""
 
     async def count(self) -> int:
         """Return the number of campaigns."""

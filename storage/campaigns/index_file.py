@@ -4,16 +4,11 @@ Processes that share a data folder share the file: they write in turns, a search
 a transaction that a crash cut short leaves nothing. Every method blocks; call it in a thread.
 """
 
-import fcntl
 import logging
-import os
-import shutil
 import sqlite3
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from datetime import date
-from itertools import count
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -23,18 +18,22 @@ from numpy.typing import NDArray
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters, Values
-from callsheet.state.errors import Invalid, Unavailable
+from callsheet.state.errors import Invalid
 from callsheet.storage.campaigns.index import Group, GroupBy, SortBy, TextField, sort_groups
+from callsheet.storage.campaigns.index_place import (
+    claim_file,
+    clear,
+    connect,
+    is_damage,
+    transaction,
+    unavailable,
+)
 from callsheet.storage.campaigns.records import Changes
 from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, TYPE, Matrix, feedback
-from callsheet.storage.campaigns.words import TOKENIZER, Query, copy_text, normalize
-from callsheet.storage.embedded.folders import folder_error, private_folder
+from callsheet.storage.campaigns.words import Query, copy_text, normalize
 
 _log = logging.getLogger(__name__)
 
-_NAME: Final = "index-1"
-"""Beginning of a file's name, with the version of the schema."""
-_LOCK_SUFFIX: Final = ".used"
 _WAIT_S: Final = 60.0
 """Longest wait for another process that writes."""
 RANKED: Final = 10_000
@@ -44,20 +43,6 @@ _GATHER: Final = 8
 _MARK: Final = "\n"
 """Stands around each value of a list in a column."""
 _READ_AT_ONCE: Final = 4_096
-_SCHEMA: Final = (
-    "CREATE TABLE state (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    # No number is used again, so whoever has seen one knows what came after it.
-    """CREATE TABLE campaigns (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-    channel TEXT, company TEXT, company_key TEXT, brand_key TEXT, product TEXT, product_key TEXT,
-    value_props TEXT, sentiment TEXT, visual_style TEXT, has_offer INTEGER, day INTEGER, spend REAL,
-    volume INTEGER)""",
-    "CREATE INDEX campaigns_by_day ON campaigns (day, id)",
-    "CREATE INDEX campaigns_by_company ON campaigns (company, spend, volume)",
-    f"CREATE VIRTUAL TABLE words USING fts5 (copy, offer, tokenize = '{TOKENIZER}')",
-    """CREATE TABLE vectors (field TEXT, number INTEGER, vector BLOB NOT NULL, PRIMARY KEY (field, number))
-    WITHOUT ROWID""",
-)
-_TABLES: Final = ("state", "campaigns", "words", "vectors")
 _INSERT: Final = f"INSERT INTO campaigns VALUES (?{', ?' * 14})"
 _ORDER: Final[Mapping[SortBy, str]] = {
     "newest": "day DESC, id",
@@ -66,11 +51,6 @@ _ORDER: Final[Mapping[SortBy, str]] = {
     "spend": "spend DESC NULLS LAST, id",
     "volume": "volume DESC NULLS LAST, id",
 }
-_PASSING: Final = frozenset(
-    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY}
-    | {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_INTERRUPT}
-)
-"""Codes of errors that are not the file's fault."""
 
 
 class Damaged(Exception):
@@ -120,11 +100,11 @@ class IndexFile:
         self._wait_s = wait_s
         self._is_open = True
         self._matrices: dict[EmbeddingField, _Matrix] = {}
-        self._file = _claim_file(folder, wait_s) if folder else None
-        self._writer = _connect(self._file.path if self._file else ":memory:", wait_s)
+        self._file = claim_file(folder, wait_s) if folder else None
+        self._writer = connect(self._file.path if self._file else ":memory:", wait_s)
         self._writing = Lock()
         # A search goes on beside an import, if they have a connection each.
-        self._reader = _connect(self._file.path, wait_s) if self._file else self._writer
+        self._reader = connect(self._file.path, wait_s) if self._file else self._writer
         self._reading = Lock() if self._file else self._writing
         self.refresh()
 
@@ -149,7 +129,7 @@ class IndexFile:
         with self._write() as connection:
             if _progress(connection) == after:
                 if after.generation != changes.head.generation:
-                    _clear(connection)
+                    clear(connection)
                 _write(connection, changes)
         self.refresh()
 
@@ -188,8 +168,9 @@ class IndexFile:
         if not query.phrases or not limit:
             return Ranked([], [], 0)
         where, values = _conditions(filters)
-        joined = " CROSS JOIN campaigns ON number = words.rowid" if values else ""
-        matching = f"FROM words{joined} WHERE words MATCH ? AND {where}"
+        # With a plus, since it would look up the words of each number otherwise.
+        chosen = f" AND +words.rowid IN (SELECT number FROM campaigns WHERE {where})" if values else ""
+        matching = f"FROM words WHERE words MATCH ?{chosen}"
         best = (
             f"SELECT words.rowid AS row, -bm25(words) AS score {matching} ORDER BY words.rowid DESC LIMIT ?"
         )
@@ -237,7 +218,9 @@ class IndexFile:
         column = {"value_prop": "value_props", "month": "day"}.get(by, by)
         sums = "count(*), coalesce(sum(spend), 0), coalesce(sum(volume), 0)"
         with self._read() as connection:
-            query = f"SELECT {column}, {sums} FROM campaigns WHERE {where} GROUP BY 1"
+            # With a plus, since the order of an index costs more than sorting.
+            grouped = column if by == "company" and not values else f"+{column}"
+            query = f"SELECT {column}, {sums} FROM campaigns WHERE {where} GROUP BY {grouped}"
             rows = connection.execute(query, values).fetchall()
         return sort_groups(_merged(rows, by), by)
 
@@ -246,6 +229,12 @@ class IndexFile:
         with self._read() as connection:
             day = connection.execute("SELECT max(day) FROM campaigns").fetchone()[0]
         return date.fromordinal(day) if day else None
+
+    def changed_at(self) -> datetime | None:
+        """Return when the last change was written here."""
+        with self._read() as connection:
+            seconds = _state(connection).get("changed_at")
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
     def count(self) -> int:
         """Return the number of campaigns."""
@@ -258,7 +247,7 @@ class IndexFile:
 
         Raises `Outdated` if that is of another generation than this index has followed.
         """
-        with self._reading, self._usable(), _transaction(self._reader, "BEGIN"):
+        with self._reading, self._usable(), transaction(self._reader, "BEGIN"):
             generation = _progress(self._reader).generation
             if generation != self.progress.generation:
                 self._matrices.clear()
@@ -269,7 +258,7 @@ class IndexFile:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that writes alone, and commit at the end."""
-        with self._writing, self._usable(), _transaction(self._writer, "BEGIN IMMEDIATE"):
+        with self._writing, self._usable(), transaction(self._writer, "BEGIN IMMEDIATE"):
             yield self._writer
 
     @contextmanager
@@ -285,8 +274,8 @@ class IndexFile:
 
     def _translated(self, error: sqlite3.Error) -> Exception:
         """Return the error to raise; a damaged file is not opened again."""
-        if error.sqlite_errorcode & 0xFF in _PASSING or not self._file:
-            return _unavailable(error, self._wait_s)
+        if not self._file or not is_damage(error):
+            return unavailable(error, self._wait_s)
         self._file.mark_damaged()
         return Damaged(f"{str(self._file.path)!r} cannot be read: {error}")
 
@@ -337,124 +326,6 @@ class _Matrix:
         return scores
 
 
-class _ClaimedFile:
-    """A file that others do not remove, until it is released or this object is gone."""
-
-    def __init__(self, path: Path) -> None:
-        self.path: Final = path
-        lock = _open_lock(path)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        self._release = weakref.finalize(self, os.close, lock)
-
-    def release(self) -> None:
-        """Let others remove the file. Safe to call twice."""
-        self._release()
-
-    def mark_damaged(self) -> None:
-        """Let nobody open the file any more; it is removed when no process uses it."""
-        _damage_mark(self.path).touch()
-
-
-def _claim_file(folder: Path, wait_s: float) -> _ClaimedFile:
-    """Return the library's file in `folder`, made if needed, and remove what nobody uses."""
-    private_folder(folder)
-    try:
-        while True:
-            file = _ClaimedFile(_usable_path(folder))
-            remove_unused(folder)
-            if not _damage_mark(file.path).exists() and _create(file, wait_s):
-                return file
-            file.release()
-    except OSError as error:
-        raise folder_error(folder, error) from error
-
-
-def _usable_path(folder: Path) -> Path:
-    """Return the file that is there, or another name for one that is damaged, which others may still use."""
-    paths = (folder / f"{_NAME}-{number}.sqlite" for number in count())
-    undamaged = (path for path in paths if not _damage_mark(path).exists())
-    known = sorted(path for path in folder.glob(f"{_NAME}-*.sqlite") if not _damage_mark(path).exists())
-    return known[0] if known else next(undamaged)
-
-
-def _create(file: _ClaimedFile, wait_s: float) -> bool:
-    """Create the tables unless they are there; return False for a damaged file."""
-    try:
-        with closing(_connect(file.path, wait_s)) as connection:
-            _progress(connection)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in _PASSING:
-            raise _unavailable(error, wait_s) from error
-        _log.warning("An index of campaigns is built again: %r cannot be read: %s", str(file.path), error)
-        file.mark_damaged()
-        return False
-    return True
-
-
-def _connect(file: Path | str, wait_s: float) -> sqlite3.Connection:
-    # One thread at a time uses it: the index holds a lock.
-    connection = sqlite3.connect(file, timeout=wait_s, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    # After a crash of the machine the last changes are read from Redis again.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0]:
-        with _transaction(connection, "BEGIN IMMEDIATE"):
-            for statement in _SCHEMA:
-                connection.execute(statement)
-    return connection
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    connection.execute(begin)
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _unavailable(error: sqlite3.Error, wait_s: float) -> Unavailable:
-    if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-        rule = f"another process has written the index of campaigns for {wait_s:g} s: {error}"
-        return Unavailable(rule, remedy="Try again; end a process that hangs.")
-    rule = f"the index of campaigns cannot be used: {error}"
-    return Unavailable(
-        rule, remedy="Make room on the disk of the data folder, and see that it can be written."
-    )
-
-
-def _open_lock(path: Path) -> int:
-    return os.open(path.with_name(path.name + _LOCK_SUFFIX), os.O_RDWR | os.O_CREAT, 0o600)
-
-
-def _damage_mark(path: Path) -> Path:
-    return path.with_name(path.name + ".damaged")
-
-
-def remove_unused(folder: Path) -> None:
-    """Remove the indexes in `folder` that are damaged or of other releases, if no process uses them."""
-    for lock in folder.glob(f"*{_LOCK_SUFFIX}"):
-        path = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX))
-        _remove_if_unused(path)
-
-
-def _remove_if_unused(path: Path) -> None:
-    lock = _open_lock(path)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        for suffix in ("-wal", "-shm", "", ".damaged"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(lock)
-
-
 def _state(connection: sqlite3.Connection) -> dict[str, Any]:
     return dict(connection.execute("SELECT name, value FROM state").fetchall())
 
@@ -469,13 +340,6 @@ def _progress(connection: sqlite3.Connection) -> Progress:
     return Progress(**{name: state[name] for name in Progress._fields if name in state})
 
 
-def _clear(connection: sqlite3.Connection) -> None:
-    for table in _TABLES:
-        connection.execute(f"DROP TABLE {table}")
-    for statement in _SCHEMA:
-        connection.execute(statement)
-
-
 def _write(connection: sqlite3.Connection, changes: Changes) -> None:
     """Put changed campaigns in the place of their former rows, and delete those of deleted ones."""
     head, campaigns, deleted = changes
@@ -488,7 +352,8 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> None:
         "INSERT INTO words (rowid, copy, offer) VALUES (?, ?, ?)",
         [(number, normalize(copy_text(each)), normalize(each.offer)) for number, each in numbered],
     )
-    _set_state(connection, Progress(head.generation, head.seq, head.mark)._asdict())
+    progress = Progress(head.generation, head.seq, head.mark)._asdict()
+    _set_state(connection, {**progress, "changed_at": datetime.now(UTC).timestamp()})
 
 
 def _delete(connection: sqlite3.Connection, campaign_id: str) -> None:
@@ -554,10 +419,11 @@ def _conditions(filters: Filters) -> tuple[str, tuple[object, ...]]:
     if filters.has_offer is not None:
         parts.append(("has_offer = ?", [filters.has_offer]))
     days = filters.date_range
+    # Not by the index, which costs more than reading all rows where the days are many: hence the plus.
     if days and days.start:
-        parts.append(("day >= ?", [days.start.toordinal()]))
+        parts.append(("+day >= ?", [days.start.toordinal()]))
     if days and days.end:
-        parts.append(("day <= ?", [days.end.toordinal()]))
+        parts.append(("+day <= ?", [days.end.toordinal()]))
     condition = " AND ".join(text for text, _ in parts) or "1"
     return condition, tuple(_storable(value) for _, values in parts for value in values)
 

@@ -213,6 +213,9 @@ class PostgresIndex:
         newest: date | None = (await self._fetch(sql.NEWEST))[0][0]
         return newest
 
+    async def indexed_at(self) -> None:
+        """Return None: the words are stored with the campaigns."""
+
     async def count(self) -> int:
         """Return the number of campaigns."""
         return int((await self._fetch(sql.SIZE))[0][0])
@@ -265,8 +268,8 @@ def _row(campaign: Campaign) -> dict[str, Any]:
         "sentiment": campaign.imagery_sentiment or "",
         "visual_style": campaign.imagery_visual_style or "",
         "captured": campaign.capture_date.isoformat(),
-        "words": normalize(copy_text(campaign)),
-        "offer_words": normalize(campaign.offer),
+        "words": _lexemes(normalize(copy_text(campaign))),
+        "offer_words": _lexemes(normalize(campaign.offer)),
     }
     return {
         **{name: _storable(text) for name, text in texts.items()},
@@ -308,8 +311,17 @@ def _lists(values: Values) -> list[list[str] | None]:
 
 def _tsquery(query: Query) -> str:
     """Return a query of to_tsquery; its words have letters and digits only."""
-    phrases = (" <-> ".join(f"'{word}'" for word in phrase) for phrase in query.phrases)
+    phrases = (
+        " <-> ".join(f"'{word}'" for word in _lexemes(" ".join(phrase)).split()) for phrase in query.phrases
+    )
     return " & ".join(f"({phrase})" for phrase in phrases)
+
+
+def _lexemes(words: str) -> str:
+    """Return words with their code for a vowel sign that stands alone, which PostgreSQL takes for a blank."""
+    if words.isascii():
+        return words
+    return " ".join(each if each[0].isalnum() else f"u{ord(each[0]):x}" for each in words.split())
 
 
 def _storable(text: str) -> str:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -319,6 +320,15 @@ async def test_a_rebuild_goes_on_where_a_killed_process_left_it(storage, folder)
     assert (await index.full_text("many", ALL)).total == 4_500
     assert following.after[0] == 2_000
     await index.aclose()
+
+
+async def test_the_age_of_the_index_is_known(storage, other, folder):
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+    assert await one.indexed_at() is None
+    before = datetime.now(UTC)
+    await one.put(LIBRARY)
+    assert before <= (await two.indexed_at() or before) <= datetime.now(UTC)
+    assert await two.indexed_at() == await one.indexed_at()
 
 
 async def test_a_library_without_marks_is_still_followed(storage, other, folder):

@@ -132,7 +132,7 @@ class EmbeddedIndex:
             ranked = await self._ask(nearest)
             if ranked:
                 return await self._matches(ranked)
-        raise _replaced()
+        raise _replacement_error()
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""
@@ -171,7 +171,7 @@ class EmbeddedIndex:
             except Damaged as error:
                 _log.warning("An index of campaigns is built again: %s", error)
                 await self.aclose()
-        raise _replaced()
+        raise _replacement_error()
 
     async def _current(self) -> IndexFile:
         """Return the index with every change that was stored before this call."""
@@ -222,15 +222,15 @@ class EmbeddedIndex:
         """Add the vectors of all campaigns that have none of the model, and return its embeddings."""
         embeddings = self._embeddings.suited_to(await self.count())
         async with self._embedding:
-            while (batch := await self._unembedded(embeddings.model)).ids:
+            while (batch := await self._without_vectors(embeddings.model)).ids:
                 known = await self._records.get(list(batch.ids.values()))
                 vectors = await self._vectors(embeddings, [campaign for campaign in known if campaign])
                 add = partial(IndexFile.add_vectors, model=embeddings.model, batch=batch, vectors=vectors)
                 await self._ask(add, self._writing)
         return embeddings
 
-    async def _unembedded(self, model: str) -> Unembedded:
-        return await self._ask(lambda index: index.unembedded(model, _EMBEDDED_AT_ONCE))
+    async def _without_vectors(self, model: str) -> Unembedded:
+        return await self._ask(lambda index: index.without_vectors(model, _EMBEDDED_AT_ONCE))
 
     async def _vectors(self, embeddings: Embeddings, campaigns: Sequence[Campaign]) -> dict[str, Matrix]:
         """Return a vector for each field of each campaign; costly ones are kept in storage."""
@@ -250,7 +250,7 @@ class EmbeddedIndex:
         return stored | vectors
 
 
-def _replaced() -> Unavailable:
+def _replacement_error() -> Unavailable:
     return Unavailable(
         "the index of campaigns was built again during the search",
         remedy="Try again; give all processes of a data folder the same embeddings.",

@@ -83,6 +83,7 @@ class Ranked(NamedTuple):
 class Unembedded(NamedTuple):
     """Campaigns that have no vectors, by number: all of them have numbers after `after`."""
 
+    generation: str
     after: int
     ids: Mapping[int, str]
 
@@ -106,7 +107,11 @@ class IndexFile:
         # A search goes on beside an import, if they have a connection each.
         self._reader = connect(self._file.path, wait_s) if self._file else self._writer
         self._reading = Lock() if self._file else self._writing
-        self.refresh()
+        try:
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the file, after the search that still reads it. Safe to call twice."""
@@ -133,13 +138,14 @@ class IndexFile:
                 _write(connection, changes)
         self.refresh()
 
-    def unembedded(self, model: str, most: int) -> Unembedded:
+    def without_vectors(self, model: str, most: int) -> Unembedded:
         """Return the next campaigns without vectors of the model."""
         with self._read() as connection:
             state = _state(connection)
             after = state.get("vectored", 0) if state.get("model") == model else 0
             query = "SELECT number, id FROM campaigns WHERE number > ? ORDER BY number LIMIT ?"
-            return Unembedded(after, dict(connection.execute(query, (after, most)).fetchall()))
+            ids = dict(connection.execute(query, (after, most)).fetchall())
+            return Unembedded(self.progress.generation, after, ids)
 
     def add_vectors(self, model: str, batch: Unembedded, vectors: Mapping[str, Matrix]) -> None:
         """Add the vectors of a batch, unless another process has done it; those of other models go.
@@ -151,7 +157,7 @@ class IndexFile:
             if state.get("model") != model:
                 connection.execute("DELETE FROM vectors")
                 state = {"model": model, "vectored": 0, "dimensions": 0}
-            if state["vectored"] == batch.after:
+            if (_progress(connection).generation, state["vectored"]) == (batch.generation, batch.after):
                 _write_vectors(connection, state, batch, vectors)
 
     def filter(self, filters: Filters, sort: SortBy, offset: int, limit: int) -> Ranked:
@@ -222,7 +228,7 @@ class IndexFile:
             grouped = column if by == "company" and not values else f"+{column}"
             query = f"SELECT {column}, {sums} FROM campaigns WHERE {where} GROUP BY {grouped}"
             rows = connection.execute(query, values).fetchall()
-        return sort_groups(_merged(rows, by), by)
+        return sort_groups(_groups_of(rows, by), by)
 
     def newest(self) -> date | None:
         """Return the newest capture date."""
@@ -270,9 +276,9 @@ class IndexFile:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.DatabaseError as error:
-            raise self._translated(error) from error
+            raise self._error_for(error) from error
 
-    def _translated(self, error: sqlite3.Error) -> Exception:
+    def _error_for(self, error: sqlite3.Error) -> Exception:
         """Return the error to raise; a damaged file is not opened again."""
         if not self._file or not is_damage(error):
             return unavailable(error, self._wait_s)
@@ -476,7 +482,7 @@ def _ids(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[str]:
     return [by_number[number] for number in numbers]
 
 
-def _merged(rows: Sequence[tuple[Any, int, float, int]], by: GroupBy) -> list[Group]:
+def _groups_of(rows: Sequence[tuple[Any, int, float, int]], by: GroupBy) -> list[Group]:
     """Return a group for each value of a dimension, of rows that may have several values or a part of one."""
     sums: dict[str, tuple[int, float, int]] = {}
     for stored, campaigns, spend, volume in rows:

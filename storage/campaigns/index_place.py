@@ -111,9 +111,8 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
             # Another process may have been first.
-            if not _has_tables(connection):
-                for statement in _SCHEMA:
-                    connection.execute(statement)
+            for statement in () if _has_tables(connection) else _SCHEMA:
+                connection.execute(statement)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             rule = f"the index of campaigns cannot be created: {error}"

@@ -57,6 +57,8 @@ ALTER TABLE callsheet_vectors_copy ALTER COLUMN vector SET STORAGE MAIN;
 ALTER TABLE callsheet_vectors_visual ALTER COLUMN vector SET STORAGE MAIN;
 -- Absent in rows of earlier releases, whose words are other ones.
 ALTER TABLE callsheet_campaigns ADD COLUMN IF NOT EXISTS offer_words tsvector;
+CREATE INDEX IF NOT EXISTS callsheet_campaigns_without_words ON callsheet_campaigns (owner)
+  WHERE offer_words IS NULL;
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_offer_words ON callsheet_campaigns USING gin (offer_words);
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_words ON callsheet_campaigns USING gin (words);
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_captured ON callsheet_campaigns (owner, captured);

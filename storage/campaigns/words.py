@@ -76,8 +76,8 @@ def _number_words(match: re.Match[str]) -> str:
     figure = match["figure"]
     grouped = _GROUPED.match(figure)
     end = grouped.end() if grouped else len(re.split(r"[.,]", figure)[0])
-    whole, decimals = re.sub(r"[.,]", "", figure[:end]), figure[end + 1 :].rstrip("0")
-    number = f"{whole}{_POINT}{decimals}" if decimals else whole
+    units, decimals = re.sub(r"[.,]", "", figure[:end]), figure[end + 1 :].rstrip("0")
+    number = f"{units}{_POINT}{decimals}" if decimals else units
     return f" {_SIGNS.get(match['currency'], '')} {number} {_SIGNS.get(match['percent'], '')} "
 
 

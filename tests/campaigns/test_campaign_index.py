@@ -288,7 +288,7 @@ WORDS_INSIDE = {
 }
 
 
-async def test_chinese_japanese_korean_and_thai_words_are_found_inside_texts(index):
+async def test_chinese_japanese_korean_and_thai_words_match_within_a_text(index):
     texts = list(WORDS_INSIDE.values())
     copies = [campaign(f"copy-{n}", campaign_text=text) for n, text in enumerate(texts)]
     offers = [campaign(f"offer-{n}", offer=text) for n, text in enumerate(texts)]

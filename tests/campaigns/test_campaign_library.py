@@ -188,7 +188,7 @@ async def test_a_damaged_index_is_rebuilt(valkey_url, folder, storage, damage, c
     assert len(index_files(folder)) == 1
 
 
-async def test_an_index_damaged_while_others_use_it_is_rebuilt_beside_it(storage, other, folder):
+async def test_a_damaged_index_in_use_is_rebuilt_in_another_file(storage, other, folder):
     one, two = (
         await own_library(storage, "ana"),
         EmbeddedIndex(RedisRecords(other, "ana"), OfflineEmbeddings(), index_folder(folder)),

@@ -180,14 +180,16 @@ class IndexFile:
         best = (
             f"SELECT words.rowid AS row, -bm25(words) AS score {matching} ORDER BY words.rowid DESC LIMIT ?"
         )
-        ranked = (
-            f"SELECT id, score FROM ({best}) JOIN campaigns ON number = row ORDER BY score DESC, id LIMIT ?"
-        )
-        values = (_match(query, field), *values)
+        page = "SELECT id, score FROM best JOIN campaigns ON number = row ORDER BY score DESC, id LIMIT ?"
+        query_values = (_match(query, field), *values)
         with self._read() as connection:
-            total = connection.execute(f"SELECT count(*) {matching}", values).fetchone()[0]
-            rows = connection.execute(ranked, (*values, max(limit, RANKED), limit)).fetchall()
-        return Ranked([each for each, _ in rows], [score for _, score in rows], total)
+            ranked = f"WITH best AS MATERIALIZED ({best}) SELECT *, (SELECT count(*) FROM best) FROM ({page})"
+            most = max(limit, RANKED)
+            rows = connection.execute(ranked, (*query_values, most, limit)).fetchall()
+            total = rows[0][2] if rows else 0
+            if total == most:
+                total = connection.execute(f"SELECT count(*) {matching}", query_values).fetchone()[0]
+        return Ranked([row[0] for row in rows], [row[1] for row in rows], total)
 
     def nearest(
         self, model: str, query: Matrix, filters: Filters, field: EmbeddingField, limit: int

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters
 
+URL_VARIABLE: Final = "CALLSHEET_CAMPAIGNS_URL"
+"""Variable with the address of a database to keep campaigns in, instead of Redis."""
 GroupBy = Literal["channel", "company", "product", "value_prop", "sentiment", "visual_style", "month"]
 SortBy = Literal["newest", "oldest", "company", "spend", "volume"]
 TextField = Literal["copy", "offer"]

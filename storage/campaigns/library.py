@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Broken, Invalid
 from callsheet.storage.campaigns.embeddings import Embeddings, OfflineEmbeddings
-from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.campaigns.index import URL_VARIABLE, CampaignIndex
 from callsheet.storage.campaigns.records import RedisRecords
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis.connection import Storage
@@ -23,7 +23,6 @@ from callsheet.storage.redis.connection import Storage
 if TYPE_CHECKING:
     from callsheet.storage.campaigns.postgres import PostgresPool
 
-URL_VARIABLE: Final = "CALLSHEET_CAMPAIGNS_URL"
 MAX_CAMPAIGNS_VARIABLE: Final = "CALLSHEET_MAX_CAMPAIGNS"
 DEFAULT_MAX_CAMPAIGNS: Final = 100_000
 _OPEN: Final = 32

@@ -18,6 +18,7 @@ from callsheet.state.errors import Invalid, StorageDown, Unavailable
 from callsheet.storage.campaigns import postgres_sql as sql
 from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.index import (
+    URL_VARIABLE,
     CampaignMatch,
     Group,
     GroupBy,
@@ -26,7 +27,6 @@ from callsheet.storage.campaigns.index import (
     TextField,
     sort_groups,
 )
-from callsheet.storage.campaigns.library import URL_VARIABLE
 from callsheet.storage.campaigns.records import too_many
 from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, feedback, unit_vectors
 from callsheet.storage.campaigns.words import (

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
 from callsheet.server.artefacts.replies import ImportedThread
-from callsheet.server.http.auth import current_owner
+from callsheet.server.http.auth import current_caller, current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.json_replies import JsonReply
@@ -67,13 +67,22 @@ async def import_thread(
         str | None,
         Query(alias="as", description="New id of the thread and of its main artefact"),
     ] = None,
+    trust: Annotated[
+        bool | None, Query(description="Read types of any library; from the operator's terminal alone")
+    ] = None,
 ) -> JsonReply:
     """Create a thread, owned by the caller, from the exported file in the body.
 
     All or nothing: 409 if the thread or one of its artefacts exists.
     """
+    if trust:
+        current_caller(request).require("operator")
     record = await archive.import_thread(
-        thread_archive(request), await request.body(), current_owner(request), new_id=new_id
+        thread_archive(request),
+        await request.body(),
+        current_owner(request),
+        new_id=new_id,
+        trusted=bool(trust),
     )
     return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
 

@@ -19,7 +19,7 @@ TEXT = material("photosynthesis").text
 
 def lesson_name(result: Finished) -> str:
     """Return the lesson of the command that the output suggests."""
-    match = re.search(r"--lesson (\w+)", result.out)
+    match = re.search(r"lessons chat ([\w-]+)", result.out)
     assert match, result.out
     return match[1]
 
@@ -38,9 +38,15 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert re.search(r"0\.0 – 10\.0 s +Hook", narration.out)
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", narration.out)
     refined = run_command("lesson", "make the hook shorter", "--lesson", name)
-    assert re.search(r"• +0\.0 – 10\.0 s +Hook", refined.out)
-    assert not re.search(r"• +45\.0", refined.out)
-    assert f"callsheet lesson --lesson {name} 'make the hook shorter'" in refined.out
+    assert "Rewritten: hook; the rest is unchanged." in refined.out
+    assert f"callsheet lessons chat {name} '…'" in refined.out
+    shown = run_command("lessons", "show", name).out
+    assert "Photosynthesis" in shown
+    assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)
+    assert "-->" in run_command("lessons", "export", name, "--format", "srt").out
+    assert run_command("lessons", "restore", name, "v1").code == 0
+    assert run_command("lessons", "delete", name, "--yes").code == 0
+    assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
 
 
 @pytest.mark.slow
@@ -77,7 +83,7 @@ def test_the_questions_of_a_lesson_are_repeated_at_the_terminal_until_answered(
 
 def test_a_missing_text_lesson_or_file_is_an_error(run_command: RunCommand) -> None:
     assert run_command("lesson").code == 2
-    assert_refused(run_command("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
+    assert_refused(run_command("lesson", "hello", "--lesson", "nobody"), "there is no lesson 'nobody'")
     assert_refused(run_command("lesson", "--file", "/nowhere.pdf"), "cannot be read")
 
 

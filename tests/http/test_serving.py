@@ -18,8 +18,8 @@ from rich.console import Console
 from callsheet.server.http import connections
 from callsheet.server.processes import serving
 from callsheet.server.settings.settings import Settings
+from callsheet.state import folders
 from callsheet.state.errors import CallsheetError, Conflict, Invalid
-from callsheet.storage.embedded import folders
 from tests.doubles.command import Finished, assert_refused, command_in_process
 from tests.doubles.waiting import until
 
@@ -31,7 +31,8 @@ def run_command(
     # The server configures logging for its process, which is the test's.
     monkeypatch.setattr(logging.root, "handlers", [])
     level, uvicorn_level = logging.root.level, logging.getLogger("uvicorn.error").level
-    yield command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as command:
+        yield command
     logging.root.setLevel(level)
     logging.getLogger("uvicorn.error").setLevel(uvicorn_level)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from callsheet.server.cli import rendering
-from callsheet.server.cli.client import Client
+from callsheet.server.cli.client import ServerClient
 from callsheet.server.cli.output import print_parts
 from callsheet.server.cli.parsing import Args
 from callsheet.server.cli.turns import RAISE_BUDGET
@@ -16,7 +16,7 @@ _YES: Final = {"decisions": [{"type": "approve"}]}
 _REMEDY: Final = "answer with --answer"
 
 
-def pending(client: Client, thread: str) -> Any:
+def pending(client: ServerClient, thread: str) -> Any:
     """Return the value of the question that a thread waits with; None for none."""
     search = {"ids": [thread], "select": ["interrupts"]}
     threads = client.call("POST", "/threads/search", json=search).json()
@@ -24,7 +24,7 @@ def pending(client: Client, thread: str) -> Any:
     return next((one["value"] for many in (interrupts or {}).values() for one in many), None)
 
 
-def given(args: Args, client: Client, thread: str) -> str:
+def option_answer(args: Args, client: ServerClient, thread: str) -> str:
     """Return the answer that an option gives to the question that waits.
 
     Raises `Conflict` if nothing waits, or a question about a budget that `--yes` does not answer.
@@ -38,7 +38,7 @@ def given(args: Args, client: Client, thread: str) -> str:
     return answer
 
 
-def to_pending(client: Client, args: Args, reply: Mapping[str, Any]) -> str | None:
+def to_pending(client: ServerClient, args: Args, reply: Mapping[str, Any]) -> str | None:
     """Return the answer to the question of a reply, by an option or a person; None if there is none."""
     if not (reply.get("question") or reply.get("interrupt")):
         return None
@@ -85,7 +85,7 @@ def takes_yes(value: Any) -> bool:
     return approvable and ("yes" in examples or any("approve" in json.dumps(one) for one in examples))
 
 
-def example(client: Client, reply: Mapping[str, Any]) -> str:
+def example(client: ServerClient, reply: Mapping[str, Any]) -> str:
     """Return an answer to the question of a reply that it would understand."""
     return example_of(pending(client, _thread(reply)))
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from callsheet.server.cli import answers, rendering
-from callsheet.server.cli.client import Client
-from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind, Route
+from callsheet.server.cli.client import ServerClient
+from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind, KindRoute
 from callsheet.server.cli.output import (
-    Command,
+    NextCommand,
     age,
     print_json,
     print_parts,
@@ -24,7 +24,7 @@ from callsheet.server.cli.output import (
 )
 from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
 from callsheet.server.cli.text_input import read_bytes, read_text
-from callsheet.server.cli.turns import Message, StoppedError, send
+from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.uploads import MAX_IMPORT
@@ -36,7 +36,7 @@ _NAMED: Final = (ADS, PAGES, VIDEOS)
 """Kinds whose ids the caller may choose."""
 
 
-def new(client: Client, args: Args) -> int:
+def new(client: ServerClient, args: Args) -> int:
     """Make a thing from a message."""
     kind: Kind = args.kind
     name, fields = args.id, _fields(args)
@@ -60,35 +60,35 @@ def new(client: Client, args: Args) -> int:
         if not brief:
             args.id = name
             return show(client, args)
-    return _converse(client, args, Message(kind, name or "", brief, new=True, fields=fields))
+    return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
 
 
-def chat(client: Client, args: Args) -> int:
+def chat(client: ServerClient, args: Args) -> int:
     """Refine a thing, or answer its question."""
     kind: Kind = args.kind
     thread = find(client, kind, args.id)["conversationId"]
     if kind is LESSONS and args.file:
         _, words = _upload(client, args.id, args)
     elif args.text is None and args.file is None:
-        words = answers.given(args, client, thread)
+        words = answers.option_answer(args, client, thread)
     else:
         words = _words(args, "the message")
-    return _converse(client, args, Message(kind, args.id, words, fields=_fields(args)))
+    return _converse(client, args, TurnMessage(kind, args.id, words, fields=_fields(args)))
 
 
-def undo(client: Client, args: Args) -> int:
+def undo(client: ServerClient, args: Args) -> int:
     """Undo the newest plan of a video."""
     find(client, VIDEOS, args.id)
-    return _converse(client, args, Message(VIDEOS, args.id, "", undo=True))
+    return _converse(client, args, TurnMessage(VIDEOS, args.id, "", undo=True))
 
 
-def _converse(client: Client, args: Args, message: Message) -> int:
+def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
     """Send the message and the answers to the questions that follow; show the result."""
     kind = message.kind
     try:
         reply = _send(client, args, message)
         while (answer := answers.to_pending(client, args, reply)) is not None:
-            reply = _send(client, args, Message(kind, _id(kind, reply), answer, fields=_model(args)))
+            reply = _send(client, args, TurnMessage(kind, _id(kind, reply), answer, fields=_model(args)))
     except (StoppedError, KeyboardInterrupt) as stop:
         run = "run is cancelled" if isinstance(stop, StoppedError) else "question stays open"
         say(f"Stopped: the {run}, and everything made so far is kept.")
@@ -101,12 +101,12 @@ def _converse(client: Client, args: Args, message: Message) -> int:
     return 0 if _is_made(message, args, reply) else 1
 
 
-def _send(client: Client, args: Args, message: Message) -> dict[str, Any]:
+def _send(client: ServerClient, args: Args, message: TurnMessage) -> dict[str, Any]:
     with show_progress(quiet=args.json) as on_step:
         return send(client, message, on_step)
 
 
-def _show_turn(client: Client, args: Args, message: Message, reply: Mapping[str, Any]) -> None:
+def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Mapping[str, Any]) -> None:
     kind, name = message.kind, _id(message.kind, reply)
     seen = kind is ADS and reply["created"]
     view = client.get(kind.shows.format(id=quote(name, safe=""))) if seen else reply
@@ -118,10 +118,10 @@ def _show_turn(client: Client, args: Args, message: Message, reply: Mapping[str,
     lines = [(label, f"{_command(kind, 'chat', name, args)} {shlex.quote(example)}")]
     if kind is not CAMPAIGNS:
         lines.append(("Look", _command(kind, "show", name, args)))
-    print_parts([*rendering.turn_parts(kind, reply, view), Command(*lines)])
+    print_parts([*rendering.turn_parts(kind, reply, view), NextCommand(*lines)])
 
 
-def _is_made(message: Message, args: Args, reply: Mapping[str, Any]) -> bool:
+def _is_made(message: TurnMessage, args: Args, reply: Mapping[str, Any]) -> bool:
     """Return whether the turn made, asked or answered something."""
     if reply.get("question") or reply.get("interrupt") or getattr(args, "answer", None) is not None:
         return True
@@ -136,24 +136,24 @@ def _is_made(message: Message, args: Args, reply: Mapping[str, Any]) -> bool:
     return not (failed or declined or (message.new and message.kind is not CAMPAIGNS))
 
 
-def list_(client: Client, args: Args) -> None:
+def list_(client: ServerClient, args: Args) -> None:
     """List the things of a kind, newest change first."""
     kind: Kind = args.kind
     page = client.get(kind.lists, limit=args.limit)
     if args.json:
         print_json(page)
         return
-    found = page[kind.list_field]
+    items = page[kind.list_field]
     rows = [
-        [one[kind.id_field], *(_cell(name, one.get(name)) for name in kind.columns.values())] for one in found
+        [one[kind.id_field], *(_cell(name, one.get(name)) for name in kind.columns.values())] for one in items
     ]
     empty = f"There are none. Make one with: {program()} {kind.noun} new"
     print_table(["Id", *kind.columns], rows, empty)
-    if len(found) == args.limit and page.get("next", True):
+    if len(items) == args.limit and page.get("next", True):
         say(f"These are the first {args.limit}; see more with --limit.")
 
 
-def show(client: Client, args: Args) -> int:
+def show(client: ServerClient, args: Args) -> int:
     """Show a thing as it is now."""
     kind: Kind = args.kind
     path = kind.shows.format(id=quote(args.id, safe=""))
@@ -168,7 +168,7 @@ def show(client: Client, args: Args) -> int:
     return 0
 
 
-def versions(client: Client, args: Args) -> None:
+def versions(client: ServerClient, args: Args) -> None:
     """List the versions of a thing, newest last."""
     kind: Kind = args.kind
     view = find(client, kind, args.id)
@@ -189,22 +189,22 @@ def versions(client: Client, args: Args) -> None:
     print_table(titles, rows, "There are no versions yet.")
 
 
-def diff(client: Client, args: Args) -> int:
+def diff(client: ServerClient, args: Args) -> int:
     """Compare two versions of a thing."""
     kind: Kind = args.kind
     if kind is PAGES:
         find(client, kind, args.id)
         path = f"/api/pages/{quote(args.id, safe='')}/diff"
-        found = client.get(path, **{"from": args.old, "to": args.new})
-        changes = [one["text"] for one in found["changes"]]
+        reply = client.get(path, **{"from": args.old, "to": args.new})
+        changes = [one["text"] for one in reply["changes"]]
     else:
         find(client, kind, args.id)
         path = _stream_path(kind, args.id, args.stream or kind.stream)
         old, fresh = (client.get(f"{path}/{quote(one, safe='')}")["data"] for one in (args.old, args.new))
         changes = [*differences(old, fresh)]
-        found = {"from": args.old, "to": args.new, "changes": changes}
+        reply = {"from": args.old, "to": args.new, "changes": changes}
     if args.json:
-        print_json(found)
+        print_json(reply)
     else:
         print_parts([text("\n".join(changes) or "Nothing is different.")])
     return 0
@@ -232,7 +232,7 @@ def differences(old: Any, new: Any, path: str = "") -> Sequence[str]:
     return [] if old == new else [f"{path}: {short[0]} → {short[1]}"]
 
 
-def change(client: Client, args: Args) -> None:
+def change(client: ServerClient, args: Args) -> None:
     """Activate or restore a version, or delete a thing: the command's route says which."""
     kind, route = args.kind, args.route
     view = find(client, kind, args.id) if kind is not CAMPAIGNS else {}
@@ -245,7 +245,7 @@ def change(client: Client, args: Args) -> None:
         say(args.done.format(id=args.id, version=getattr(args, "version", "")))
 
 
-def export(client: Client, args: Args) -> None:
+def export(client: ServerClient, args: Args) -> None:
     """Write a thing to a file."""
     kind: Kind = args.kind
     view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
@@ -253,17 +253,17 @@ def export(client: Client, args: Args) -> None:
     chosen |= {"version": args.version} if kind is PAGES else {}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
-    write(_call(client, Route("GET", kind.exports), args, view, params=params).content, args.output)
+    write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
 
 
-def preview(client: Client, args: Args) -> None:
+def preview(client: ServerClient, args: Args) -> None:
     """Write a page that plays a video."""
     find(client, VIDEOS, args.id)
     reply = client.call("GET", f"/api/projects/{quote(args.id, safe='')}/preview")
     write(reply.content, args.output)
 
 
-def import_(client: Client, args: Args) -> int:
+def import_(client: ServerClient, args: Args) -> int:
     """Import campaigns from a file."""
     content = read_bytes(args.output, MAX_IMPORT)
     params = {"fileName": Path(args.output).name, "allOrNothing": args.all_or_nothing}
@@ -279,7 +279,7 @@ def import_(client: Client, args: Args) -> int:
     return 0 if report["imported"] else 1
 
 
-def short(client: Client, args: Args) -> int:
+def short(client: ServerClient, args: Args) -> int:
     """Make a thing, or refine the one that `--id` names."""
     kind: Kind = args.kind
     args.output = args.preview if kind is VIDEOS else getattr(args, "imported", None)
@@ -297,7 +297,7 @@ def short(client: Client, args: Args) -> int:
     return chat(client, args) if args.id else new(client, args)
 
 
-def _short_video(client: Client, args: Args) -> int:
+def _short_video(client: ServerClient, args: Args) -> int:
     if args.text and args.undo:
         raise UsageError("give a text or --undo, not both", "callsheet scenes")
     if args.starter:
@@ -311,7 +311,7 @@ def _short_video(client: Client, args: Args) -> int:
     return code
 
 
-def find(client: Client, kind: Kind, name: str) -> Mapping[str, Any]:
+def find(client: ServerClient, kind: Kind, name: str) -> Mapping[str, Any]:
     """Return the conversation and streams of a thing; raise `Missing` with the nearest id for none."""
     try:
         if kind is CAMPAIGNS:
@@ -324,7 +324,7 @@ def find(client: Client, kind: Kind, name: str) -> Mapping[str, Any]:
         raise _unknown(client, kind, name) from error
 
 
-def _exists(client: Client, kind: Kind, name: str) -> bool:
+def _exists(client: ServerClient, kind: Kind, name: str) -> bool:
     try:
         client.get(f"/api/artefacts/{kind.name}/{quote(name, safe='')}")
     except Missing:
@@ -332,7 +332,7 @@ def _exists(client: Client, kind: Kind, name: str) -> bool:
     return True
 
 
-def _unknown(client: Client, kind: Kind, name: str) -> Missing:
+def _unknown(client: ServerClient, kind: Kind, name: str) -> Missing:
     page = client.get(kind.lists, limit=100)
     near = did_you_mean(name, (one[kind.id_field] for one in page[kind.list_field]))
     rule = f"there is no {'conversation or campaign' if kind is CAMPAIGNS else kind.name} {name!r}{near}"
@@ -361,7 +361,7 @@ def write(content: bytes, file: str) -> None:
     say(f"Wrote {len(content)} bytes to {file}.")
 
 
-def _call(client: Client, route: Route, args: Args, view: Mapping[str, Any], **request: Any) -> Any:
+def _call(client: ServerClient, route: KindRoute, args: Args, view: Mapping[str, Any], **request: Any) -> Any:
     fields = {
         "id": args.id or "",
         "thread": view.get("conversationId") or "",
@@ -447,7 +447,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _upload(client: Client, session: str, args: Args) -> tuple[str, str]:
+def _upload(client: ServerClient, session: str, args: Args) -> tuple[str, str]:
     """Add a file to a lesson; return the lesson's id and the message about it."""
     params = {"fileName": Path(args.file).name} | ({"sessionId": session} if session else {})
     path = "/api/agent-create/session/source/files"

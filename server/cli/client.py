@@ -1,4 +1,4 @@
-"""The server as a terminal sees it: found, started if there is none, and called over HTTP."""
+"""Connection of a terminal to a server, which it starts if there is none."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _QUIET_S: Final = 120.0
 _TIMEOUT: Final = httpx.Timeout(_QUIET_S, connect=10.0)
 
 
-class Rejected(CallsheetError):
+class ServerRefusal(CallsheetError):
     """The server refused a request."""
 
     def __init__(self, body: Mapping[str, Any], status: int) -> None:
@@ -53,7 +53,7 @@ class Place:
     data_dir: Path | None = None
 
 
-class Client:
+class ServerClient:
     """A connection to a server; it is kept open, so that a server which serves terminals alone stays."""
 
     def __init__(self, place: Place, say: Callable[[str], None]) -> None:
@@ -85,7 +85,7 @@ class Client:
         return self.call("GET", path, params=chosen or None).json()
 
     def call(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the reply; raises `Missing` for 404, `Rejected` for any other refusal, `Unavailable`."""
+        """Return the reply; raises `Missing` for 404, `ServerRefusal` for other refusals, `Unavailable`."""
         try:
             reply = self._http.request(method, path, **request)
         except httpx.TransportError as error:
@@ -216,7 +216,7 @@ def _refusal(reply: httpx.Response) -> CallsheetError:
         body = {"error": rule, "remedy": remedy, **body}
     if not isinstance(body, dict) or not (body.get("error") or body.get("message")):
         body = {"error": f"the server answered {reply.status_code} {reply.reason_phrase}"}
-    error = Rejected(body, reply.status_code)
+    error = ServerRefusal(body, reply.status_code)
     return (
         Missing(error.message, remedy=error.remedy) if reply.status_code == httpx.codes.NOT_FOUND else error
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 
-class Route(NamedTuple):
+class KindRoute(NamedTuple):
     """A route; its path and body have the fields `id`, `thread`, `stream` and `version` in braces."""
 
     method: str
@@ -32,13 +32,13 @@ class Kind:
     """Field of each column after the id, by its title; a field that ends in `At` is shown as an age."""
     shows: str
     """Path of the view."""
-    activates: Route | None = None
-    restores: Route | None = None
+    activates: KindRoute | None = None
+    restores: KindRoute | None = None
     exports: str = ""
     """Path of the file."""
     ending: str = ""
     """Ending of the file's name."""
-    deletes: Route | None = None
+    deletes: KindRoute | None = None
     stream: str = ""
     """The stream whose versions are meant; empty if a command names it."""
     streams: str = ""
@@ -64,8 +64,8 @@ ADS: Final = Kind(
     list_field="ads",
     columns={"Changed": "updatedAt", "Length": "spotSeconds", "Market": "market", "Language": "language"},
     shows="/api/ads/{id}",
-    activates=Route("POST", "/api/ads/{id}/{stream}/{version}/activate"),
-    restores=Route("POST", "/api/ads/{id}/{stream}/{version}/clone"),
+    activates=KindRoute("POST", "/api/ads/{id}/{stream}/{version}/activate"),
+    restores=KindRoute("POST", "/api/ads/{id}/{stream}/{version}/clone"),
     exports="/api/threads/{thread}/export",
     ending="jsonl",
     streams="voices, music or sfx",
@@ -87,8 +87,8 @@ PAGES: Final = Kind(
     list_field="pages",
     columns={"Changed": "updatedAt", "Version": "versionId", "Active": "activeVersionId", "Title": "title"},
     shows="/api/pages/{id}",
-    activates=Route("POST", "/api/pages/{id}/versions/{version}/activate"),
-    restores=Route("POST", "/api/pages/{id}/versions/{version}/restore"),
+    activates=KindRoute("POST", "/api/pages/{id}/versions/{version}/activate"),
+    restores=KindRoute("POST", "/api/pages/{id}/versions/{version}/restore"),
     exports="/api/pages/{id}/export",
     ending="html",
     stream="page",
@@ -112,10 +112,10 @@ LESSONS: Final = Kind(
     list_field="sessions",
     columns={"Changed": "updatedAt", "Status": "status", "Topic": "topic"},
     shows=f"{_SESSION}?sessionId={{id}}",
-    restores=Route("POST", _NARRATION, {"action": "restore", "version": "{version}"}),
+    restores=KindRoute("POST", _NARRATION, {"action": "restore", "version": "{version}"}),
     exports=_NARRATION,
     ending="md",
-    deletes=Route("DELETE", f"{_SESSION}?sessionId={{id}}"),
+    deletes=KindRoute("DELETE", f"{_SESSION}?sessionId={{id}}"),
     stream="narration",
     example="My student is 10 and loves soccer",
     refinement="make the hook shorter",
@@ -134,7 +134,7 @@ VIDEOS: Final = Kind(
     list_field="projects",
     columns={"Changed": "updatedAt", "Scenes": "sceneCount", "Name": "name"},
     shows="/api/projects/{id}",
-    restores=Route("POST", "/api/projects/{id}/scenes/{stream}/versions/{version}/restore"),
+    restores=KindRoute("POST", "/api/projects/{id}/scenes/{stream}/versions/{version}/restore"),
     exports="/api/projects/{id}/export",
     ending="json",
     streams="a scene, such as scene-1",
@@ -161,7 +161,7 @@ CAMPAIGNS: Final = Kind(
     shows="/api/campaigns/{id}",
     exports="/api/campaigns/export",
     ending="csv",
-    deletes=Route("DELETE", "/api/campaigns/{id}"),
+    deletes=KindRoute("DELETE", "/api/campaigns/{id}"),
     example="what are the offers from cash back, premium campaigns",
     refinement="only the urgent ones",
     versioned=False,

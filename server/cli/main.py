@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any, Final
 
 from callsheet.server.cli import artefacts, completion, server_commands, wire
-from callsheet.server.cli.client import Client, Place
+from callsheet.server.cli.client import Place, ServerClient
 from callsheet.server.cli.kinds import CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
 from callsheet.server.cli.parsing import (
     Args,
-    Group,
+    CommandGroup,
     Parser,
     UsageError,
     add_data_dir,
@@ -79,7 +79,7 @@ def _execute(args: Args) -> int:
         return 0
     if args.local:
         return args.run(args) or 0
-    client = Client(Place(args.url, api_key(), args.owner, args.data_dir), say)
+    client = ServerClient(Place(args.url, api_key(), args.owner, args.data_dir), say)
     try:
         return args.run(client, args) or 0
     finally:
@@ -92,7 +92,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--version", action="store_true", dest="version_of_program", help="Show the version and exit."
     )
-    root = Group(parser)
+    root = CommandGroup(parser)
     for kind in KINDS:
         _add_kind(root, kind)
     _add_wire(root)
@@ -105,7 +105,7 @@ def build_parser() -> Parser:
     return parser
 
 
-def _add_kind(root: Group, kind: Kind) -> None:
+def _add_kind(root: CommandGroup, kind: Kind) -> None:
     group = root.group(kind.noun, f"{kind.noun.capitalize()}: {', '.join(_verbs(kind))}.")
     made = group.command("new", artefacts.new, f"Make {kind.one}.", f'{kind.noun} new "{kind.example}"')
     chat = group.command(
@@ -163,7 +163,7 @@ def _add_answers(parser: Parser) -> None:
         parser.remember(action)
 
 
-def _add_reading(group: Group, kind: Kind) -> None:
+def _add_reading(group: CommandGroup, kind: Kind) -> None:
     listing = group.command("list", artefacts.list_, f"List the {kind.noun}, newest change first.")
     listing.add_argument("--limit", type=int, default=20, help="How many [20].")
     _add_id(group.command("show", artefacts.show, "Show one as it is now."))
@@ -179,7 +179,7 @@ def _add_reading(group: Group, kind: Kind) -> None:
         diff.add_argument("new", metavar="NEW", help="Version, such as v2.")
 
 
-def _add_files(group: Group, kind: Kind) -> None:
+def _add_files(group: CommandGroup, kind: Kind) -> None:
     exported = group.command("export", artefacts.export, f"Write one to a file, as {kind.ending}.")
     if kind is CAMPAIGNS:
         exported.add_argument(
@@ -203,7 +203,7 @@ def _add_files(group: Group, kind: Kind) -> None:
         imported.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
 
 
-def _add_changes(group: Group, kind: Kind) -> None:
+def _add_changes(group: CommandGroup, kind: Kind) -> None:
     changes = (
         ("activate", kind.activates, "Activate a version.", "Activated {version}."),
         ("restore", kind.restores, "Restore a version as a new one.", "Restored {version} as a new version."),
@@ -229,7 +229,7 @@ def _add_stream(parser: Parser, kind: Kind) -> None:
         parser.add_argument("stream", metavar="STREAM", help=f"{kind.streams}.")
 
 
-def _add_short(root: Group, name: str) -> None:
+def _add_short(root: CommandGroup, name: str) -> None:
     kind = artefacts.kind_of("video" if name == "scenes" else name)
     summary = f"Short for: {kind.noun} new, and with --id for: {kind.noun} chat."
     if kind is VIDEOS:
@@ -254,7 +254,7 @@ def _add_short(root: Group, name: str) -> None:
         parser.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
 
 
-def _add_wire(root: Group) -> None:
+def _add_wire(root: CommandGroup) -> None:
     run = root.command(
         "run",
         wire.run,
@@ -281,7 +281,7 @@ def _add_wire(root: Group) -> None:
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
 
 
-def _add_threads(group: Group) -> None:
+def _add_threads(group: CommandGroup) -> None:
     listing = group.command("list", wire.list_threads, "List threads, last changed first.")
     listing.add_argument("--limit", type=int, default=20, help="How many [20].")
     _add_id(group.command("show", wire.show_thread, "Show a thread and what was said."))
@@ -304,7 +304,7 @@ def _add_threads(group: Group) -> None:
     delete.add_argument("--yes", action="store_true", help="Do not ask.")
 
 
-def _add_runs(group: Group) -> None:
+def _add_runs(group: CommandGroup) -> None:
     listing = group.command("list", wire.list_runs, "List the runs that have not ended, newest first.")
     listing.add_argument("--limit", type=int, default=50, help="How many [50].")
     show = group.command("show", wire.show_run, "Show a run's record as JSON.")
@@ -318,7 +318,7 @@ def _add_runs(group: Group) -> None:
         parser.add_argument("run_id", metavar="RUN", help="As the list shows it.")
 
 
-def _add_server(root: Group) -> None:
+def _add_server(root: CommandGroup) -> None:
     serve = root.command(
         "serve",
         server_commands.serve,

@@ -38,9 +38,9 @@ _AGES: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (86_400 * 
 def print_error(message: str, remedy: str) -> None:
     """Print an error and its remedy to stderr, one line each."""
     target = console(stderr=True)
-    target.print(_labelled("error", "bold red", message), soft_wrap=True)
+    target.print(_label_line("error", "bold red", message), soft_wrap=True)
     if remedy:
-        target.print(_labelled("remedy", "bold", remedy), soft_wrap=True)
+        target.print(_label_line("remedy", "bold", remedy), soft_wrap=True)
 
 
 def say(message: str) -> None:
@@ -58,14 +58,14 @@ def print_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> Non
     target = console(stderr=stderr)
     for part in parts:
         target.print()
-        if isinstance(part, Command):
+        if isinstance(part, NextCommand):
             target.print(part, soft_wrap=True)
         else:
             target.print(Padding(part, (0, INDENT)))
     target.print()
 
 
-class Command(Text):
+class NextCommand(Text):
     """A command that the person may run next; it is never broken, so that it can be copied."""
 
     def __init__(self, *lines: tuple[str, str]) -> None:
@@ -145,7 +145,7 @@ def _one_line(cell: Any) -> Text:
     return cell if isinstance(cell, Text) else Text(" ".join(without_control_chars(str(cell or "")).split()))
 
 
-def _labelled(label: str, style: str, message: str) -> Text:
+def _label_line(label: str, style: str, message: str) -> Text:
     return Text.assemble((f"{label}: ", style), " ".join(without_control_chars(message).split()))
 
 

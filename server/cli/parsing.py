@@ -99,7 +99,7 @@ def _fill(args: Args, word: str) -> None:
     raise UsageError(f"unknown argument {word!r}", args.leaf.prog)
 
 
-class Group:
+class CommandGroup:
     """A group of commands."""
 
     def __init__(self, parser: Parser) -> None:
@@ -123,9 +123,9 @@ class Group:
             _add_connection(parser)
         return parser
 
-    def group(self, name: str, summary: str) -> "Group":
+    def group(self, name: str, summary: str) -> "CommandGroup":
         """Add a group of commands inside this one."""
-        return Group(self._add(name, summary))
+        return CommandGroup(self._add(name, summary))
 
     def _add(self, name: str, summary: str, epilog: str | None = None) -> Parser:
         parser: Parser = self._commands.add_parser(name, help=summary, description=summary, epilog=epilog)

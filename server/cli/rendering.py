@@ -1,4 +1,4 @@
-"""What was made, in the terminal: the result of a turn, and the view of a thing."""
+"""Results of turns, and views of things, in the terminal."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,11 +92,11 @@ def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:
         yield facts({"Video": text(view["name"] or view["id"], "cyan")})
         yield scenes_table(view)
     else:
-        named = {name.replace("_", " ").capitalize(): _listed(value) for name, value in view.items()}
+        named = {name.replace("_", " ").capitalize(): _cell_text(value) for name, value in view.items()}
         yield facts(named)
 
 
-def _listed(value: Any) -> Any:
+def _cell_text(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -264,10 +264,10 @@ def lesson_parts(view: View) -> Iterator[RenderableType]:
         yield narration_parts(view["narration"])
 
 
-def facts_table(found: Sequence[View]) -> Table:
+def facts_table(items: Sequence[View]) -> Table:
     """Return the facts as a table, each with its number and the model's confidence."""
-    table = _numbered("Fact", "What it says", "Sure")
-    for fact in found:
+    table = _choice_table("Fact", "What it says", "Sure")
+    for fact in items:
         sure = f"{round(fact['confidence'] * 100)} %" if fact.get("confidence") is not None else ""
         table.add_row(str(fact["number"]), text(fact["concept"]), text(fact["details"]), sure)
     return table
@@ -275,13 +275,13 @@ def facts_table(found: Sequence[View]) -> Table:
 
 def images_table(images: Sequence[View]) -> Table:
     """Return the images as a table, each with its number, URL and credit."""
-    table = _numbered("Image", "Where", "Whose")
+    table = _choice_table("Image", "Where", "Whose")
     for image in images:
         table.add_row(str(image["number"]), text(image["title"]), text(image["url"]), text(image["credit"]))
     return table
 
 
-def _numbered(name: str, words: str, last: str) -> Table:
+def _choice_table(name: str, words: str, last: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", justify="right", style="bold", no_wrap=True)
     table.add_column(name, style="cyan", overflow="fold", max_width=24)

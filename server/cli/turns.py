@@ -8,7 +8,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from callsheet.server.cli.client import Client, Rejected
+from callsheet.server.cli.client import ServerClient, ServerRefusal
 from callsheet.server.cli.kinds import CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import OnStep, say
 from callsheet.state.errors import Unavailable
@@ -39,7 +39,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True)
-class Message:
+class TurnMessage:
     """A message about a thing."""
 
     kind: Kind
@@ -73,7 +73,7 @@ class Message:
         return f"/api/ads/{name}/chat", {"message": self.text, **fields}
 
 
-def send(client: Client, message: Message, show: OnStep) -> dict[str, Any]:
+def send(client: ServerClient, message: TurnMessage, show: OnStep) -> dict[str, Any]:
     """Send the message and return the reply of the REST API; raises `StoppedError` after Ctrl-C."""
     path, body = message.request()
     with Interruption(client) as stop:
@@ -83,27 +83,16 @@ def send(client: Client, message: Message, show: OnStep) -> dict[str, Any]:
 
 
 def stream_reply(
-    client: Client, request: tuple[str, Mapping[str, Any]], show: OnStep, stop: "Interruption"
+    client: ServerClient, request: tuple[str, Mapping[str, Any]], show: OnStep, stop: "Interruption"
 ) -> dict[str, Any]:
     """Start a run by a POST, show its steps, and return its reply."""
     path, body = request
-    names: dict[str, str] = {}
-    sent = {"json": body, "headers": {"Idempotency-Key": uuid.uuid4().hex}}
+    post = {"json": body, "headers": {"Idempotency-Key": uuid.uuid4().hex}}
     for attempt in range(_ATTEMPTS):
         try:
-            for name, data in client.events("POST", path, stop.on_start, **sent):
-                stop.check(name)
-                if name == "result":
-                    return dict(data)
-                if name == "error":
-                    raise Rejected(data, data.get("status", 500))
-                if step := as_step(name, data):
-                    # The end of a call of a page does not repeat its name.
-                    names.setdefault(step["stepId"], step["name"])
-                    show({**step, "name": names[step["stepId"]]})
-            stop.check("error")
+            result = _follow(client.events("POST", path, stop.on_start, **post), show, stop)
             # The frames of a page's chat have no result; the request sent again gets it.
-            return dict(client.call("POST", path, **sent).json())
+            return result or dict(client.call("POST", path, **post).json())
         except Unavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -111,15 +100,36 @@ def stream_reply(
     raise AssertionError
 
 
+def _follow(events: Iterator[tuple[str, Any]], show: OnStep, stop: "Interruption") -> dict[str, Any] | None:
+    """Show the steps of a stream and return its result, if it has one; raises the run's error."""
+    names: dict[str, str] = {}
+    for name, data in events:
+        stop.check(name)
+        if name == "result":
+            return dict(data)
+        if name == "error":
+            raise ServerRefusal(data, data.get("status", 500))
+        if step := as_step(name, data):
+            # The end of a call of a page does not repeat its name.
+            names.setdefault(step["stepId"], step["name"])
+            show({**step, "name": names[step["stepId"]]})
+    stop.check("error")
+    return None
+
+
 def _run_execution(
-    client: Client, project: str, request: tuple[str, Mapping[str, Any]], show: OnStep, stop: "Interruption"
+    client: ServerClient,
+    project: str,
+    request: tuple[str, Mapping[str, Any]],
+    show: OnStep,
+    stop: "Interruption",
 ) -> dict[str, Any]:
     """Start a plan about a video, show its steps, and return what the server says of it at its end."""
     thread = stop.thread = client.get(f"/api/projects/{quote(project, safe='')}")["threadId"]
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     try:
         reply = dict(client.call("POST", request[0], json=request[1], headers=headers).json())
-    except Rejected:
+    except ServerRefusal:
         stop.check("error")
         raise
     if execution := reply["executionId"]:
@@ -146,7 +156,7 @@ def _run_execution(
 class Interruption:
     """Ctrl-C during a run: the first cancels the run on the server, the second leaves at once."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ServerClient) -> None:
         self.thread = ""
         """Thread of the run, once it is known."""
         self.pressed = False

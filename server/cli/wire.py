@@ -11,10 +11,10 @@ from rich.text import Text
 
 from callsheet.server.cli import answers, rendering
 from callsheet.server.cli.artefacts import write
-from callsheet.server.cli.client import Client
+from callsheet.server.cli.client import ServerClient
 from callsheet.server.cli.kinds import BY_GRAPH
 from callsheet.server.cli.output import (
-    Command,
+    NextCommand,
     age,
     facts,
     first_ones,
@@ -44,22 +44,22 @@ _SHORT_STATUS: Final = {"interrupted": "asks"}
 """Words for a status where they say more than the wire's."""
 
 
-def list_threads(client: Client, args: Args) -> None:
+def list_threads(client: ServerClient, args: Args) -> None:
     """List threads, last changed first, with their first message."""
     select = ["thread_id", "status", "metadata", "updated_at"]
     query = {"limit": args.limit + 1, "extract": {"first": _FIRST}, "select": select}
-    found = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
+    threads = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
     if args.json:
-        print_json(found)
+        print_json(threads)
         return
     rows = [
         (one["thread_id"], _about(one), _status(one["status"]), age(one["updated_at"]), _first(one))
-        for one in found
+        for one in threads
     ]
     print_table(("Id", "About", "Status", "Changed", "First message"), rows, "There are no threads.")
 
 
-def show_thread(client: Client, args: Args) -> None:
+def show_thread(client: ServerClient, args: Args) -> None:
     """Show a thread: its standing, and what was said."""
     thread = _thread(client, args.id)
     if args.json:
@@ -79,24 +79,24 @@ def show_thread(client: Client, args: Args) -> None:
                     "Asks": "" if waiting is None else answers.question_line(waiting),
                 }
             ),
-            *_said(messages if isinstance(messages, list) else []),
+            *_dialogue(messages if isinstance(messages, list) else []),
         ]
     )
 
 
-def _said(messages: list[Mapping[str, Any]]) -> Iterator[Any]:
+def _dialogue(messages: list[Mapping[str, Any]]) -> Iterator[Any]:
     for message in messages:
         if message.get("type") in {"human", "ai"} and (words := content_text(message.get("content"))):
             who = "You" if message["type"] == "human" else "Model"
             yield Text.assemble((f"{who}  ", "bold"), text(words))
 
 
-def export_thread(client: Client, args: Args) -> None:
+def export_thread(client: ServerClient, args: Args) -> None:
     """Write a thread and its artefacts to a file."""
-    write(client.call("GET", f"/api/threads/{_quoted(args.id)}/export").content, args.output)
+    write(client.call("GET", f"/api/threads/{_path_id(args.id)}/export").content, args.output)
 
 
-def import_thread(client: Client, args: Args) -> None:
+def import_thread(client: ServerClient, args: Args) -> None:
     """Create a thread from a file; nothing that exists is overwritten."""
     content = sys.stdin.buffer.read() if args.output == "-" else read_bytes(args.output, _MAX_FILE)
     params = {name: value for name, value in (("as", args.as_id), ("trust", args.trust)) if value}
@@ -107,16 +107,16 @@ def import_thread(client: Client, args: Args) -> None:
         print(imported["threadId"])  # noqa: T201 -- what is asked for
 
 
-def delete_thread(client: Client, args: Args) -> None:
+def delete_thread(client: ServerClient, args: Args) -> None:
     """Delete a thread with all its states; its artefacts stay."""
     _thread(client, args.id)
     if not args.yes and not answers.confirm(f"Delete thread {args.id!r} for good?"):
         raise Conflict("nothing was deleted", remedy="answer yes, or use --yes")
-    client.call("DELETE", f"/threads/{_quoted(args.id)}")
+    client.call("DELETE", f"/threads/{_path_id(args.id)}")
     say(f"Deleted {args.id}.")
 
 
-def list_runs(client: Client, args: Args) -> None:
+def list_runs(client: ServerClient, args: Args) -> None:
     """List the runs that have not ended, or all runs of a thread, newest first."""
     runs = _runs_of(client, args.id, args.limit + 1) if args.id else _open_runs(client)
     runs = first_ones(runs, args.limit)
@@ -128,12 +128,12 @@ def list_runs(client: Client, args: Args) -> None:
     print_table(("Run", "Status", "Made", "Thread"), rows, empty)
 
 
-def show_run(client: Client, args: Args) -> None:
+def show_run(client: ServerClient, args: Args) -> None:
     """Show a run's record as JSON, with its request and its error."""
     print_json(_run(client, args))
 
 
-def cancel_run(client: Client, args: Args) -> None:
+def cancel_run(client: ServerClient, args: Args) -> None:
     """Cancel a pending or running run, whichever process executes it."""
     run = _run(client, args)
     if run["status"] not in OPEN:
@@ -141,30 +141,30 @@ def cancel_run(client: Client, args: Args) -> None:
             f"run {args.run_id!r} has ended already", remedy=f"see it: {program()} runs show {args.run_id}"
         )
     action = "rollback" if args.rollback else "interrupt"
-    path = f"/threads/{_quoted(run['thread_id'])}/runs/{_quoted(args.run_id)}/cancel"
+    path = f"/threads/{_path_id(run['thread_id'])}/runs/{_path_id(args.run_id)}/cancel"
     client.call("POST", path, params={"action": action})
     # A running one is cancelled by the process that executes it.
     say(f"{'Cancelled' if run['status'] == 'pending' else 'Cancelling'} {args.run_id}.")
 
 
-def list_questions(client: Client, args: Args) -> None:
+def list_questions(client: ServerClient, args: Args) -> None:
     """List the questions that wait for an answer, newest first."""
     select = ["thread_id", "metadata", "updated_at", "interrupts"]
     query = {"status": "interrupted", "limit": args.limit + 1, "select": select}
-    found = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
+    threads = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
     if args.json:
-        print_json(found)
+        print_json(threads)
         return
     rows = [
         (one["thread_id"], _about(one), age(one["updated_at"]), answers.question_line(question["value"]))
-        for one in found
+        for one in threads
         for many in one["interrupts"].values()
         for question in many
     ]
     print_table(("Thread", "About", "Since", "Question"), rows, "No question waits for an answer.")
 
 
-def answer_question(client: Client, args: Args) -> int:
+def answer_question(client: ServerClient, args: Args) -> int:
     """Answer the question that a thread waits with."""
     args.graph = _thread(client, args.id)["metadata"].get("graph_id")
     value = answers.pending(client, args.id)
@@ -178,7 +178,7 @@ def answer_question(client: Client, args: Args) -> int:
     return run(client, args)
 
 
-def run(client: Client, args: Args) -> int:
+def run(client: ServerClient, args: Args) -> int:
     """Run a graph and answer its questions."""
     thread = _require_graph(client, args)
     body = _body(client, args, thread)
@@ -198,7 +198,7 @@ def run(client: Client, args: Args) -> int:
     return 0
 
 
-def _turn(client: Client, thread: str, args: Args, body: Mapping[str, Any]) -> tuple[Any, Any]:
+def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]) -> tuple[Any, Any]:
     """Execute a run; return the values of the thread after it, and the question that waits."""
     request = {"assistant_id": args.graph, "stream_mode": ["custom"], "context": _context(args), **body}
     with show_progress(quiet=args.json) as show, Interruption(client) as stop:
@@ -222,7 +222,7 @@ class _RunFailed(CallsheetError):
         super().__init__(str(fields.get("message") or data), remedy=str(fields.get("remedy") or ""))
 
 
-def _require_graph(client: Client, args: Args) -> str:
+def _require_graph(client: ServerClient, args: Args) -> str:
     """Return the quoted id of the thread to run on, a new one if none is named."""
     served = [
         one["graph_id"] for one in client.call("POST", "/assistants/search", json={"limit": 1000}).json()
@@ -240,10 +240,10 @@ def _require_graph(client: Client, args: Args) -> str:
             f"thread {args.id!r} runs {graph!r}, not {args.graph!r}",
             remedy=f"use: {program()} run {graph} --id {args.id}",
         )
-    return _quoted(args.id)
+    return _path_id(args.id)
 
 
-def _body(client: Client, args: Args, thread: str) -> dict[str, Any]:
+def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
     if args.answer is not None:
         value = answers.pending(client, thread)
         if value is None:
@@ -271,9 +271,9 @@ def parse_answer(words: str, question: Any) -> Any:
         return words
 
 
-def _require_messages(client: Client, graph: str) -> None:
+def _require_messages(client: ServerClient, graph: str) -> None:
     """Raise `Invalid` for a message to a graph whose input has fields, but no messages."""
-    schema = client.get(f"/assistants/{_quoted(graph)}/schemas").get("input_schema") or {}
+    schema = client.get(f"/assistants/{_path_id(graph)}/schemas").get("input_schema") or {}
     fields = [*schema.get("properties", ())]
     if not fields or "messages" in fields:
         return
@@ -316,7 +316,7 @@ def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
         last = shlex.quote(answers.example_of(question))
     if isinstance(values, Mapping) and values.get("provider"):
         parts.append(rendering.model_line(values["provider"], values.get("provider_reason") or ""))
-    print_parts([*parts, Command(("Answer" if question is not None else "Go on", f"{command} {last}"))])
+    print_parts([*parts, NextCommand(("Answer" if question is not None else "Go on", f"{command} {last}"))])
 
 
 def _context(args: Args) -> dict[str, str]:
@@ -324,32 +324,32 @@ def _context(args: Args) -> dict[str, str]:
     return {name: value for name, value in chosen.items() if value}
 
 
-def _thread(client: Client, name: str) -> dict[str, Any]:
+def _thread(client: ServerClient, name: str) -> dict[str, Any]:
     try:
-        return dict(client.get(f"/threads/{_quoted(name)}"))
+        return dict(client.get(f"/threads/{_path_id(name)}"))
     except Missing as error:
-        found = client.call("POST", "/threads/search", json={"limit": 100, "select": ["thread_id"]}).json()
-        near = did_you_mean(name, (one["thread_id"] for one in found))
+        threads = client.call("POST", "/threads/search", json={"limit": 100, "select": ["thread_id"]}).json()
+        near = did_you_mean(name, (one["thread_id"] for one in threads))
         raise Missing(
             f"there is no thread {name!r}{near}", remedy=f"list them: {program()} threads list"
         ) from error
 
 
-def _open_runs(client: Client) -> list[dict[str, Any]]:
+def _open_runs(client: ServerClient) -> list[dict[str, Any]]:
     query = {"status": "busy", "limit": 1000, "select": ["thread_id"]}
     busy = client.call("POST", "/threads/search", json=query).json()
     runs = [run for one in busy for run in _runs_of(client, one["thread_id"], 1000) if run["status"] in OPEN]
     return sorted(runs, key=lambda run: str(run["created_at"]), reverse=True)
 
 
-def _runs_of(client: Client, thread: str, limit: int) -> list[dict[str, Any]]:
+def _runs_of(client: ServerClient, thread: str, limit: int) -> list[dict[str, Any]]:
     _thread(client, thread)
-    return list(client.get(f"/threads/{_quoted(thread)}/runs", limit=min(limit, 1000)))
+    return list(client.get(f"/threads/{_path_id(thread)}/runs", limit=min(limit, 1000)))
 
 
-def _run(client: Client, args: Args) -> dict[str, Any]:
+def _run(client: ServerClient, args: Args) -> dict[str, Any]:
     if args.id:
-        return dict(client.get(f"/threads/{_quoted(args.id)}/runs/{_quoted(args.run_id)}"))
+        return dict(client.get(f"/threads/{_path_id(args.id)}/runs/{_path_id(args.run_id)}"))
     matches = [run for run in _open_runs(client) if run["run_id"] == args.run_id]
     if not matches:
         raise Missing(
@@ -372,5 +372,5 @@ def _first(thread: Mapping[str, Any]) -> str:
     return content_text((thread.get("extracted") or {}).get("first"))
 
 
-def _quoted(name: str) -> str:
+def _path_id(name: str) -> str:
     return quote(name, safe="")

@@ -27,9 +27,9 @@ from callsheet.server.http import connections, origins
 from callsheet.server.http.auth import Authenticator
 from callsheet.server.settings.settings import Settings, unknown_variables
 from callsheet.server.telemetry import tracing
-from callsheet.state import folders
 from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
+from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
 

@@ -27,8 +27,8 @@ from callsheet.server.settings.console import console, without_control_chars
 from callsheet.server.settings.local_sockets import local_sockets
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
-from callsheet.state import folders
 from callsheet.state.errors import CallsheetError
+from callsheet.storage.embedded import folders
 from callsheet.storage.redis import address
 
 _SHUTDOWN_S: Final = 5

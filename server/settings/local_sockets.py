@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from callsheet.state import folders
+from callsheet.storage.embedded import folders
 
 OWNER_HEADER: Final = "x-callsheet-owner"
 """Header of a request at a local socket: the owner whose things it is about; the local owner if left out."""

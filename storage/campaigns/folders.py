@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 from typing import Final
 
-from callsheet.state.folders import folder_error, private_folder
+from callsheet.storage.embedded.folders import folder_error, private_folder
 
 _LOCK_SUFFIX: Final = ".used"
 

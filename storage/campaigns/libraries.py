@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from callsheet.state import folders
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
@@ -18,6 +17,7 @@ from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.campaigns.records import RedisRecords
 from callsheet.storage.campaigns.sample import SampleRecords
+from callsheet.storage.embedded import folders
 from callsheet.storage.redis.connection import Storage
 
 if TYPE_CHECKING:

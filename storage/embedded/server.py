@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote
 
-from callsheet.state import folders
 from callsheet.state.errors import Broken, CallsheetError, TimedOut
-from callsheet.storage.embedded import watchdog
+from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded.fsync import FsyncTask
 
 _START_LOCK: Final = "starting.lock"

@@ -12,10 +12,9 @@ from typing import Any, Final, Protocol
 from redis.credentials import UsernamePasswordCredentialProvider
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
-from callsheet.state import folders
 from callsheet.state.errors import Invalid, StorageDown, TimedOut
+from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
-from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import address, client
 from callsheet.storage.redis.command_policy import TIMEOUT_S, CommandPolicy
 from callsheet.storage.redis.lost_connections import is_lost_connection

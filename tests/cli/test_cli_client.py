@@ -43,12 +43,12 @@ def data_dir() -> Iterator[Path]:
 def private_servers(data_dir: Path) -> list[psutil.Process]:
     """Servers that terminals have started on this data."""
     folder = f"{data_dir}/terminal/terminal-"
-    found = []
+    servers = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if "--for-terminals" in words and any(word.startswith(folder) for word in words):
-            found.append(process)
-    return found
+            servers.append(process)
+    return servers
 
 
 @contextmanager
@@ -107,14 +107,14 @@ def test_terminals_share_a_server_that_the_first_one_starts_and_no_process_is_le
     assert not [*sockets("*.sock")]
 
 
-@pytest.mark.parametrize("beside_a_server", [False, True])
+@pytest.mark.parametrize("with_server", [False, True])
 def test_ctrl_c_cancels_the_run_on_the_server(
-    tmp_path: Path, data_dir: Path, warm_parent: WarmParent, *, beside_a_server: bool
+    tmp_path: Path, data_dir: Path, warm_parent: WarmParent, *, with_server: bool
 ) -> None:
-    """What was made so far is kept, and the words say how to go on."""
+    """All that was made so far is kept, and the command that goes on is named."""
     with ChatDouble(Silence()) as vendor:
         env = {**vendor.environ, "CALLSHEET_DATA_DIR": str(data_dir)}
-        server = start_server(tmp_path, data_dir, warm_parent, **vendor.environ) if beside_a_server else None
+        server = start_server(tmp_path, data_dir, warm_parent, **vendor.environ) if with_server else None
         try:
             with terminal(
                 tmp_path, "ads", "new", BRIEF, "--id", "ad-1", "--provider", "openai", **env
@@ -127,7 +127,7 @@ def test_ctrl_c_cancels_the_run_on_the_server(
                 assert process.returncode == 130, errors
             assert "Stopped: the run is cancelled, and everything made so far is kept." in errors
             assert "ads chat ad-1" in errors
-            assert (STARTING in errors) is not beside_a_server
+            assert (STARTING in errors) is not with_server
             assert [run["status"] for run in runs_of(tmp_path, "ad-1", **env)] == ["interrupted"]
             assert len(vendor.requests) == 1
         finally:
@@ -178,20 +178,20 @@ def test_a_server_elsewhere_is_reached_with_a_key_and_shows_only_what_is_the_own
     tmp_path: Path, data_dir: Path, warm_parent: WarmParent
 ) -> None:
     server = start_server(tmp_path, data_dir, warm_parent, CALLSHEET_AUTH="keys")
-    here = {"CALLSHEET_DATA_DIR": str(data_dir)}
+    local = {"CALLSHEET_DATA_DIR": str(data_dir)}
 
     def remote(*words: str, key: str = "") -> Finished:
         return command(tmp_path, *words, CALLSHEET_URL=server.url, CALLSHEET_API_KEY=key)
 
     try:
-        key = command(tmp_path, "keys", "create", "alice", **here).out.strip()
+        key = command(tmp_path, "keys", "create", "alice", **local).out.strip()
         assert_refused(remote("ads", "list"), "no API key", "keys create")
         made = remote("ads", "new", BRIEF, "--id", "ad-1", key=key)
         assert (made.code, "Voices  v1" in made.out) == (0, True), made.err
         assert json.loads(remote("ads", "list", "--json", key=key).out)["ads"][0]["adId"] == "ad-1"
         # The operator's terminal finds the server by its data, needs no key, and looks at one owner's things.
-        assert "There are none" in command(tmp_path, "ads", "list", **here).out
-        assert "ad-1" in command(tmp_path, "ads", "list", "--owner", "alice", **here).out
+        assert "There are none" in command(tmp_path, "ads", "list", **local).out
+        assert "ad-1" in command(tmp_path, "ads", "list", "--owner", "alice", **local).out
         assert_refused(remote("ads", "list", "--owner", "alice", key=key), "--owner")
         assert httpx.get(f"{server.url}/api/ads", headers={"x-callsheet-owner": "alice"}).status_code == 401
     finally:
@@ -211,7 +211,7 @@ def test_a_server_that_cannot_start_is_an_error_of_the_command(tmp_path: Path, d
     assert_refused(result, "CALLSHEET_LEASE_S", "correct")
 
 
-def test_a_command_beside_a_server_takes_little_processor_time(
+def test_a_command_with_a_running_server_takes_little_processor_time(
     tmp_path: Path, data_dir: Path, warm_parent: WarmParent
 ) -> None:
     """At most half a second, of which imports are nearly all."""

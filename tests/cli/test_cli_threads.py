@@ -34,7 +34,7 @@ def test_the_list_has_every_thread_with_its_first_message(run_command: RunComman
     assert (thread["thread_id"], thread["status"]) == ("nordlys", "idle")
 
 
-def test_a_thread_is_shown_with_what_was_said(run_command: RunCommand) -> None:
+def test_a_thread_is_shown_with_its_dialogue(run_command: RunCommand) -> None:
     run_command("ad", BRIEF, "--ad-id", "nordlys")
     shown = run_command("threads", "show", "nordlys").out
     assert "Graph    ad_creation" in shown

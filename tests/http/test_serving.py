@@ -18,8 +18,8 @@ from rich.console import Console
 from callsheet.server.http import connections
 from callsheet.server.processes import serving
 from callsheet.server.settings.settings import Settings
-from callsheet.state import folders
 from callsheet.state.errors import CallsheetError, Conflict, Invalid
+from callsheet.storage.embedded import folders
 from tests.doubles.command import Finished, assert_refused, command_in_process
 from tests.doubles.waiting import until
 

@@ -14,9 +14,8 @@ import psutil
 import pytest
 from redis import Redis
 
-from callsheet.state import folders
+from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
-from callsheet.storage.embedded import watchdog
 from tests.doubles.waiting import until
 from tests.storage.embedded_server import (
     EmbeddedServerUser,

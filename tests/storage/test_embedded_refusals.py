@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.state import folders
 from callsheet.state.errors import Broken, Invalid, StorageDown, TimedOut
+from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
-from callsheet.storage.embedded import watchdog
 from tests.doubles.needs import need
 from tests.doubles.waiting import until
 from tests.storage.embedded_server import as_unprivileged_user, data_directory, leased_server, pid_of

@@ -27,6 +27,10 @@ class UsageError(Exception):
         self.command = command
 
 
+class MissingArguments(UsageError):
+    """Arguments that a command needs are left out."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are raised as `UsageError`, and whose help fits the terminal."""
 
@@ -73,7 +77,8 @@ class Parser(argparse.ArgumentParser):
         if unknown := _CHOICE.match(message):
             known = [word.strip(" '") for word in unknown["all"].split(",")]
             message = f"there is no {unknown['word']!r}{did_you_mean(unknown['word'], known)}"
-        raise UsageError(message, self.prog)
+        kind = MissingArguments if "arguments are required" in message else UsageError
+        raise kind(message, self.prog)
 
 
 def _help_format(prog: str) -> argparse.HelpFormatter:

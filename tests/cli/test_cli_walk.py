@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rich.cells import cell_len
 
 from callsheet.server.cli import main as cli
 from callsheet.server.cli.kinds import KINDS
-from callsheet.server.cli.parsing import Parser, UsageError
+from callsheet.server.cli.parsing import MissingArguments, Parser
 from tests.doubles.command import ROOT, environment, start_server, stop_server
 from tests.doubles.killing import WarmParent
 from tests.storage.embedded_server import data_directory
@@ -249,10 +250,8 @@ def test_every_command_of_the_documents_is_understood() -> None:
         for match in pattern.finditer(file.read_text(encoding="utf-8")):
             line = re.sub(r"\$\([^)]*\)", "x", match[1])
             words = shlex.split(line.split(" &&")[0].split(" | ")[0])
-            try:
+            # A text that names a command need not name its arguments.
+            with suppress(MissingArguments):
                 parser.parse([word.strip("…") or "x" for word in words if word != "…"])
-            except UsageError as error:
-                # A text that names a command need not name its arguments.
-                assert "are required" in error.message, (file, line)
             count += 1
     assert count > 20

@@ -113,7 +113,7 @@ def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Ma
     label, example = "Go on", kind.refinement
     if reply.get("question") or reply.get("interrupt"):
         label, example = "Answer", answers.example(client, reply)
-    elif str(message.text).casefold() == example:
+    elif str(message.text).casefold() == example or not reply.get("narration", True):
         example = "…"
     lines = [(label, f"{_command(kind, 'chat', name, args)} {shlex.quote(example)}")]
     if kind is not CAMPAIGNS:

@@ -13,6 +13,7 @@ from tests.cli.conftest import RunCommand
 from tests.doubles.command import (
     BRIEF,
     COMMAND,
+    ROOT,
     UPBEAT,
     ForkedCommand,
     RunningServer,
@@ -26,9 +27,9 @@ from tests.storage.embedded_server import data_directory
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, warm_parent: WarmParent) -> Iterator[RunningServer]:
     with data_directory() as data_dir:
-        server = start_server(tmp_path_factory.mktemp("serving"), data_dir)
+        server = start_server(tmp_path_factory.mktemp("serving"), data_dir, warm_parent)
         try:
             yield server
         finally:
@@ -72,7 +73,7 @@ def test_an_ad_can_be_refined_by_terminal_and_rest_in_turns(
         ("ads", "new", BRIEF, "--id", "ad 3"),
         ("page", "make the headline teal"),
         ("page", "delete the features section"),
-        ("lesson", "Leaves make sugar from light. Roots take water from the soil."),
+        ("lesson", "--file", str(ROOT / "tests/lessons/material/the_moon.txt")),
     ],
     ids=lambda command: " ".join(command[:2])[:20],
 )

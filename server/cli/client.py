@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from dotenv import load_dotenv
 
 from callsheet.server.settings.local_sockets import (
     OWNER_HEADER,
@@ -180,8 +179,7 @@ class ServerClient:
 
 
 def find_sockets(data_dir: Path | None) -> LocalSockets:
-    """Return the sockets for the data that the option, the environment or `.env` names."""
-    load_dotenv(".env")
+    """Return the sockets for the data that the option or the environment names."""
     data = data_dir or os.environ.get("CALLSHEET_DATA_DIR") or None
     redis_url = None if data_dir else os.environ.get("REDIS_URL") or None
     config = os.environ.get("CALLSHEET_CONFIG") or project_config()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
+from dotenv import load_dotenv
+
 from callsheet.server.cli import artefacts, completion, server_commands, wire
 from callsheet.server.cli.client import Place, ServerClient
 from callsheet.server.cli.kinds import CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
@@ -46,6 +48,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(words: list[str]) -> int:
+    load_dotenv(".env")
     try:
         try:
             code = _execute(build_parser().parse(words))

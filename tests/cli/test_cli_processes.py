@@ -19,6 +19,7 @@ from tests.doubles.command import (
     RunningServer,
     assert_refused,
     environment,
+    run,
     start_server,
     stop_server,
 )
@@ -103,7 +104,7 @@ def test_a_command_in_another_process_shares_the_servers_data(
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
-    tmp_path: Path, warm_parent: WarmParent, run_command: RunCommand
+    tmp_path: Path, warm_parent: WarmParent
 ) -> None:
     """A33: the ad outlives the process that wrote it."""
     with data_directory() as data_dir:
@@ -114,9 +115,8 @@ def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
         output = (tmp_path / "out").read_text()
         assert output.rstrip().endswith("Stopped. Everything is kept.")
         assert "Traceback" not in output + (tmp_path / "err").read_text()
-        reply = json.loads(
-            run_command("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir)).out
-        )
+        words = ("ads", "chat", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir))
+        reply = json.loads(run(*words, folder=tmp_path).out)
         assert reply["drafts"] == {"music": "v2"}
         assert reply["timeline"]["voices"] == ad["timeline"]["voices"]
 

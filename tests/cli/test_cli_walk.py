@@ -173,7 +173,7 @@ def name_of(word: str, folder: Path, data_dir: Path) -> str:
     listing, key, filters = NAMES[word]
     screen = in_terminal([*listing.split(), "--json"], "", 200, folder, data_dir)[1]
     reply: Any = json.loads(screen)
-    items = reply.get("sessions", reply)
+    items = reply["sessions"] if isinstance(reply, dict) else reply
     return str(next(one[key] for one in items if filters in json.dumps(one)))
 
 
@@ -249,7 +249,7 @@ def test_every_command_of_the_documents_is_understood() -> None:
     for file in files:
         for match in pattern.finditer(file.read_text(encoding="utf-8")):
             line = re.sub(r"\$\([^)]*\)", "x", match[1])
-            words = shlex.split(line.split(" &&")[0].split(" | ")[0])
+            words = shlex.split(re.split(r" && | \| | > ", line)[0])
             # A text that names a command need not name its arguments.
             with suppress(MissingArguments):
                 parser.parse([word.strip("…") or "x" for word in words if word != "…"])

@@ -22,7 +22,7 @@ from callsheet.server.artefacts.service import (
 )
 from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
 from callsheet.server.engine.execution import BuildReply, pending_interrupts
-from callsheet.server.engine.worker import Ack, OnProgress, Worker
+from callsheet.server.engine.worker import Ack, Worker
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
@@ -113,14 +113,12 @@ async def submit(worker: Worker, request: RunRequest) -> Created:
     return await artefact_service.submit(worker, request, facts)
 
 
-async def run(
-    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
-) -> tuple[dict[str, Any], Ack]:
+async def run(worker: Worker, request: RunRequest) -> tuple[dict[str, Any], Ack]:
     """Execute a run and return its reply, with `timeline` and `mixer`, and its acknowledgement.
 
     Raises what `submit` raises.
     """
-    return await worker.follow(request.thread, await submit(worker, request), report)
+    return await worker.follow(request.thread, await submit(worker, request))
 
 
 def reply_builder(storage: Storage) -> BuildReply:

@@ -18,7 +18,7 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ImportedThread
 from callsheet.server.artefacts.uploads import describe_file
 from callsheet.server.engine.workflows import Workflows
-from callsheet.server.http.auth import current_owner, public_config
+from callsheet.server.http.auth import current_owner, get_caller, public_config
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
@@ -232,13 +232,22 @@ async def import_thread(
         str | None,
         Query(alias="as", description="New id of the thread and of its main artefact"),
     ] = None,
+    trust: Annotated[
+        bool | None, Query(description="Read types of any library; from the operator's terminal alone")
+    ] = None,
 ) -> JsonReply:
     """Create a thread, owned by the caller, from the exported file in the body.
 
     All or nothing: 409 if the thread or one of its artefacts exists.
     """
+    if trust:
+        get_caller(request.scope).require("operator")
     record = await import_file(
-        thread_archive(request), await request.body(), current_owner(request), new_id=new_id
+        thread_archive(request),
+        await request.body(),
+        current_owner(request),
+        new_id=new_id,
+        trusted=bool(trust),
     )
     return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
 

@@ -1,6 +1,6 @@
 """The way of a domain's request to its run: find the thread, make the request, bind, record.
 
-REST, web socket and terminal share it. It takes at most four round trips to Redis until a run is recorded.
+REST and the web socket share it. It takes at most four round trips to Redis until a run is recorded.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from langgraph.types import Interrupt
 from callsheet.providers.routing import require_provider
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
-from callsheet.server.engine.worker import Ack, OnProgress, Worker
+from callsheet.server.engine.worker import Ack, Worker
 from callsheet.server.http.requests import checked_idempotency_key, identifier
 from callsheet.state.ads import brief
 from callsheet.state.approvals import check_answer, consent
@@ -253,18 +253,14 @@ async def submit(worker: Worker, request: RunRequest, facts: Mapping[str, str] |
         await claim(worker.storage, thread, facts)
 
 
-async def run(
-    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
-) -> tuple[dict[str, Any], Ack]:
+async def run(worker: Worker, request: RunRequest) -> tuple[dict[str, Any], Ack]:
     """Execute the request, here or in another process; return and raise as `submit` and `Worker.follow`."""
-    return await worker.follow(request.thread, await submit(worker, request), report)
+    return await worker.follow(request.thread, await submit(worker, request))
 
 
-async def run_and_ack(
-    worker: Worker, request: RunRequest, report: OnProgress = lambda _: None
-) -> dict[str, Any]:
+async def run_and_ack(worker: Worker, request: RunRequest) -> dict[str, Any]:
     """Execute the request and return its reply."""
-    reply, ack = await run(worker, request, report)
+    reply, ack = await run(worker, request)
     await ack()
     return reply
 

@@ -1,125 +1,378 @@
-"""The `callsheet` command.
+"""The `callsheet` command: a client of the server, and the commands that start one."""
 
-A command imports what it needs when it runs, so that help and usage errors appear at once.
-"""
-
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Annotated
+from typing import Any, Final
 
-import typer
-from typer.exceptions import TyperException
+from dotenv import load_dotenv
 
-from callsheet.server.cli import commands, keys, run, runs, threads
-from callsheet.server.cli import doctor as cli_doctor
-from callsheet.server.cli.options import DataDir, Debug
-from callsheet.server.features import FEATURES
-
-
-def _summary(titles: Sequence[str]) -> str:
-    *others, last = titles
-    return f"Make and refine {', '.join(others)} and {last}; every version is kept."
-
-
-app = typer.Typer(
-    name="callsheet",
-    help=_summary([feature.title for feature in FEATURES.values()]),
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+from callsheet.server.cli import artefacts, completion, server_commands, wire
+from callsheet.server.cli.client import Place, ServerClient
+from callsheet.server.cli.kinds import CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
+from callsheet.server.cli.output import print_error, say
+from callsheet.server.cli.parsing import (
+    Args,
+    CommandGroup,
+    Parser,
+    UsageError,
+    add_data_dir,
+    add_model,
+    add_text,
+    api_key,
 )
+from callsheet.server.cli.turns import INTERRUPTED, StoppedError
+from callsheet.server.settings.installation import installed_version
+from callsheet.state.errors import CallsheetError
+
+_SUMMARY: Final = (
+    "Make and refine audio ads, landing pages, lessons and videos, and ask about campaigns; "
+    "every version is kept."
+)
+_ALIASES: Final = ("ad", "page", "lesson", "scenes", "ask")
+_HIDDEN: Final = argparse.SUPPRESS
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C.
+    """Run the command line and exit.
 
-    `args` default to the process's own.
+    0: made or shown; 1: refused, or nothing made; 2: wrong usage; 130: after Ctrl-C. `args` default to the
+    process's own.
     """
-    if "--debug" not in (sys.argv if args is None else args):
+    words = [*(sys.argv[1:] if args is None else args)]
+    if "--debug" not in words:
         sys.excepthook = report_unexpected
+    sys.exit(_run(words))
+
+
+def _run(words: list[str]) -> int:
+    load_dotenv(".env")
     try:
-        # The bare command, because the Typer object would replace our excepthook.
-        code = typer.main.get_command(app).main(args, "callsheet", standalone_mode=False)
+        try:
+            code = _execute(build_parser().parse(words))
+        except SystemExit as ended:
+            # Help was shown.
+            code = int(ended.code or 0)
         sys.stdout.flush()
-    except TyperException as error:
-        commands.fail(error.format_message(), _usage(error))
-        code = error.exit_code
+    except UsageError as error:
+        print_error(error.message, f"see {error.command} --help")
+        return 2
+    except CallsheetError as error:
+        if "--debug" in words:
+            raise
+        print_error(error.message, error.remedy)
+        return 1
+    except (KeyboardInterrupt, StoppedError):
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code)
+        return 1
+    return code
 
 
-@app.callback(invoke_without_command=True)
-def _start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,  # noqa: FBT002 -- a flag
-) -> None:
-    if version:
-        typer.echo(f"callsheet {_installed_version()}")
-        raise typer.Exit
-    commands.show_help_if_bare(context)
-
-
-@app.command()
-def serve(
-    *,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free one [2024].")] = None,
-    data_dir: DataDir = None,
-    debug: Debug = False,
-) -> None:
-    """Start the server: REST under /api, documentation under /docs."""
-    with commands.report_errors(debug=debug):
-        settings = commands.load_settings(data_dir, host=host, port=port)
-        from callsheet.server.processes import serving  # noqa: PLC0415 -- see above
-
-        serving.serve(settings, _installed_version())
-
-
-@app.command()
-def worker(*, data_dir: DataDir = None, debug: Debug = False) -> None:
-    """Execute runs of a server, on this or another machine. Both must use the same data."""
-    with commands.report_errors(debug=debug):
-        settings = commands.load_settings(data_dir)
-        from callsheet.server.processes import worker as worker_process  # noqa: PLC0415 -- see above
-
-        worker_process.run_worker(settings)
-
-
-app.command()(run.run)
-for _feature in FEATURES.values():
-    app.command()(_feature.load_command())
-app.command()(cli_doctor.doctor)
-app.add_typer(threads.app, name="threads")
-app.add_typer(runs.app, name="runs")
-app.add_typer(keys.app, name="keys")
-
-
-def _installed_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- see above
-
+def _execute(args: Args) -> int:
+    if args.version_of_program:
+        print(f"callsheet {installed_version()}")  # noqa: T201 -- what is asked for
+        return 0
+    if args.help_of is not None:
+        args.help_of.print_help()
+        return 0
+    if args.local:
+        return args.run(args) or 0
+    client = ServerClient(Place(args.url, api_key(), args.owner, args.data_dir), say)
     try:
-        return version("callsheet")
-    except PackageNotFoundError:
-        return "from source"
+        return args.run(client, args) or 0
+    finally:
+        client.close()
 
 
-def _usage(error: TyperException) -> str:
-    if isinstance(error, commands.UsageError):
-        return f"see callsheet {error.command} --help"
-    context = getattr(error, "ctx", None)
-    return f"see {context.command_path if context else 'callsheet'} --help"
+def build_parser() -> Parser:
+    """Return the parser of the whole command line."""
+    parser = Parser(prog="callsheet", description=_SUMMARY)
+    parser.add_argument(
+        "--version", action="store_true", dest="version_of_program", help="Show the version and exit."
+    )
+    root = CommandGroup(parser)
+    for kind in KINDS:
+        _add_kind(root, kind)
+    _add_wire(root)
+    _add_server(root)
+    for name in _ALIASES:
+        _add_short(root, name)
+    shells = root.command("completion", completion.print_script, "Print a script for a shell.", local=True)
+    shells.add_argument("shell", choices=completion.SHELLS, help="bash, zsh or fish")
+    shells.set_defaults(build_parser=build_parser)
+    return parser
+
+
+def _add_kind(root: CommandGroup, kind: Kind) -> None:
+    group = root.group(kind.noun, f"{kind.noun.capitalize()}: {', '.join(_verbs(kind))}.")
+    made = group.command("new", artefacts.new, f"Make {kind.one}.", f'{kind.noun} new "{kind.example}"')
+    chat = group.command(
+        "chat",
+        artefacts.chat,
+        f"Refine {kind.one}, or answer its question.",
+        f'{kind.noun} chat ID "{kind.refinement}"',
+    )
+    _add_id(chat)
+    for parser in (made, chat):
+        _add_message(parser, kind, new=parser is made)
+    _add_reading(group, kind)
+    _add_files(group, kind)
+    _add_changes(group, kind)
+    for parser in group.parsers:
+        parser.set_defaults(kind=kind)
+
+
+def _verbs(kind: Kind) -> list[str]:
+    verbs = {
+        "versions, diff": kind.versioned,
+        "activate": kind.activates,
+        "restore": kind.restores,
+        "export": kind.exports,
+        "delete": kind.deletes,
+    }
+    return ["new", "chat", "list", "show", *(verb for verb, has in verbs.items() if has)]
+
+
+def _add_message(parser: Parser, kind: Kind, *, new: bool) -> None:
+    add_text(parser, "TEXT", "The material, or what is wanted" if kind is LESSONS else "What is wanted")
+    for flag, settings in kind.options.items():
+        plain = "type" not in settings and "action" not in settings and flag in {"--review", "--images"}
+        extra: dict[str, Any] = {"action": "store_true", "default": None} if plain else {}
+        parser.add_argument(flag, **{**extra, **settings})
+    if new:
+        parser.set_defaults(id=None)
+        if kind not in {LESSONS, CAMPAIGNS}:
+            parser.add_argument("--id", metavar="ID", help=f"Id of the new {kind.name} [a random one].")
+        if kind is VIDEOS:
+            parser.add_argument("--starter", metavar="NAME", help="Begin with this starter project.")
+    _add_answers(parser)
+    add_model(parser)
+
+
+def _add_answers(parser: Parser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    answer = "Answer to the question [asked in the terminal]."
+    parser.remember(group.add_argument("--answer", metavar="TEXT", help=answer))
+    parser.remember(group.add_argument("--choose", dest="answer", help=_HIDDEN))
+    for word, meaning in (("yes", "Approve what is asked, but no budget."), ("no", "Reject what is asked.")):
+        action = group.add_argument(
+            f"--{word}", dest="answer", action="store_const", const=word, help=meaning
+        )
+        parser.remember(action)
+
+
+def _add_reading(group: CommandGroup, kind: Kind) -> None:
+    listing = group.command("list", artefacts.list_, f"List the {kind.noun}, newest change first.")
+    listing.add_argument("--limit", type=int, default=20, help="How many [20].")
+    _add_id(group.command("show", artefacts.show, "Show one as it is now."))
+    if kind.versioned:
+        versions = group.command("versions", artefacts.versions, "List the versions, newest last.")
+        _add_id(versions)
+        default = kind.stream or "all"
+        versions.add_argument("stream", nargs="?", help=f"{kind.streams or 'a stream'} [{default}].")
+        diff = group.command("diff", artefacts.diff, "Compare two versions.")
+        _add_id(diff)
+        _add_stream(diff, kind)
+        diff.add_argument("old", metavar="OLD", help="Version, such as v1.")
+        diff.add_argument("new", metavar="NEW", help="Version, such as v2.")
+
+
+def _add_files(group: CommandGroup, kind: Kind) -> None:
+    exported = group.command("export", artefacts.export, f"Write one to a file, as {kind.ending}.")
+    if kind is CAMPAIGNS:
+        exported.add_argument(
+            "--id", metavar="ID", help="The last result of this conversation [the library]."
+        )
+    else:
+        _add_id(exported)
+    _add_output(exported)
+    if kind in {PAGES, LESSONS}:
+        exported.add_argument("--version", help="Version [the newest].")
+    if kind is LESSONS:
+        exported.add_argument("--format", default="md", help="md, srt, vtt or json [md].")
+    if kind is VIDEOS:
+        _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))
+        preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
+        _add_id(preview)
+        _add_output(preview)
+    if kind is CAMPAIGNS:
+        imported = group.command("import", artefacts.import_, "Import a CSV, JSON or JSON Lines file.")
+        imported.add_argument("output", metavar="FILE", help="The file.")
+        imported.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
+
+
+def _add_changes(group: CommandGroup, kind: Kind) -> None:
+    changes = (
+        ("activate", kind.activates, "Activate a version.", "Activated {version}."),
+        ("restore", kind.restores, "Restore a version as a new one.", "Restored {version} as a new version."),
+        ("delete", kind.deletes, "Delete one with everything that belongs to it.", "Deleted {id}."),
+    )
+    for name, route, summary, done in changes:
+        if route is None:
+            continue
+        parser = group.command(name, artefacts.change, summary)
+        _add_id(parser)
+        parser.set_defaults(route=route, done=done, asks=name == "delete")
+        if name == "delete":
+            parser.add_argument("--yes", action="store_true", help="Do not ask.")
+            continue
+        _add_stream(parser, kind)
+        parser.add_argument("version", metavar="VERSION", help="Such as v1.")
+
+
+def _add_stream(parser: Parser, kind: Kind) -> None:
+    if kind.stream:
+        parser.set_defaults(stream=kind.stream)
+    else:
+        parser.add_argument("stream", metavar="STREAM", help=f"{kind.streams}.")
+
+
+def _add_short(root: CommandGroup, name: str) -> None:
+    kind = artefacts.kind_of("video" if name == "scenes" else name)
+    summary = f"Short for: {kind.noun} new, and with --id for: {kind.noun} chat."
+    if kind is VIDEOS:
+        summary = "Short for: videos new, chat, undo and preview."
+    parser = root.command(name, artefacts.short, summary, f'{name} "{kind.example}"')
+    parser.set_defaults(kind=kind, named=None, undo=False, preview=None, starter=None, imported=None)
+    if kind is VIDEOS:
+        parser.add_argument("id", metavar="ID", help="Id of the video.")
+    _add_message(parser, kind, new=False)
+    if kind is VIDEOS:
+        parser.add_argument("--starter", metavar="NAME", help="Make the video of this starter project.")
+        parser.add_argument("--undo", action="store_true", help="Undo the newest plan.")
+        parser.add_argument("--preview", metavar="FILE", help="Write a page that plays it.")
+        return
+    parser.add_argument("--id", metavar="ID", help="Continue this one [make a new one].")
+    # Names that the option had before.
+    for old in ("--thread", f"--{kind.name}"):
+        parser.add_argument(old, dest="id", help=_HIDDEN)
+    parser.add_argument("--ad-id", dest="named", help=_HIDDEN)
+    if kind is CAMPAIGNS:
+        parser.add_argument("--import", dest="imported", metavar="FILE", help="Import this file first.")
+        parser.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
+
+
+def _add_wire(root: CommandGroup) -> None:
+    run = root.command(
+        "run",
+        wire.run,
+        "Run any served graph and answer its questions.",
+        'run ad_creation "30 seconds for Miel, a bakery in Lyon"',
+    )
+    run.add_argument("graph", metavar="GRAPH", help="Name of the graph, as in langgraph.json.")
+    run.add_argument("text", nargs="?", metavar="TEXT", help="The message; - for stdin.")
+    run.add_argument("--id", metavar="ID", help="Continue this thread [a new one].")
+    run.add_argument("--thread", dest="id", help=_HIDDEN)
+    run.add_argument("--input", metavar="JSON", help="Further input of the graph, a JSON object.")
+    run.add_argument("--answer", help="Answer to the question that waits: JSON, or text.")
+    add_model(run)
+    questions = root.group("questions", "Questions of all workflows that wait for an answer: list, answer.")
+    listing = questions.command("list", wire.list_questions, "List the questions, newest first.")
+    listing.add_argument("--limit", type=int, default=20, help="How many [20].")
+    answer = questions.command(
+        "answer", wire.answer_question, "Answer a question.", "questions answer ID yes"
+    )
+    _add_id(answer)
+    answer.add_argument("answer", nargs="?", metavar="ANSWER", help="JSON, or text [asked in the terminal].")
+    add_model(answer)
+    _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
+    _add_runs(root.group("runs", "Runs: list, show, cancel."))
+
+
+def _add_threads(group: CommandGroup) -> None:
+    listing = group.command("list", wire.list_threads, "List threads, last changed first.")
+    listing.add_argument("--limit", type=int, default=20, help="How many [20].")
+    _add_id(group.command("show", wire.show_thread, "Show a thread and what was said."))
+    export = group.command(
+        "export",
+        wire.export_thread,
+        "Write a thread and its artefacts to a file.",
+        "threads export harbour harbour.jsonl",
+    )
+    _add_id(export)
+    _add_output(export)
+    imported = group.command("import", wire.import_thread, "Create a thread from a file.")
+    imported.add_argument("output", metavar="FILE", help="An exported thread; - for stdin.")
+    imported.add_argument("--as", dest="as_id", metavar="ID", help="Id of the new thread [the file's].")
+    imported.add_argument(
+        "--trust", action="store_true", help="Read types of any library; only for files of your own."
+    )
+    delete = group.command("delete", wire.delete_thread, "Delete a thread; its artefacts stay.")
+    _add_id(delete)
+    delete.add_argument("--yes", action="store_true", help="Do not ask.")
+
+
+def _add_runs(group: CommandGroup) -> None:
+    listing = group.command("list", wire.list_runs, "List the runs that have not ended, newest first.")
+    listing.add_argument("--limit", type=int, default=50, help="How many [50].")
+    show = group.command("show", wire.show_run, "Show a run's record as JSON.")
+    cancel = group.command("cancel", wire.cancel_run, "Cancel a run.")
+    cancel.add_argument("--rollback", action="store_true", help="Delete its states; versions stay.")
+    for parser in (listing, show, cancel):
+        whose = "All runs of this thread" if parser is listing else "Thread of the run, once it has ended"
+        parser.add_argument("--id", metavar="THREAD", help=f"{whose}.")
+        parser.add_argument("--thread", dest="id", help=_HIDDEN)
+    for parser in (show, cancel):
+        parser.add_argument("run_id", metavar="RUN", help="As the list shows it.")
+
+
+def _add_server(root: CommandGroup) -> None:
+    serve = root.command(
+        "serve",
+        server_commands.serve,
+        "Start the server: REST under /api, documentation under /docs.",
+        local=True,
+    )
+    serve.add_argument("--for-terminals", metavar="SOCKET", help=_HIDDEN)
+    worker = root.command(
+        "worker", server_commands.worker, "Execute runs of a server, on this or another machine.", local=True
+    )
+    doctor = root.command(
+        "doctor", server_commands.doctor, "Check everything the server needs, and name remedies.", local=True
+    )
+    for parser in (serve, doctor):
+        parser.add_argument("--host", help="Address of the server [127.0.0.1].")
+        parser.add_argument("--port", type=int, help="Port of the server, 0 for any free one [2024].")
+    keys = root.group("keys", "API keys: create, list, revoke.")
+    create = keys.command("create", server_commands.create_key, "Create a key and print it.", local=True)
+    create.add_argument("owner", metavar="OWNER", help="Owner whose data the key opens; any name.")
+    create.add_argument(
+        "--permission",
+        choices=("read", "write", "admin"),
+        default="write",
+        help="Each includes those before [write].",
+    )
+    create.add_argument("--days", type=float, help="Days until it expires [never].")
+    create.add_argument("--name", default="", help="Name for the list.")
+    listing = keys.command("list", server_commands.list_keys, "List the keys, oldest first.", local=True)
+    listing.add_argument("--owner", help="Only keys of this owner.")
+    revoke = keys.command("revoke", server_commands.revoke_key, "Revoke a key.", local=True)
+    _add_id(revoke)
+    for parser in (doctor, create, listing):
+        parser.add_argument("--json", action="store_true", help="Print JSON.")
+    for parser in (serve, worker, doctor, create, listing, revoke):
+        add_data_dir(parser)
+
+
+def _add_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="As the list shows it.")
+
+
+def _add_output(parser: Parser) -> None:
+    parser.add_argument(
+        "output", nargs="?", default="-", metavar="FILE", help="File to write; - for stdout [-]."
+    )
 
 
 def report_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Report an unexpected exception in two lines, in place of `sys.excepthook`."""
     del trace
-    commands.fail(
+    print_error(
         f"this should not have happened: {kind.__name__}: {error}", "run it again with --debug and report it"
     )
 

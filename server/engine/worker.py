@@ -56,8 +56,6 @@ from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_env
 
 Ack = Callable[[], Awaitable[None]]
 """Call it once the reply has been sent."""
-OnProgress = Callable[[dict[str, Any]], None]
-"""Receives every step event."""
 _POLL_S: Final = 0.2
 _CHECK_S: Final = 2.0
 """Seconds between two checks for runs that no process executes."""
@@ -132,19 +130,14 @@ class Worker:
         """Attempts in progress."""
         return self._executions.keys()
 
-    async def follow(
-        self, thread: str, created: Created, report: OnProgress = lambda _: None
-    ) -> tuple[dict[str, Any], Ack]:
-        """Report the run's progress to its end; return its reply, and the function to call once it was sent.
+    async def follow(self, thread: str, created: Created) -> tuple[dict[str, Any], Ack]:
+        """Wait for the run's end; return its reply, and the function to call once it was sent.
 
         Until that call, an equal request gets the same reply again. Raises the run's own error.
         """
         if created.verdict != "replay":
-            async for event in self.events.follow_run(
-                thread, created.run, created.since, heartbeat_s=_CHECK_S
-            ):
-                if event and (progress := progress_of(event)):
-                    report(progress)
+            async for _ in self.events.follow_run(thread, created.run, created.since, heartbeat_s=_CHECK_S):
+                pass
         return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread, created.run)
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from callsheet.server.http import api_keys
 from callsheet.server.http.errors import reject
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.http.tokens import Tokens
+from callsheet.server.settings.local_sockets import OWNER_HEADER
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
 from callsheet.state.errors import Broken, CallsheetError, Forbidden, Invalid, StorageDown, Unauthenticated
@@ -54,6 +55,8 @@ class Caller:
             )
 
 
+OPERATOR: Final = "callsheet.operator"
+"""Key of a request's scope: true for one that came through a socket that only the operator reaches."""
 ANYONE: Final = Caller(LOCAL, frozenset(PERMISSIONS), "this machine")
 """The caller without authentication."""
 
@@ -123,6 +126,8 @@ class Authenticator:
         Raises `Unauthenticated` for a missing or wrong credential, `Forbidden` for a missing permission, and
         storage's errors.
         """
+        if scope.get(OPERATOR):
+            return _operator(scope)
         if not self.required:
             return ANYONE
         permission = required_permission(scope)
@@ -169,6 +174,14 @@ class Authenticator:
         if self._tokens:
             ways.append("a token as Authorization: Bearer")
         return f"send {', or '.join(ways)}"
+
+
+def _operator(scope: Scope) -> Caller:
+    """Return the operator as a caller, for the owner that the request names."""
+    owner = Headers(scope=scope).get(OWNER_HEADER, LOCAL)
+    if not is_owner(owner):
+        raise Invalid(f"{owner[:40]!r} cannot be an owner", remedy="see callsheet keys list for the owners")
+    return Caller(owner, frozenset({*PERMISSIONS, "operator"}), "the terminal")
 
 
 class AuthenticationMiddleware:

@@ -1,6 +1,6 @@
 """Requests about landing pages as runs for the worker, and their replies.
 
-REST, the web socket and the command line build the same runs, so each can continue the others' conversations.
+REST and the web socket build the same runs, so each can continue the other's conversations.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,13 @@
-"""The server in the foreground: binds the port, greets when ready, stops quietly."""
+"""The server in the foreground, or for the terminals of one user until the last one has left."""
 
 import asyncio
+import fcntl
 import logging
 import os
 import socket
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -20,9 +22,12 @@ from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.app import create_app
 from callsheet.server.engine import process
 from callsheet.server.http import connections
-from callsheet.server.processes import terminal
+from callsheet.server.http.auth import OPERATOR
+from callsheet.server.settings.console import console, without_control_chars
+from callsheet.server.settings.local_sockets import local_sockets
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs
+from callsheet.state.errors import CallsheetError
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import address
 
@@ -33,7 +38,12 @@ _KEEP_ALIVE_S: Final = 620
 
 Chromium closes one after 300 seconds, Firefox after 115, load balancers after 60 (AWS) to 600 (Google Cloud).
 """
+_IDLE_S: Final = 1.0
+"""Seconds without a terminal and without a run after which a server for terminals ends."""
+_FIRST_S: Final = 10.0
+"""Seconds that such a server waits for its first terminal."""
 _log = logging.getLogger("uvicorn.error")
+_own_log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, version: str) -> None:
@@ -42,26 +52,80 @@ def serve(settings: Settings, version: str) -> None:
     app = create_app(settings)
     guarded = _Guarded(app)
     listeners = connections.bind_sockets(settings.host, settings.port)
-    where = terminal.console()
+    where = console()
     url = f"http://{connections.url_host(settings.host)}:{listeners[0].getsockname()[1]}"
-    _log.setLevel(logging.WARNING)
     logs.configure(settings.log_level, settings.log_format)
-    config = server_config(guarded, settings)
 
     async def ready() -> None:
         process.tune_garbage_collection()
         # In a thread, so that requests are answered meanwhile.
         await asyncio.to_thread(lambda: where.print(greeting(version, url, place, app.state.warnings)))
 
-    server = _Server(config, guarded, ready)
-    try:
-        # Where the parent process ignores Ctrl-C, as a shell does for a background job, it raises nothing.
-        with suppress(KeyboardInterrupt):
-            process.run_event_loop(server.serve(sockets=listeners))
-    finally:
+    with ExitStack() as stack:
         for listener in listeners:
-            listener.close()
+            stack.callback(listener.close)
+        for path in _terminal_sockets(settings):
+            if (terminals := stack.enter_context(_local_listener(path))) is not None:
+                guarded.operators_at.add(str(path))
+                listeners.append(terminals)
+        _run(_Server(server_config(guarded, settings), guarded, ready), listeners)
     where.print(Padding(Text("Stopped. Everything is kept.", "dim"), (0, 2)))
+
+
+def serve_terminals(settings: Settings, path: Path) -> None:
+    """Serve at a unix socket until no terminal is connected and no run is in progress.
+
+    Return at once if another process serves there. Raises `CallsheetError` if the server cannot start.
+    """
+    with _local_listener(path) as listener:
+        if listener is None:
+            return
+        # It listens nowhere else, so an address for others does not matter.
+        app = create_app(settings.model_copy(update={"host": "127.0.0.1"}))
+        guarded = _Guarded(app, str(path))
+        logs.configure(settings.log_level, settings.log_format)
+
+        async def ready() -> None:
+            process.tune_garbage_collection()
+
+        server = _Server(server_config(guarded, settings), guarded, ready)
+        server.is_busy = lambda: bool(app.state.context.worker.executions)
+        _run(server, [listener])
+
+
+def _terminal_sockets(settings: Settings) -> list[Path]:
+    """Return the socket for terminals; none where its folder cannot be used, which is logged."""
+    try:
+        return [local_sockets(settings.data_dir, settings.redis_url, settings.config, {}).shared]
+    except CallsheetError as error:
+        _own_log.warning("the terminal cannot find this server by its data, only with --url: %s", error)
+        return []
+
+
+@contextmanager
+def _local_listener(path: Path) -> Iterator[socket.socket | None]:
+    """Listen at a unix socket; None if another process does. The socket is removed at the end."""
+    with path.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        # Left behind by a process that was killed.
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            try:
+                yield listener
+            finally:
+                path.unlink(missing_ok=True)
+
+
+def _run(server: "_Server", listeners: list[socket.socket]) -> None:
+    _log.setLevel(logging.WARNING)
+    # Where the parent process ignores Ctrl-C, as a shell does for a background job, it raises nothing.
+    with suppress(KeyboardInterrupt):
+        process.run_event_loop(server.serve(sockets=listeners))
 
 
 def server_config(
@@ -93,13 +157,17 @@ def describe_storage(settings: Settings) -> str:
 
 
 class _Guarded:
-    """The application, with the error of a failed start."""
+    """The application, with the error of a failed start; marks requests of the operator's terminals."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *operators_at: str) -> None:
         self._app = app
         self.failure: BaseException | None = None
+        self.operators_at = {*operators_at}
+        """Unix sockets of this process that only its own user reaches."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (scope.get("server") or ("",))[0] in self.operators_at:
+            scope[OPERATOR] = True
         try:
             await self._app(scope, receive, send)
         except BaseException as error:
@@ -118,6 +186,10 @@ class _Server(uvicorn.Server):
         self._guarded = guarded
         self._ready = ready
         self._greeting: asyncio.Task[None] | None = None
+        self.is_busy: Callable[[], bool] | None = None
+        """Set for a server that ends by itself: returns True while a run is in progress."""
+        self._idle_at_s = 0.0
+        """Time of the event loop at which it ends if nobody comes."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # Uvicorn would log a trace of a failed start; the error below says it in a sentence.
@@ -132,6 +204,16 @@ class _Server(uvicorn.Server):
             _log.setLevel(logging.WARNING)
         # Referenced, so that the task is not collected too early.
         self._greeting = asyncio.create_task(self._ready())
+        self._idle_at_s = asyncio.get_running_loop().time() + _FIRST_S
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return True if the server shall stop; called ten times a second."""
+        if self.is_busy is not None:
+            now_s = asyncio.get_running_loop().time()
+            if self.server_state.connections or self.is_busy():
+                self._idle_at_s = now_s + _IDLE_S
+            self.should_exit = self.should_exit or now_s >= self._idle_at_s
+        return await super().on_tick(counter)
 
 
 def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
@@ -143,7 +225,7 @@ def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -
     grid.add_row("Open", Text(url, "cyan"))
     grid.add_row("Docs", Text(f"{url}/docs", "cyan"))
     grid.add_row("Model", Text.assemble(chosen.provider, (f"  {chosen.reason}", "dim")))
-    grid.add_row("Data", Text(terminal.without_control_chars(place)))
+    grid.add_row("Data", Text(without_control_chars(place)))
     for warning in warnings:
         grid.add_row("Warning", Text(warning, "yellow"))
     grid.add_row("Stop", Text("Ctrl-C"))

@@ -1,79 +1,31 @@
-"""Workers without a server: a process with health checks, or for one command of the terminal."""
+"""Workers without a server: processes with health checks."""
 
 import asyncio
-import logging
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from langgraph.pregel import Pregel
 
 from callsheet import storage
-from callsheet.server.app import Runtime, assemble, check_liveness, reply_builders
-from callsheet.server.engine import attempt_log, graphs_file, process
-from callsheet.server.engine.tool_policy import create_tool_environment
-from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
-from callsheet.server.engine.workflows import Workflows
+from callsheet.server.app import Runtime, assemble, check_liveness
+from callsheet.server.engine import graphs_file, process
+from callsheet.server.engine.worker import Worker
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.connections import bind_sockets, url_host
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.policy import RoutePolicyMiddleware
-from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
 from callsheet.server.operations import health_routes
-from callsheet.server.processes import terminal
 from callsheet.server.processes.serving import describe_storage
+from callsheet.server.settings.console import console, without_control_chars
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings
 from callsheet.server.telemetry import logs, tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.storage.redis.connection import Storage
-from callsheet.tools.guard.tool_environment import ToolEnvironment
-
-
-@asynccontextmanager
-async def local_worker(
-    settings: Settings, graphs: Mapping[str, Pregel[Any, Any]]
-) -> AsyncIterator[tuple[Worker, Storage]]:
-    """Yield a worker for runs of these graphs, on the server's storage and settings."""
-    tool_environment = create_tool_environment(settings)
-    async with (
-        storage.connect(settings.redis_url, settings.data_dir) as opened,
-        _running(opened, settings, graphs, tool_environment) as worker,
-    ):
-        yield worker, opened
-
-
-@asynccontextmanager
-async def _running(
-    opened: Storage,
-    settings: Settings,
-    graphs: Mapping[str, Pregel[Any, Any]],
-    tool_environment: ToolEnvironment,
-) -> AsyncIterator[Worker]:
-    storage.use(opened)
-    # The command itself prints the error of its run; Python would print the warning beside it.
-    logging.getLogger(attempt_log.__name__).addHandler(logging.NullHandler())
-    try:
-        # After Ctrl-C the prompt returns; the run continues in another process, or with the next command.
-        replies = reply_builders(opened, Workflows(graphs))
-        options = WorkerOptions(
-            settings.lease_s,
-            settings.run_timeout_s,
-            replies=replies,
-            protocol=AgentProtocolEncoder(),
-            grace_s=0.2,
-            max_runs=settings.runs_at_once,
-            tool_environment=tool_environment,
-        )
-        async with running_worker(opened, graphs, options) as worker:
-            yield worker
-    finally:
-        storage.use(None)
 
 
 @asynccontextmanager
@@ -141,11 +93,11 @@ async def _work(settings: Settings, where: str) -> None:
         if settings.worker_port is not None:
             await _serve_health(runtime, executing, opened, observer, stack)
         process.tune_garbage_collection()
-        console = terminal.console()
+        where_to = console()
         names = ", ".join(sorted(runtime.graphs))
-        console.print(f"Executing runs of {names} on {terminal.without_control_chars(where)}")
+        where_to.print(f"Executing runs of {names} on {without_control_chars(where)}")
         await _until_stopped(stopped, runtime.worker)
-        console.print("Stopping: runs in progress are handed over.")
+        where_to.print("Stopping: runs in progress are handed over.")
 
 
 async def _until_stopped(stopped: asyncio.Event, worker: Worker) -> None:
@@ -164,4 +116,4 @@ async def _serve_health(
 ) -> None:
     parts = runtime.context(settings, opened)
     url = await stack.enter_async_context(health_server(parts, observer, settings.worker_port or 0))
-    terminal.console().print(f"Health and metrics on {url}")
+    console().print(f"Health and metrics on {url}")

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import httpx
 import pytest
 
 from tests.doubles.chat_double import ChatDouble, Say
-from tests.doubles.command import Finished, command_in_process
+from tests.doubles.command import command_in_process
 
 
 def search_call(name: str = "filter_campaigns", **args: Any) -> Say:
@@ -345,23 +344,24 @@ async def test_an_answer_can_be_streamed(api: httpx.AsyncClient):
 def test_the_command_imports_a_file_and_answers_a_question(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    callsheet: Callable[..., Finished] = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
-    reply = callsheet("ask", "how many email campaigns are there", "--provider", "offline")
-    assert reply.code == 0, reply.err
-    assert "74 campaigns match." in reply.out
-    assert "10 of 74 campaigns" in reply.out
-    rows = ["id,company,channel,capture_date", "1,Own,email,2026-09-01", "2,Own,radio,2026-09-01"]
-    (tmp_path / "x.csv").write_text("\n".join(rows))
-    partial = callsheet("ask", "--import", "x.csv", "show me email campaigns", "--provider", "offline")
-    assert partial.code == 0, partial.err
-    assert "Imported 1 campaigns, 1 of them new." in partial.out
-    assert "Line 3 refused: channel is 'radio'" in partial.out
-    assert "Importing x.csv: 1 imported" in partial.err
-    assert callsheet("ask", "--import", "x.csv", "--all-or-nothing").code == 1
-    (tmp_path / "bad.csv").write_text("\n".join([rows[0], rows[2]]))
-    failed = callsheet("ask", "--import", "bad.csv")
-    assert (failed.code, "Importing bad.csv: 0 imported" in failed.err) == (1, True)
-    assert "Line 2 refused: channel is 'radio'" in failed.out
-    assert callsheet("ask").code == 2
-    answer = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
-    assert json.loads(answer.out)["total"] == 1
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as callsheet:
+        reply = callsheet("ask", "how many email campaigns are there", "--provider", "offline")
+        assert reply.code == 0, reply.err
+        assert "74 campaigns match." in reply.out
+        assert "10 of 74 campaigns" in reply.out
+        rows = ["id,company,channel,capture_date", "1,Own,email,2026-09-01", "2,Own,radio,2026-09-01"]
+        (tmp_path / "x.csv").write_text("\n".join(rows))
+        import_result = callsheet(
+            "ask", "--import", "x.csv", "show me email campaigns", "--provider", "offline"
+        )
+        assert import_result.code == 0, import_result.err
+        assert "Imported 1 campaigns, 1 of them new." in import_result.out
+        assert "Line 3 refused: channel is 'radio'" in import_result.out
+        assert callsheet("ask", "--import", "x.csv", "--all-or-nothing").code == 1
+        (tmp_path / "bad.csv").write_text("\n".join([rows[0], rows[2]]))
+        nothing = callsheet("ask", "--import", "bad.csv")
+        assert (nothing.code, "Imported 0 campaigns" in nothing.out) == (1, True)
+        assert "Line 2 refused: channel is 'radio'" in nothing.out
+        assert callsheet("ask").code == 2
+        json_result = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
+        assert json.loads(json_result.out)["total"] == 1

@@ -1,6 +1,6 @@
 """The command line in this process: a fixture that runs one command, and standard input of a terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -21,6 +21,7 @@ class TerminalInput(StringIO):
 @pytest.fixture
 def run_command(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> RunCommand:
+) -> Iterator[RunCommand]:
     """Run `callsheet` with these arguments in an empty folder."""
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as command:
+        yield command

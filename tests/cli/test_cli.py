@@ -1,29 +1,29 @@
 """The `callsheet` command: creating and refining ads, help, and errors."""
 
-import asyncio
 import io
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from redis import Redis
 
-from callsheet.graphs import ad_creation
-from callsheet.server.ads import service as jobs
-from callsheet.server.ads.schemas import AdGenerate
-from callsheet.server.app import reply_builders
-from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.cli import main as cli
-from callsheet.server.engine.worker import WorkerOptions, running_worker
+from callsheet.server.cli.kinds import KINDS
 from callsheet.state.errors import CallsheetError
-from callsheet.storage import connect, use
-from callsheet.storage.threads import threads
-from callsheet.storage.threads.threads import Thread
 from tests.cli.conftest import RunCommand
 from tests.doubles.chat_double import ChatDouble, Fail
 from tests.doubles.command import BRIEF, UPBEAT, Finished, assert_refused
 from tests.doubles.served import OURS
+
+TEXTS = {
+    "ads": BRIEF,
+    "pages": "make the headline teal",
+    "lessons": "Leaves make sugar from light. Roots take water from the soil.",
+    "videos": "make all scenes faster",
+}
+LISTS = {"ads": "ads", "pages": "pages", "lessons": "sessions", "videos": "projects"}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "::"])
@@ -63,7 +63,7 @@ def test_ad_creates_an_ad_from_a_brief_and_shows_its_streams_and_times(run_comma
     ]
     for title in ("Voices  v1", "Music  v1", "Effects  v1", "fits the spot of 30 s", "offline"):
         assert title in result.out
-    assert result.out.rstrip().endswith('callsheet ad --thread ad-1 "make the music more upbeat"')
+    assert "callsheet ads chat ad-1 'make the music more upbeat'" in result.out
     assert "\x1b" not in result.out + result.err, "no colours unless the output is a terminal"
 
 
@@ -155,7 +155,6 @@ def test_a_brief_is_read_from_stdin(
 def test_an_invalid_brief_file_is_refused_and_nothing_is_written(
     run_command: RunCommand,
     tmp_path: Path,
-    valkey_url: str,
     content: bytes | None,
     words: tuple[str, ...],
 ) -> None:
@@ -163,8 +162,7 @@ def test_an_invalid_brief_file_is_refused_and_nothing_is_written(
     if content is not None:
         (tmp_path / "brief.json").write_bytes(content)
     assert_refused(run_command("ad", "--file", "brief.json"), *words)
-    with Redis.from_url(valkey_url) as server:
-        assert server.dbsize() == 0
+    assert json.loads(run_command("ads", "list", "--json").out)["ads"] == []
 
 
 @pytest.mark.parametrize(
@@ -173,19 +171,17 @@ def test_an_invalid_brief_file_is_refused_and_nothing_is_written(
         ((BRIEF, "--language", "klingon"), ("klingon",)),
         ((BRIEF, "--provider", "acme"), ("no provider 'acme'", "offline")),
         ((BRIEF, "--ad-id", ""), ("adId ''", "1 to 255")),
-        ((BRIEF, "--ad-id", "a\x00b"), ("adId", "printable")),
+        ((BRIEF, "--ad-id", "a\x00b"), ("'a\\x00b'", "printable")),
         (("caf\udce9",), ("not UTF-8",)),
         (("",), ("the brief is empty", "say in words")),
-        (("--thread", "nowhere", " "), ("the message is empty", "say in words")),
-        (("--thread", "nowhere", UPBEAT), ("no conversation or ad 'nowhere'", "callsheet ad")),
+        (("--thread", "nowhere", UPBEAT), ("no ad 'nowhere'", "ads new --id nowhere")),
     ],
 )
 def test_invalid_options_are_refused_and_nothing_is_written(
-    run_command: RunCommand, valkey_url: str, args: tuple[str, ...], words: tuple[str, ...]
+    run_command: RunCommand, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     assert_refused(run_command("ad", *args), *words)
-    with Redis.from_url(valkey_url) as server:
-        assert server.dbsize() == 0
+    assert json.loads(run_command("ads", "list", "--json").out)["ads"] == []
 
 
 @pytest.mark.parametrize(
@@ -206,45 +202,60 @@ def test_wrong_usage_exits_with_2_and_names_the_help_option(
     assert_refused(run_command(*args), "--help", code=2)
 
 
-def test_an_ad_can_be_refined_by_its_own_id_and_by_its_conversations_id(
-    valkey_url: str, run_command: RunCommand
+@pytest.mark.parametrize("noun", [kind.noun for kind in KINDS if kind.versioned])
+def test_a_mistyped_id_makes_nothing_and_names_the_nearest_one(run_command: RunCommand, noun: str) -> None:
+    """`new` makes things, `chat` only refines them."""
+    starter = ("--starter", "app-promo") if noun == "videos" else ()
+    made = json.loads(run_command(noun, "new", TEXTS[noun], "--json", *starter).out)
+    name = made.get("adId") or made.get("pageId") or made.get("sessionId") or made["projectId"]
+    for verb in (("chat", "-", "undo that"), ("show", "-"), ("versions", "-")):
+        words = [f"{name}x" if word == "-" else word for word in verb]
+        assert_refused(run_command(noun, *words), f"{name}x'; did you mean {name!r}?", f"{noun} list")
+    assert len(json.loads(run_command(noun, "list", "--json").out)[LISTS[noun]]) == 1
+
+
+def test_a_new_thing_of_an_id_in_use_is_refused(run_command: RunCommand) -> None:
+    run_command("ads", "new", BRIEF, "--id", "ad-1")
+    assert_refused(run_command("ads", "new", BRIEF, "--id", "ad-1"), "already an ad 'ad-1'", "ads chat ad-1")
+
+
+def test_versions_are_listed_compared_activated_restored_and_exported(
+    run_command: RunCommand, tmp_path: Path
 ) -> None:
-    """A-R14: an ad has one conversation, which may have another id."""
-
-    async def create_ad() -> None:
-        async with (
-            connect(valkey_url) as storage,
-            running_worker(
-                storage,
-                {jobs.GRAPH: ad_creation.graph},
-                WorkerOptions(5, replies=reply_builders(storage, OURS)),
-            ) as worker,
-        ):
-            use(storage)
-            body = AdGenerate(adId="ad-1", brief=BRIEF, conversationId="talk-1")
-            await run_and_ack(worker, await jobs.generate_run(storage, body, RequestContext()))
-            use(None)
-
-    asyncio.run(create_ad())
-    assert "Music  v1 → v2" in run_command("ad", "--thread", "ad-1", UPBEAT).out
-    assert "Music  v2 → v3" in run_command("ad", "--thread", "talk-1", "Make the music calmer").out
+    run_command("ads", "new", BRIEF, "--id", "ad-1")
+    run_command("ads", "chat", "ad-1", UPBEAT)
+    lines = run_command("ads", "versions", "ad-1", "music").out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["music", "v1", "frozen"], ["music", "v2", "draft"]]
+    assert "more upbeat" in run_command("ads", "diff", "ad-1", "music", "v1", "v2").out
+    assert run_command("ads", "diff", "ad-1", "music", "v1", "v1").out.strip() == "Nothing is different."
+    assert run_command("ads", "activate", "ad-1", "music", "v1").err.strip() == "Activated v1."
+    assert "active v1" in run_command("ads", "show", "ad-1").out
+    assert run_command("ads", "restore", "ad-1", "music", "v1").code == 0
+    assert "v3" in run_command("ads", "versions", "ad-1").out
+    assert run_command("ads", "export", "ad-1", "ad.jsonl").code == 0
+    assert run_command("threads", "import", "ad.jsonl", "--as", "ad-2").out.strip() == "ad-2"
+    assert run_command("ads", "show", "ad-2").code == 0
 
 
-def test_refining_a_thread_of_another_kind_or_without_a_conversation_is_refused(
-    valkey_url: str, run_command: RunCommand
-) -> None:
-    """A57: a thread without a first run has no conversation."""
+def test_an_argument_may_follow_an_option(run_command: RunCommand) -> None:
+    run_command("ads", "new", BRIEF, "--id", "ad-1")
+    assert run_command("ads", "chat", "ad-1", "--provider", "offline", UPBEAT).code == 0
+    assert_refused(run_command("ads", "chat", "ad-1", UPBEAT, "one more"), "'one more'", code=2)
+    assert_refused(run_command("ads", "shw"), "did you mean 'show'?", code=2)
 
-    async def bind_threads() -> None:
-        async with connect(valkey_url) as storage:
-            await threads.bind(storage, Thread("lesson-1", "local", "fact_narration", "lesson:1"))
-            await threads.bind(storage, Thread("ad-1", "local", jobs.GRAPH, "ad:ad-1"))
 
-    asyncio.run(bind_threads())
-    assert_refused(run_command("ad", "--thread", "lesson-1", UPBEAT), "'lesson-1' is about 'lesson:1'")
-    assert_refused(
-        run_command("ad", "--thread", "ad-1", UPBEAT), "No conversation found. Generate initial ad first."
-    )
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(run_command: RunCommand, shell: str) -> None:
+    script = run_command("completion", shell).out
+    assert all(word in script for word in ("campaigns", "versions", "starter"))
+    assert "for-terminals" not in script
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed here")
+    check = "COMP_WORDS=(callsheet ads ''); COMP_CWORD=2; _callsheet; echo \"${COMPREPLY[@]}\""
+    lines = f"{script}\n{check}" if shell == "bash" else script
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, timeout=20)
+    assert shell != "bash" or done.stdout.split()[:3] == ["new", "chat", "list"]
 
 
 def test_a_vendors_failure_is_an_error_with_a_remedy(
@@ -265,7 +276,7 @@ def test_a_group_without_a_command_shows_help_with_complete_sentences(
     result = run_command(group)
     assert (result.code, result.out, result.err) == (0, run_command(group, "--help").out, "")
     for output in (result, run_command()):
-        assert "..." not in output.out.partition("Commands:")[2]
+        assert "..." not in output.out.partition("commands:")[2]
 
 
 def test_output_into_a_pipe_has_no_trailing_spaces(
@@ -273,7 +284,7 @@ def test_output_into_a_pipe_has_no_trailing_spaces(
 ) -> None:
     result = run_command("ad", BRIEF, "--ad-id", "nordlys")
     threads = run_command("threads", "list")
-    assert "ad:nordlys" in threads.out
+    assert "nordlys" in threads.out
     for line in [*result.out.splitlines(), *result.err.splitlines(), *threads.out.splitlines()]:
         assert line == line.rstrip()
 
@@ -288,13 +299,15 @@ def test_without_arguments_help_is_shown_and_version_shows_the_version(run_comma
 
 
 def test_the_help_names_every_packaged_workflow(run_command: RunCommand) -> None:
-    summary = " ".join(run_command().out.split())
-    assert all(spec.title in summary for spec in OURS.specs.values())
+    """Each has a group of commands of the same form."""
+    assert {kind.graph for kind in KINDS} == set(OURS.specs)
+    for kind in KINDS:
+        assert "new, chat, list, show" in run_command(kind.noun).out
 
 
 def test_with_debug_an_error_keeps_its_traceback(run_command: RunCommand) -> None:
     with pytest.raises(CallsheetError):
-        cli.main(["ad", "--debug", ""])
+        run_command("ads", "show", "nowhere", "--debug")
 
 
 def test_an_unexpected_error_is_shown_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:

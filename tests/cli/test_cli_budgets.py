@@ -1,5 +1,6 @@
 """A reached budget in the terminal: the commands show the question, and a person answers it (X14)."""
 
+import json
 import sys
 from collections.abc import Iterator
 from io import StringIO
@@ -8,12 +9,13 @@ import pytest
 
 from tests.cli.conftest import RunCommand, TerminalInput
 from tests.doubles.chat_double import ChatDouble, Say
+from tests.doubles.command import assert_refused
 
 COMMANDS = {
     "ad": ("ad", "30 seconds for Miel, a bakery in Lyon"),
-    "page": ("page", "make the headline teal", "--page", "shop"),
+    "page": ("page", "make the headline teal"),
     "lesson": ("lesson", "My student is 10. Plants make their food from light.", "--choose", "1"),
-    "scenes": ("scenes", "launch", "make all scenes faster"),
+    "scenes": ("scenes", "launch", "make all scenes faster", "--starter", "app-promo"),
 }
 QUESTION = "The budget of this turn is $"
 each_command = pytest.mark.parametrize("args", COMMANDS.values(), ids=COMMANDS)
@@ -38,7 +40,11 @@ def test_a_reached_budget_is_printed_with_the_command_that_raises_it(
     assert result.code == 0, result.err
     assert QUESTION in " ".join(result.out.split())
     answer = next(line for line in result.out.splitlines() if line.startswith("  Answer  "))
-    assert answer.endswith((" yes", " --yes"))
+    assert answer.endswith(" yes")
+    pages = run_command("pages", "list", "--json")
+    for page in json.loads(pages.out)["pages"]:
+        # A budget is raised in words, and never by the option that approves deletions.
+        assert_refused(run_command("pages", "chat", page["pageId"], "--yes"), "budget", "in quotes")
     assert not double.requests
     arguments = answer.partition("callsheet ")[2].split()
     double.script(*[Say("There is nothing to do.")] * 3)
@@ -60,7 +66,7 @@ def test_a_reached_budget_is_a_question_at_the_terminal_and_only_yes_raises_it(
     double.script(*[Say("There is nothing to do.")] * 3)
     monkeypatch.setattr(sys, "stdin", TerminalInput(f"{answer}\n"))
     result = run_command(*args, "--provider", "openai")
-    assert result.code == 0, result.err
+    assert result.code == int("--choose" not in args), "nothing was made, but an answer was given"
     assert QUESTION in " ".join(result.err.split())
     assert QUESTION not in result.out
     if answer == "no":

@@ -18,8 +18,8 @@ TEXT = material("photosynthesis").text
 
 
 def lesson_name(result: Finished) -> str:
-    """Return the lesson's name, from the command that the output suggests."""
-    match = re.search(r"--lesson (\w+)", result.out)
+    """Return the lesson of the command that the output suggests."""
+    match = re.search(r"lessons chat ([\w-]+)", result.out)
     assert match, result.out
     return match[1]
 
@@ -38,9 +38,15 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert re.search(r"0\.0 – 10\.0 s +Hook", narration.out)
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", narration.out)
     refined = run_command("lesson", "make the hook shorter", "--lesson", name)
-    assert re.search(r"• +0\.0 – 10\.0 s +Hook", refined.out)
-    assert not re.search(r"• +45\.0", refined.out)
-    assert f"callsheet lesson --lesson {name} 'make the hook shorter'" in refined.out
+    assert "Rewritten: hook; the rest is unchanged." in refined.out
+    assert f"callsheet lessons chat {name} '…'" in refined.out
+    shown = run_command("lessons", "show", name).out
+    assert "Photosynthesis" in shown
+    assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)
+    assert "-->" in run_command("lessons", "export", name, "--format", "srt").out
+    assert run_command("lessons", "restore", name, "v1").code == 0
+    assert run_command("lessons", "delete", name, "--yes").code == 0
+    assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
 
 
 @pytest.mark.slow
@@ -79,7 +85,7 @@ def test_a_command_without_a_text_or_with_an_unknown_lesson_or_file_is_refused(
     run_command: RunCommand,
 ) -> None:
     assert run_command("lesson").code == 2
-    assert_refused(run_command("lesson", "hello", "--lesson", "nobody"), "there is no thread 'nobody'")
+    assert_refused(run_command("lesson", "hello", "--lesson", "nobody"), "there is no lesson 'nobody'")
     assert_refused(run_command("lesson", "--file", "/nowhere.pdf"), "cannot be read")
 
 

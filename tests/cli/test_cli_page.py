@@ -12,23 +12,24 @@ OFFLINE = ("--provider", "offline")
 
 
 def test_page_edits_a_page_and_the_next_command_continues(run_command: RunCommand) -> None:
-    result = run_command("page", "make the headline teal", "--page", "shop", *OFFLINE)
+    result = run_command("pages", "new", "make the headline teal", "--id", "shop", *OFFLINE)
     assert result.code == 0, result.err
     assert "Changing the page: v1" in result.err
     assert "heading-1 (Say what you offer in one line): color set to" in result.out
-    assert 'callsheet page --page shop "undo that"' in result.out
+    assert "callsheet pages chat shop 'undo that'" in result.out
     result = run_command("page", "undo that", "--page", "shop", *OFFLINE)
     assert "v2" in result.out
-    result = run_command("page", "what can you do?", *OFFLINE)
-    assert result.code == 0
-    assert "callsheet page --page page-" in result.out
+    assert "'undo that'" not in result.out, "what was done is not offered"
+    nothing = run_command("page", "what can you do?", *OFFLINE)
+    assert (nothing.code, "callsheet pages chat page-" in nothing.out) == (1, True), "nothing was made"
 
 
 def test_a_deletion_waits_for_approval_by_a_later_command(run_command: RunCommand) -> None:
     """C-R1: without a terminal the question stays open until a command answers it."""
-    question = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    question = run_command("pages", "new", "delete the features section", "--id", "shop", *OFFLINE)
     assert question.code == 0
-    assert "callsheet page --page shop --yes" in question.out
+    assert "callsheet pages chat shop yes" in question.out
+    assert "shop" in run_command("questions", "list").out
     refused = run_command("page", "--page", "shop", "--no")
     assert "said no" in refused.out
     approved = run_command(
@@ -41,38 +42,30 @@ def test_a_deletion_is_approved_at_the_terminal(
     run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", TerminalInput("y\n"))
-    result = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    result = run_command("pages", "new", "delete the features section", "--id", "shop", *OFFLINE)
     assert "Deleting from the page: the section “Features” (section-2)\n" in result.err
     assert "I removed" in result.out
+    assert result.err.count("Shall I?") == 1
 
 
 def test_a_question_without_an_answer_at_the_terminal_stays_open(
     run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", TerminalInput())
-    result = run_command("page", "delete the features section", "--page", "shop", *OFFLINE)
+    result = run_command("pages", "new", "delete the features section", "--id", "shop", *OFFLINE)
     assert result.code == 130
-    assert "callsheet page --page shop" in result.err
+    assert "callsheet pages chat shop" in result.err
     assert "said no" in run_command("page", "--page", "shop", "--no").out
 
 
-def test_tool_settings_apply_in_the_terminal(
-    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CALLSHEET_TOOLS", '{"list_elements": {"output_bytes": 1}}')
-    result = run_command("page", "make the headline teal", "--page", "shop", "--json", *OFFLINE)
-    reply = json.loads(result.out)
-    assert (reply["toolCalls"][0]["name"], reply["toolCalls"][0]["status"]) == ("list_elements", "error")
-    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
-    assert_refused(run_command("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
-
-
 def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:
-    result = run_command("page", "make this red", "--page", "shop", "--select", "button-1", *OFFLINE)
+    result = run_command("pages", "new", "make this red", "--id", "shop", "--select", "button-1", *OFFLINE)
     assert "button-1" in result.out
 
 
 def test_a_missing_message_or_page_is_an_error(run_command: RunCommand) -> None:
     assert run_command("page").code == 2
     assert run_command("page", "--yes").code == 2
-    assert_refused(run_command("page", "--page", "shop", "--yes"), "no conversation about page 'shop'")
+    assert_refused(run_command("page", "--page", "shop", "--yes"), "no page 'shop'")
+    run_command("pages", "new", "make the headline teal", "--id", "shop", *OFFLINE)
+    assert_refused(run_command("pages", "chat", "shop", "--yes"), "no question waits")

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,27 +10,27 @@ import httpx
 import pytest
 
 from tests.cli.conftest import RunCommand
-from tests.doubles.chat_double import ChatDouble, Silence
 from tests.doubles.command import (
     BRIEF,
     COMMAND,
+    ROOT,
     UPBEAT,
     ForkedCommand,
     RunningServer,
     assert_refused,
     environment,
+    run,
     start_server,
     stop_server,
 )
 from tests.doubles.killing import WarmParent
-from tests.doubles.waiting import until
 from tests.storage.embedded_server import data_directory
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, warm_parent: WarmParent) -> Iterator[RunningServer]:
     with data_directory() as data_dir:
-        server = start_server(tmp_path_factory.mktemp("serving"), data_dir)
+        server = start_server(tmp_path_factory.mktemp("serving"), data_dir, warm_parent)
         try:
             yield server
         finally:
@@ -72,10 +71,10 @@ def test_an_ad_can_be_refined_by_terminal_and_rest_in_turns(
 @pytest.mark.parametrize(
     "command",
     [
-        ("ad", BRIEF, "--ad-id", "ad 3"),
+        ("ads", "new", BRIEF, "--id", "ad 3"),
         ("page", "make the headline teal"),
         ("page", "delete the features section"),
-        ("lesson", "Leaves make sugar from light. Roots take water from the soil."),
+        ("lesson", "--file", str(ROOT / "tests/lessons/material/the_moon.txt")),
     ],
     ids=lambda command: " ".join(command[:2])[:20],
 )
@@ -83,13 +82,12 @@ def test_the_suggested_command_continues_in_the_same_data_folder(
     server: RunningServer, run_command: RunCommand, command: tuple[str, ...]
 ) -> None:
     first = run_command(*command, "--provider", "offline", "--data-dir", str(server.data_dir))
-    suggested = shlex.split(first.out.rstrip().splitlines()[-1])
-    program = next(index for index, word in enumerate(suggested) if Path(word).name == "callsheet")
-    second = run_command(*suggested[program + 1 :])
+    line = next(one for one in first.out.splitlines() if one.startswith(("  Go on", "  Answer")))
+    suggested = shlex.split(line.partition("callsheet ")[2])
+    assert suggested[2:4] == ["--data-dir", str(server.data_dir)]
+    second = run_command(*suggested)
     assert second.code == 0, second.err
-    name = suggested[suggested.index(command[0]) + 2]
-    assert name in second.out
-    assert shlex.quote(str(server.data_dir)) in second.out
+    assert shlex.quote(suggested[4]) in second.out
 
 
 @pytest.mark.slow
@@ -106,7 +104,7 @@ def test_a_command_in_another_process_shares_the_servers_data(
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
-    tmp_path: Path, warm_parent: WarmParent, run_command: RunCommand
+    tmp_path: Path, warm_parent: WarmParent
 ) -> None:
     """A33: the ad outlives the process that wrote it."""
     with data_directory() as data_dir:
@@ -117,9 +115,8 @@ def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
         output = (tmp_path / "out").read_text()
         assert output.rstrip().endswith("Stopped. Everything is kept.")
         assert "Traceback" not in output + (tmp_path / "err").read_text()
-        reply = json.loads(
-            run_command("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir)).out
-        )
+        words = ("ads", "chat", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir))
+        reply = json.loads(run(*words, folder=tmp_path).out)
         assert reply["drafts"] == {"music": "v2"}
         assert reply["timeline"]["voices"] == ad["timeline"]["voices"]
 
@@ -134,19 +131,6 @@ def test_a_port_in_use_is_named_with_the_option_to_choose_another(
         f"port {port} on 127.0.0.1 is in use",
         "callsheet serve --port 0",
     )
-
-
-@pytest.mark.slow
-def test_ctrl_c_during_an_ad_keeps_the_work_and_names_the_command_to_continue(
-    valkey_url: str, warm_parent: WarmParent, tmp_path: Path
-) -> None:
-    with ChatDouble(Silence()) as vendor:
-        args = ("ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai")
-        process = ForkedCommand.of(warm_parent, tmp_path, *args, REDIS_URL=valkey_url, **vendor.environ)
-        until(lambda: vendor.requests, "a request to the model", patience_s=30)
-        process.send_signal(signal.SIGINT)
-        result = process.result()
-    assert_refused(result, "kept", "--thread ad-1", code=130)
 
 
 def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:

@@ -1,22 +1,27 @@
-"""The `callsheet` command under test: in a process of its own, or in this one."""
+"""The `callsheet` command under test: in a process of its own, or in this one beside a server in a thread."""
 
 import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from callsheet.server.cli import main as cli
+from callsheet.server.settings.local_sockets import project_config
 from tests.doubles.killing import WarmParent
 from tests.doubles.waiting import until
+from tests.doubles.wire_server import running_server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "callsheet.server.cli.main"]
+LOCAL_COMMANDS = {"serve", "worker", "doctor", "keys", "completion"}
+"""Commands that need no server."""
 BRIEF = "A 30 second spot for Nordlys, a bakery in Oslo that opens at six. For early commuters."
 UPBEAT = "Make the music more upbeat"
 
@@ -126,10 +131,15 @@ def stop_server(serving: RunningServer) -> int:
     return serving.process.wait(timeout=20)
 
 
+@contextmanager
 def command_in_process(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Finished]:
-    """The command in this process, on the session's server: the same code without an interpreter's start."""
+) -> Iterator[Callable[..., Finished]]:
+    """The command in this process: the same code without an interpreter's start.
+
+    The first command that is a client starts a server in a thread, on the session's Valkey and the working
+    folder's graphs.
+    """
     for name in [name for name in os.environ if name.startswith(("CALLSHEET_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("REDIS_URL", valkey_url)
@@ -138,6 +148,10 @@ def command_in_process(
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def command(*args: str) -> Finished:
+        is_client = bool(args) and args[0] not in LOCAL_COMMANDS and "--data-dir" not in args
+        if is_client and "CALLSHEET_URL" not in os.environ:
+            url = stack.enter_context(running_server(valkey_url, None, config=project_config()))
+            monkeypatch.setenv("CALLSHEET_URL", url)
         root = logging.getLogger()
         handlers, level = [*root.handlers], root.level
         try:
@@ -150,7 +164,8 @@ def command_in_process(
         output = capsys.readouterr()
         return Finished(int(ended.value.code or 0), output.out, output.err)
 
-    return command
+    with ExitStack() as stack:
+        yield command
 
 
 def assert_refused(done: Finished, *words: str, code: int = 1) -> None:

@@ -205,7 +205,9 @@ def test_a_project_protected_by_langgraphs_auth_or_encryption_is_not_served_with
     assert "docs/security.md" in caught.value.remedy
 
 
-@pytest.mark.parametrize("arguments", [("serve", "--port", "0"), ("worker",), ("run", "compiled", "hi")])
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--port", "0"), ("worker",), ("serve", "--for-terminals", "terminal.sock")]
+)
 def test_every_command_that_executes_graphs_refuses_a_protected_project(
     arguments: tuple[str, ...],
     valkey_url: str,
@@ -213,9 +215,9 @@ def test_every_command_that_executes_graphs_refuses_a_protected_project(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
     write_project(tmp_path, auth={"path": "./auth.py:auth"})
-    result = command(*arguments)
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as command:
+        result = command(*arguments)
     assert result.code == 1
     assert "langgraph.json' has 'auth'" in " ".join(result.err.split())
     assert "http://" not in result.out

@@ -282,24 +282,6 @@ async def test_a_thread_of_another_owner_or_ad_is_missing(worker, other):
         await run_and_ack(worker, word_request(**other))
 
 
-async def test_custom_events_of_a_run_are_passed_to_the_callback(storage):
-    from langgraph.config import get_stream_writer
-
-    async def node(state: WordsState):
-        get_stream_writer()({"type": "step", "status": "completed"})
-        return {"words": ["done"]}
-
-    builder = StateGraph(WordsState)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    reported: list[dict[str, Any]] = []
-    async with running_worker(
-        storage, {"stage": builder.compile()}, WorkerOptions(LEASE_S, replies=REPLIES)
-    ) as worker:
-        await run_and_ack(worker, word_request(), reported.append)
-    assert reported == [{"type": "step", "status": "completed"}]
-
-
 async def test_a_graph_whose_copy_has_no_saver_is_refused(storage):
     class Stubborn:
         name = "stubborn"

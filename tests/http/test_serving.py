@@ -31,7 +31,8 @@ def run_command(
     # The server configures logging for its process, which is the test's.
     monkeypatch.setattr(logging.root, "handlers", [])
     level, uvicorn_level = logging.root.level, logging.getLogger("uvicorn.error").level
-    yield command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as command:
+        yield command
     logging.root.setLevel(level)
     logging.getLogger("uvicorn.error").setLevel(uvicorn_level)
 

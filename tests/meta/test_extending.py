@@ -100,8 +100,8 @@ def test_the_workflow_of_the_page_runs_and_interrupts(project_copy):
             project_copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme"
         )
         assert "Onion soup is on the menu." in output
-        thread_id = output.partition("--thread ")[2].split()[0]
-        turn = ("run", "menu_writer", "--thread", thread_id, "--provider", "acme")
+        thread_id = output.partition("--id ")[2].split()[0]
+        turn = ("run", "menu_writer", "--id", thread_id, "--provider", "acme")
         assert "Removing all dishes" in command(project_copy, vendor, *turn, "Start again")
         reply = command(project_copy, vendor, *turn, "--answer", "yes", "--json")
         values = json.loads(reply[reply.index("{") :])["values"]

@@ -21,8 +21,9 @@ from tests.video.video_double import SCENES, VideoClient, edit
 @pytest.fixture
 def callsheet(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Finished]:
-    return command_in_process(valkey_url, tmp_path, monkeypatch, capsys)
+) -> Iterator[Callable[..., Finished]]:
+    with command_in_process(valkey_url, tmp_path, monkeypatch, capsys) as command:
+        yield command
 
 
 async def test_every_kind_of_step_changes_the_project(video: VideoClient):
@@ -311,10 +312,10 @@ def test_the_command_reports_requests_that_it_cannot_fulfil(callsheet: Callable[
         "write me a poem": "I am the offline demo model",
     }.items():
         assert words in callsheet("scenes", "v", sentence, *OFFLINE).out.replace("\n  ", " ")
-    new = callsheet("scenes", "w", "make a video about a bakery in Lyon", *OFFLINE, "--json")
+    new = callsheet("videos", "new", "--id", "w", "make a video about a bakery in Lyon", *OFFLINE, "--json")
     assert [*versions(new)] == ["scene-1", "scene-2", "scene-3", "scene-4"]
     assert callsheet("scenes", "v", "x", "--undo").code == 2
-    assert "there is no project 'none'" in callsheet("scenes", "none").err
+    assert "there is no video 'none'" in callsheet("scenes", "none").err
     assert "there is no starter" in callsheet("scenes", "z", "--starter", "x").err
 
 

@@ -1,0 +1,467 @@
+"""Commands about what workflows make, the same for every kind: make, refine, show, compare, export."""
+
+import json
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from callsheet.server.cli import answers, rendering
+from callsheet.server.cli.client import ServerClient
+from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind, KindRoute
+from callsheet.server.cli.output import (
+    NextCommand,
+    age,
+    print_json,
+    print_parts,
+    print_table,
+    say,
+    show_progress,
+    text,
+)
+from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
+from callsheet.server.cli.text_input import read_bytes, read_text
+from callsheet.server.cli.turns import StoppedError, TurnMessage, send
+from callsheet.server.settings.installation import program
+from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.uploads import MAX_IMPORT
+
+_REQUEST_FIELDS: Final = ("language", "market", "duration")
+_UPLOADED: Final = "Find the facts in the file I uploaded."
+_STDIO: Final = "-"
+_NAMED: Final = (ADS, PAGES, VIDEOS)
+"""Kinds whose ids the caller may choose."""
+
+
+def new(client: ServerClient, args: Args) -> int:
+    """Make a thing from a message."""
+    kind: Kind = args.kind
+    name, fields = args.id, _fields(args)
+    if name and _exists(client, kind, name):
+        raise Conflict(
+            f"there is already {kind.one} {name!r}", remedy=f"refine it: {_command(kind, 'chat', name)} …"
+        )
+    words = _words(args, "the brief" if kind is ADS else "the message")
+    if kind is ADS:
+        brief, named, saved = _brief(words, args.file)
+        name, fields = named if name is None else name, {**saved, **fields}
+    else:
+        brief = words
+    if kind in _NAMED and name is None:
+        name = f"{kind.name}-{secrets.token_hex(5)}"
+    if kind is LESSONS and args.file:
+        name, brief = _upload(client, "", args)
+    if kind is VIDEOS:
+        starter = {"starter": args.starter} if args.starter else {}
+        client.call("POST", "/api/projects", json={"id": name, **starter})
+        if not brief:
+            args.id = name
+            return show(client, args)
+    return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
+
+
+def chat(client: ServerClient, args: Args) -> int:
+    """Refine a thing, or answer its question."""
+    kind: Kind = args.kind
+    thread = find(client, kind, args.id)["conversationId"]
+    if kind is LESSONS and args.file:
+        _, words = _upload(client, args.id, args)
+    elif args.text is None and args.file is None:
+        words = answers.option_answer(args, client, thread)
+    else:
+        words = _words(args, "the message")
+    return _converse(client, args, TurnMessage(kind, args.id, words, fields=_fields(args)))
+
+
+def undo(client: ServerClient, args: Args) -> int:
+    """Undo the newest plan of a video."""
+    find(client, VIDEOS, args.id)
+    return _converse(client, args, TurnMessage(VIDEOS, args.id, "", undo=True))
+
+
+def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
+    """Send the message and the answers to the questions that follow; show the result."""
+    kind = message.kind
+    try:
+        reply = _send(client, args, message)
+        while (answer := answers.to_pending(client, args, reply)) is not None:
+            reply = _send(client, args, TurnMessage(kind, _id(kind, reply), answer, fields=_model(args)))
+    except (StoppedError, KeyboardInterrupt) as stop:
+        run = "run is cancelled" if isinstance(stop, StoppedError) else "question stays open"
+        say(f"Stopped: the {run}, and everything made so far is kept.")
+        say(f"Go on with: {_command(kind, 'chat', message.id or 'ID', args)} …")
+        raise
+    if args.json:
+        print_json(reply)
+    else:
+        _show_turn(client, args, message, reply)
+    return 0 if _is_made(message, args, reply) else 1
+
+
+def _send(client: ServerClient, args: Args, message: TurnMessage) -> dict[str, Any]:
+    with show_progress(quiet=args.json) as on_step:
+        return send(client, message, on_step)
+
+
+def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Mapping[str, Any]) -> None:
+    kind, name = message.kind, _id(message.kind, reply)
+    seen = kind is ADS and reply["created"]
+    view = client.get(kind.shows.format(id=quote(name, safe=""))) if seen else reply
+    label, example = "Go on", kind.refinement
+    if reply.get("question") or reply.get("interrupt"):
+        label, example = "Answer", answers.example(client, reply)
+    elif str(message.text).casefold() == example or not reply.get("narration", True):
+        example = "…"
+    lines = [(label, f"{_command(kind, 'chat', name, args)} {shlex.quote(example)}")]
+    if kind is not CAMPAIGNS:
+        lines.append(("Look", _command(kind, "show", name, args)))
+    print_parts([*rendering.turn_parts(kind, reply, view), NextCommand(*lines)])
+
+
+def _is_made(message: TurnMessage, args: Args, reply: Mapping[str, Any]) -> bool:
+    """Return whether the turn made, asked or answered something."""
+    if reply.get("question") or reply.get("interrupt") or getattr(args, "answer", None) is not None:
+        return True
+    if execution := reply.get("execution"):
+        return bool(execution["success"])
+    if reply.get("created") and reply.get("success", True):
+        return True
+    calls = reply.get("toolCalls") or reply.get("steps") or ()
+    failed = any(call["status"] != "completed" for call in calls)
+    # The offline model answers by a tool, or declines; any other model may answer in words.
+    declined = not calls and reply["provider"] == "offline"
+    return not (failed or declined or (message.new and message.kind is not CAMPAIGNS))
+
+
+def list_(client: ServerClient, args: Args) -> None:
+    """List the things of a kind, newest change first."""
+    kind: Kind = args.kind
+    page = client.get(kind.lists, limit=args.limit)
+    if args.json:
+        print_json(page)
+        return
+    items = page[kind.list_field]
+    rows = [
+        [one[kind.id_field], *(_cell(name, one.get(name)) for name in kind.columns.values())] for one in items
+    ]
+    empty = f"There are none. Make one with: {program()} {kind.noun} new"
+    print_table(["Id", *kind.columns], rows, empty)
+    if len(items) == args.limit and page.get("next", True):
+        say(f"These are the first {args.limit}; see more with --limit.")
+
+
+def show(client: ServerClient, args: Args) -> int:
+    """Show a thing as it is now."""
+    kind: Kind = args.kind
+    path = kind.shows.format(id=quote(args.id, safe=""))
+    try:
+        view = client.get(path)
+    except Missing as error:
+        raise _unknown(client, kind, args.id) from error
+    if args.json:
+        print_json(view)
+    else:
+        print_parts(rendering.view_parts(kind, view))
+    return 0
+
+
+def versions(client: ServerClient, args: Args) -> None:
+    """List the versions of a thing, newest last."""
+    kind: Kind = args.kind
+    view = find(client, kind, args.id)
+    chosen = args.stream or kind.stream
+    streams = [chosen] if chosen else [name for name, one in view["streams"].items() if one["count"]]
+    listed = {name: client.get(_stream_path(kind, args.id, name)) for name in streams}
+    if args.json:
+        print_json(listed)
+        return
+    rows = [
+        (name, one["id"], one["status"], age(one["createdAt"]), one["createdBy"], one.get("summary"))
+        for name, stream in listed.items()
+        for one in stream["versions"]
+    ]
+    titles = ("Stream", "Version", "Status", "Made", "By", "Summary")
+    if kind.stream:
+        titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment,misc]
+    print_table(titles, rows, "There are no versions yet.")
+
+
+def diff(client: ServerClient, args: Args) -> int:
+    """Compare two versions of a thing."""
+    kind: Kind = args.kind
+    if kind is PAGES:
+        find(client, kind, args.id)
+        path = f"/api/pages/{quote(args.id, safe='')}/diff"
+        reply = client.get(path, **{"from": args.old, "to": args.new})
+        changes = [one["text"] for one in reply["changes"]]
+    else:
+        find(client, kind, args.id)
+        path = _stream_path(kind, args.id, args.stream or kind.stream)
+        old, fresh = (client.get(f"{path}/{quote(one, safe='')}")["data"] for one in (args.old, args.new))
+        changes = [*differences(old, fresh)]
+        reply = {"from": args.old, "to": args.new, "changes": changes}
+    if args.json:
+        print_json(reply)
+    else:
+        print_parts([text("\n".join(changes) or "Nothing is different.")])
+    return 0
+
+
+def differences(old: Any, new: Any, path: str = "") -> Sequence[str]:
+    """Return a line for each value that differs, such as `voiceTracks[1].text: "a" → "b"`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return [
+            line
+            for name in {**old, **new}
+            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+        ]
+    if isinstance(old, list) and isinstance(new, list):
+        size = max(len(old), len(new))
+        padded = [[*values, *[None] * (size - len(values))] for values in (old, new)]
+        return [
+            line
+            for place, pair in enumerate(zip(*padded, strict=True))
+            for line in differences(pair[0], pair[1], f"{path}[{place}]")
+        ]
+    short = [
+        json.dumps(value, ensure_ascii=False) if value is not None else "nothing" for value in (old, new)
+    ]
+    return [] if old == new else [f"{path}: {short[0]} → {short[1]}"]
+
+
+def change(client: ServerClient, args: Args) -> None:
+    """Activate or restore a version, or delete a thing: the command's route says which."""
+    kind, route = args.kind, args.route
+    view = find(client, kind, args.id) if kind is not CAMPAIGNS else {}
+    if args.asks and not args.yes and not answers.confirm(f"Delete {kind.name} {args.id!r} for good?"):
+        raise Conflict("nothing was deleted", remedy="answer yes, or use --yes")
+    reply = _call(client, route, args, view).json()
+    if args.json:
+        print_json(reply)
+    else:
+        say(args.done.format(id=args.id, version=getattr(args, "version", "")))
+
+
+def export(client: ServerClient, args: Args) -> None:
+    """Write a thing to a file."""
+    kind: Kind = args.kind
+    view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
+    chosen = {"version": args.version, "format": args.format} if kind is LESSONS else {}
+    chosen |= {"version": args.version} if kind is PAGES else {}
+    chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
+    params = {name: value for name, value in chosen.items() if value}
+    write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
+
+
+def preview(client: ServerClient, args: Args) -> None:
+    """Write a page that plays a video."""
+    find(client, VIDEOS, args.id)
+    reply = client.call("GET", f"/api/projects/{quote(args.id, safe='')}/preview")
+    write(reply.content, args.output)
+
+
+def import_(client: ServerClient, args: Args) -> int:
+    """Import campaigns from a file."""
+    content = read_bytes(args.output, MAX_IMPORT)
+    params = {"fileName": Path(args.output).name, "allOrNothing": args.all_or_nothing}
+    report = client.call("POST", "/api/campaigns/import", content=content, params=params).json()
+    if args.json:
+        print_json(report)
+    else:
+        lines = [f"Imported {report['imported']} campaigns, {report['new']} of them new."]
+        lines += [f"Line {row['line']} refused: {row['reason']}" for row in report["refused"][:5]]
+        if report["refusedCount"] > len(lines) - 1:
+            lines.append(f"{report['refusedCount']} rows were refused.")
+        print_parts([text("\n".join(lines))])
+    return 0 if report["imported"] else 1
+
+
+def short(client: ServerClient, args: Args) -> int:
+    """Make a thing, or refine the one that `--id` names."""
+    kind: Kind = args.kind
+    args.output = args.preview if kind is VIDEOS else getattr(args, "imported", None)
+    if kind is CAMPAIGNS and args.output and (failed := import_(client, args)) | (args.text is None):
+        return failed
+    if kind is VIDEOS:
+        return _short_video(client, args)
+    if args.id and args.text is args.file is getattr(args, "answer", None):
+        raise UsageError("give the change in quotes, or an answer", f"callsheet {kind.name}")
+    if args.named is not None:
+        if args.id:
+            raise UsageError("--id names an existing ad, --ad-id a new one", "callsheet ad")
+        args.id = args.named
+        return new(client, args)
+    return chat(client, args) if args.id else new(client, args)
+
+
+def _short_video(client: ServerClient, args: Args) -> int:
+    if args.text and args.undo:
+        raise UsageError("give a text or --undo, not both", "callsheet scenes")
+    if args.starter:
+        code = new(client, args)
+    elif args.undo:
+        code = undo(client, args)
+    else:
+        code = chat(client, args) if args.text else show(client, args) * (not args.preview)
+    if args.preview:
+        preview(client, args)
+    return code
+
+
+def find(client: ServerClient, kind: Kind, name: str) -> Mapping[str, Any]:
+    """Return the conversation and streams of a thing; raise `Missing` with the nearest id for none."""
+    try:
+        if kind is CAMPAIGNS:
+            client.get(f"/threads/{quote(name, safe='')}")
+            return {"conversationId": name}
+        return dict(client.get(f"/api/artefacts/{kind.name}/{quote(name, safe='')}"))
+    except Missing as error:
+        if "served" in error.message:
+            raise
+        raise _unknown(client, kind, name) from error
+
+
+def _exists(client: ServerClient, kind: Kind, name: str) -> bool:
+    try:
+        client.get(f"/api/artefacts/{kind.name}/{quote(name, safe='')}")
+    except Missing:
+        return False
+    return True
+
+
+def _unknown(client: ServerClient, kind: Kind, name: str) -> Missing:
+    page = client.get(kind.lists, limit=100)
+    near = did_you_mean(name, (one[kind.id_field] for one in page[kind.list_field]))
+    rule = f"there is no {'conversation or campaign' if kind is CAMPAIGNS else kind.name} {name!r}{near}"
+    own = f" --id {shlex.quote(name)}" if kind in _NAMED else ""
+    return Missing(
+        rule, remedy=f"list them: {program()} {kind.noun} list; make one: {program()} {kind.noun} new{own} …"
+    )
+
+
+def write(content: bytes, file: str) -> None:
+    """Write a file, or to stdout for `-`; raise `Invalid` if it cannot be written."""
+    if file == _STDIO:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file).expanduser()
+    # Written under another name first, so that a full disk leaves no partial file.
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        rule = f"file {file!r} cannot be written: {(error.strerror or str(error)).lower()}"
+        raise Invalid(rule, remedy="check the path and the disk") from error
+    say(f"Wrote {len(content)} bytes to {file}.")
+
+
+def _call(client: ServerClient, route: KindRoute, args: Args, view: Mapping[str, Any], **request: Any) -> Any:
+    fields = {
+        "id": args.id or "",
+        "thread": view.get("conversationId") or "",
+        "stream": getattr(args, "stream", "") or "",
+        "version": getattr(args, "version", "") or "",
+    }
+    path = route.path.format(**{name: quote(value, safe="") for name, value in fields.items()})
+    if route.body is not None:
+        request["json"] = {name: str(value).format(**fields) for name, value in route.body.items()}
+    if request.get("params") and "?" in path:
+        # Parameters beside a query would replace it.
+        path, _, query = path.partition("?")
+        request["params"] |= dict([query.split("=", 1)]) | {"sessionId": args.id}
+    return client.call(route.method, path, **request)
+
+
+def _stream_path(kind: Kind, name: str, stream: str) -> str:
+    return f"/api/artefacts/{kind.name}/{quote(name, safe='')}/{quote(stream, safe='')}"
+
+
+def _id(kind: Kind, reply: Mapping[str, Any]) -> str:
+    names = {ADS: "adId", PAGES: "pageId", LESSONS: "sessionId", VIDEOS: "projectId"}
+    return str(reply[next((field for one, field in names.items() if one is kind), "conversationId")])
+
+
+def _command(kind: Kind, verb: str, name: str, args: Args | None = None) -> str:
+    """Return the shell command, on the same data."""
+    data = getattr(args, "data_dir", None)
+    option = f" --data-dir {shlex.quote(str(data))}" if data else ""
+    return f"{program()} {kind.noun} {verb}{option} {shlex.quote(name)}"
+
+
+def _fields(args: Args) -> dict[str, Any]:
+    """Return the options that are fields of the request."""
+    kind: Kind = args.kind
+    names = [settings.get("dest") or flag[2:] for flag, settings in kind.options.items()]
+    chosen = {name: getattr(args, name, None) for name in names}
+    return {name: value for name, value in chosen.items() if value is not None} | _model(args)
+
+
+def _model(args: Args) -> dict[str, Any]:
+    chosen = {"provider": getattr(args, "provider", None), "model": getattr(args, "model", None)}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _words(args: Args, name: str) -> str:
+    file = None if args.kind is LESSONS else args.file
+    if args.text is not None and file is not None:
+        raise UsageError(f"give {name} in quotes or --file, not both", f"callsheet {args.kind.noun}")
+    if args.text is None and file is None:
+        if args.file or getattr(args, "starter", None):
+            return ""
+        raise UsageError(
+            f'give {name} in quotes, or --file with a path, or "-" for stdin', f"callsheet {args.kind.noun}"
+        )
+    return read_text(args.text, file, name)
+
+
+def _brief(words: str, file: str | None) -> tuple[Any, str | None, dict[str, Any]]:
+    """Return the brief, an object if it is JSON, with the id and the fields of a saved request's body."""
+    if not (file or "").endswith(".json") and not words.lstrip().startswith("{"):
+        return words, None, {}
+    try:
+        value = json.loads(words, object_pairs_hook=_once)
+        json.dumps(value, ensure_ascii=False).encode()
+    except ValueError as error:
+        name = f"file {file!r}" if file else "the brief"
+        raise Invalid(
+            f"{name} is not JSON: {error}",
+            remedy='write {"clientDescription": "who the ad is for and what it should say"}',
+        ) from error
+    if not isinstance(value, dict) or not isinstance(value.get("brief"), dict):
+        return value, None, {}
+    saved = {name: value[name] for name in _REQUEST_FIELDS if value.get(name) is not None}
+    return value["brief"], value.get("adId"), saved
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has {next(name for name in names if names.count(name) > 1)!r} twice")
+    return fields
+
+
+def _upload(client: ServerClient, session: str, args: Args) -> tuple[str, str]:
+    """Add a file to a lesson; return the lesson's id and the message about it."""
+    params = {"fileName": Path(args.file).name} | ({"sessionId": session} if session else {})
+    path = "/api/agent-create/session/source/files"
+    reply = client.call("POST", path, content=read_bytes(args.file), params=params)
+    words = read_text(args.text, None, "the message") if args.text is not None else ""
+    return reply.headers.get("x-session-id") or session, f"{words}\n\n{_UPLOADED}".strip()
+
+
+def _cell(name: str, value: Any) -> Any:
+    if name.endswith("At"):
+        return age(value)
+    return f"{value:g} s" if name.endswith("Seconds") and value is not None else value
+
+
+def kind_of(noun: str) -> Kind:
+    """Return the kind whose commands or short command have this name."""
+    return next(kind for kind in KINDS if noun in {kind.noun, kind.name})

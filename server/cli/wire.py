@@ -1,0 +1,376 @@
+"""Commands about threads, runs, questions and served graphs, of any workflow: the LangGraph wire."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from rich.text import Text
+
+from callsheet.server.cli import answers, rendering
+from callsheet.server.cli.artefacts import write
+from callsheet.server.cli.client import ServerClient
+from callsheet.server.cli.kinds import BY_GRAPH
+from callsheet.server.cli.output import (
+    NextCommand,
+    age,
+    facts,
+    first_ones,
+    print_json,
+    print_parts,
+    print_table,
+    say,
+    show_progress,
+    text,
+)
+from callsheet.server.cli.parsing import Args, did_you_mean
+from callsheet.server.cli.text_input import read_bytes, read_text
+from callsheet.server.cli.turns import (
+    OPEN,
+    Interruption,
+    StoppedError,
+    as_step,
+    content_text,
+    last_message,
+)
+from callsheet.server.settings.installation import program
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
+
+_FIRST: Final = "values.messages[0].content"
+_MAX_FILE: Final = 1_000_000_000
+_SHORT_STATUS: Final = {"interrupted": "asks"}
+"""Words for a status where they say more than the wire's."""
+
+
+def list_threads(client: ServerClient, args: Args) -> None:
+    """List threads, last changed first, with their first message."""
+    select = ["thread_id", "status", "metadata", "updated_at"]
+    query = {"limit": args.limit + 1, "extract": {"first": _FIRST}, "select": select}
+    threads = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
+    if args.json:
+        print_json(threads)
+        return
+    rows = [
+        (one["thread_id"], _about(one), _status(one["status"]), age(one["updated_at"]), _first(one))
+        for one in threads
+    ]
+    print_table(("Id", "About", "Status", "Changed", "First message"), rows, "There are no threads.")
+
+
+def show_thread(client: ServerClient, args: Args) -> None:
+    """Show a thread: its standing, and what was said."""
+    thread = _thread(client, args.id)
+    if args.json:
+        print_json(thread)
+        return
+    values = thread.get("values") or {}
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    waiting = answers.pending(client, args.id)
+    print_parts(
+        [
+            facts(
+                {
+                    "Thread": text(thread["thread_id"], "cyan"),
+                    "Graph": thread["metadata"].get("graph_id"),
+                    "Status": _status(thread["status"]),
+                    "Changed": age(thread["updated_at"]),
+                    "Asks": "" if waiting is None else answers.question_line(waiting),
+                }
+            ),
+            *_dialogue(messages if isinstance(messages, list) else []),
+        ]
+    )
+
+
+def _dialogue(messages: list[Mapping[str, Any]]) -> Iterator[Any]:
+    for message in messages:
+        if message.get("type") in {"human", "ai"} and (words := content_text(message.get("content"))):
+            who = "You" if message["type"] == "human" else "Model"
+            yield Text.assemble((f"{who}  ", "bold"), text(words))
+
+
+def export_thread(client: ServerClient, args: Args) -> None:
+    """Write a thread and its artefacts to a file."""
+    write(client.call("GET", f"/api/threads/{_path_id(args.id)}/export").content, args.output)
+
+
+def import_thread(client: ServerClient, args: Args) -> None:
+    """Create a thread from a file; nothing that exists is overwritten."""
+    content = sys.stdin.buffer.read() if args.output == "-" else read_bytes(args.output, _MAX_FILE)
+    params = {name: value for name, value in (("as", args.as_id), ("trust", args.trust)) if value}
+    imported = client.call("POST", "/api/threads/import", content=content, params=params).json()
+    if args.json:
+        print_json(imported)
+    else:
+        print(imported["threadId"])  # noqa: T201 -- what is asked for
+
+
+def delete_thread(client: ServerClient, args: Args) -> None:
+    """Delete a thread with all its states; its artefacts stay."""
+    _thread(client, args.id)
+    if not args.yes and not answers.confirm(f"Delete thread {args.id!r} for good?"):
+        raise Conflict("nothing was deleted", remedy="answer yes, or use --yes")
+    client.call("DELETE", f"/threads/{_path_id(args.id)}")
+    say(f"Deleted {args.id}.")
+
+
+def list_runs(client: ServerClient, args: Args) -> None:
+    """List the runs that have not ended, or all runs of a thread, newest first."""
+    runs = _runs_of(client, args.id, args.limit + 1) if args.id else _open_runs(client)
+    runs = first_ones(runs, args.limit)
+    if args.json:
+        print_json(runs)
+        return
+    rows = [(run["run_id"], run["status"], age(run["created_at"]), run["thread_id"]) for run in runs]
+    empty = "The thread has no runs." if args.id else "No run is pending or running."
+    print_table(("Run", "Status", "Made", "Thread"), rows, empty)
+
+
+def show_run(client: ServerClient, args: Args) -> None:
+    """Show a run's record as JSON, with its request and its error."""
+    print_json(_run(client, args))
+
+
+def cancel_run(client: ServerClient, args: Args) -> None:
+    """Cancel a pending or running run, whichever process executes it."""
+    run = _run(client, args)
+    if run["status"] not in OPEN:
+        raise Conflict(
+            f"run {args.run_id!r} has ended already", remedy=f"see it: {program()} runs show {args.run_id}"
+        )
+    action = "rollback" if args.rollback else "interrupt"
+    path = f"/threads/{_path_id(run['thread_id'])}/runs/{_path_id(args.run_id)}/cancel"
+    client.call("POST", path, params={"action": action})
+    # A running one is cancelled by the process that executes it.
+    say(f"{'Cancelled' if run['status'] == 'pending' else 'Cancelling'} {args.run_id}.")
+
+
+def list_questions(client: ServerClient, args: Args) -> None:
+    """List the questions that wait for an answer, newest first."""
+    select = ["thread_id", "metadata", "updated_at", "interrupts"]
+    query = {"status": "interrupted", "limit": args.limit + 1, "select": select}
+    threads = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
+    if args.json:
+        print_json(threads)
+        return
+    rows = [
+        (one["thread_id"], _about(one), age(one["updated_at"]), answers.question_line(question["value"]))
+        for one in threads
+        for many in one["interrupts"].values()
+        for question in many
+    ]
+    print_table(("Thread", "About", "Since", "Question"), rows, "No question waits for an answer.")
+
+
+def answer_question(client: ServerClient, args: Args) -> int:
+    """Answer the question that a thread waits with."""
+    args.graph = _thread(client, args.id)["metadata"].get("graph_id")
+    value = answers.pending(client, args.id)
+    if value is None:
+        raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
+    if args.answer is None:
+        if not sys.stdin.isatty():
+            raise Invalid(f"the question is: {answers.question_line(value)}", remedy="give the answer, too")
+        args.answer = answers.ask(value)
+    args.text, args.input = None, None
+    return run(client, args)
+
+
+def run(client: ServerClient, args: Args) -> int:
+    """Run a graph and answer its questions."""
+    thread = _require_graph(client, args)
+    body = _body(client, args, thread)
+    try:
+        values, question = _turn(client, thread, args, body)
+        while question is not None and sys.stdin.isatty() and not args.json:
+            if message := last_message(values):
+                print_parts([text(message)], stderr=True)
+            if (answer := answers.ask(question)) is None:
+                break
+            command = {"resume": parse_answer(answer, question)}
+            values, question = _turn(client, thread, args, {"command": command})
+    except StoppedError:
+        say(f"Stopped: the run is cancelled. See what is kept: {program()} threads show {thread}")
+        raise
+    _show_values(args, thread, values, question)
+    return 0
+
+
+def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Execute a run; return the values of the thread after it, and the question that waits."""
+    request = {"assistant_id": args.graph, "stream_mode": ["custom"], "context": _context(args), **body}
+    with show_progress(quiet=args.json) as show, Interruption(client) as stop:
+        stop.thread = thread
+        for name, data in client.events(
+            "POST", f"/threads/{thread}/runs/stream", stop.on_start, json=request
+        ):
+            if name == "error":
+                stop.check(name)
+                raise _RunFailed(data)
+            if step := as_step(name, data):
+                show(step)
+        stop.check("error")
+    state = client.get(f"/threads/{thread}")
+    return state["values"], answers.pending(client, thread)
+
+
+class _RunFailed(CallsheetError):
+    def __init__(self, data: Any) -> None:
+        fields = data if isinstance(data, Mapping) else {}
+        super().__init__(str(fields.get("message") or data), remedy=str(fields.get("remedy") or ""))
+
+
+def _require_graph(client: ServerClient, args: Args) -> str:
+    """Return the quoted id of the thread to run on, a new one if none is named."""
+    served = [
+        one["graph_id"] for one in client.call("POST", "/assistants/search", json={"limit": 1000}).json()
+    ]
+    if args.graph not in served:
+        raise Missing(
+            f"no graph {args.graph!r} is served{did_you_mean(args.graph, served)}",
+            remedy=f"use one of: {', '.join(sorted({*served}))}",
+        )
+    if not args.id:
+        return str(client.call("POST", "/threads", json={"graph_id": args.graph}).json()["thread_id"])
+    graph = _thread(client, args.id)["metadata"].get("graph_id")
+    if graph != args.graph:
+        raise Conflict(
+            f"thread {args.id!r} runs {graph!r}, not {args.graph!r}",
+            remedy=f"use: {program()} run {graph} --id {args.id}",
+        )
+    return _path_id(args.id)
+
+
+def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
+    if args.answer is not None:
+        value = answers.pending(client, thread)
+        if value is None:
+            raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
+        return {"command": {"resume": parse_answer(args.answer, value)}}
+    graph_input = _json_object(args.input)
+    if args.text:
+        _require_messages(client, args.graph)
+        words = read_text(args.text, None, "the message")
+        graph_input["messages"] = [{"role": "user", "content": words}]
+    if not graph_input:
+        raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
+    return {"input": graph_input}
+
+
+def parse_answer(words: str, question: Any) -> Any:
+    """Return an answer as the graph expects it: yes or no to an approval, JSON, else the text."""
+    word = words.strip().casefold()
+    approval = isinstance(question, Mapping) and "action_requests" in question
+    if approval and word in {"y", "yes", "n", "no"}:
+        return {"decisions": [{"type": "approve" if word.startswith("y") else "reject"}]}
+    try:
+        return json.loads(words)
+    except ValueError:
+        return words
+
+
+def _require_messages(client: ServerClient, graph: str) -> None:
+    """Raise `Invalid` for a message to a graph whose input has fields, but no messages."""
+    schema = client.get(f"/assistants/{_path_id(graph)}/schemas").get("input_schema") or {}
+    fields = [*schema.get("properties", ())]
+    if not fields or "messages" in fields:
+        return
+    example = json.dumps(dict.fromkeys(schema.get("required") or fields, "…"), ensure_ascii=False)
+    raise Invalid(
+        f"graph {graph!r} takes no message; its input has {', '.join(fields)}",
+        remedy=f"give the input as JSON instead: --input '{example}'",
+    )
+
+
+def _json_object(words: str | None) -> dict[str, Any]:
+    if words is None:
+        return {}
+    try:
+        value = json.loads(words)
+    except ValueError as error:
+        raise Invalid(
+            f"--input is not JSON: {error}", remedy="give an object: --input '{\"n\": 1}'"
+        ) from error
+    if not isinstance(value, dict):
+        raise Invalid("--input is not a JSON object", remedy="give an object: --input '{\"n\": 1}'")
+    return value
+
+
+def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
+    message = last_message(values)
+    if args.json or not (message or question):
+        print_json({"thread": thread, "values": values, "question": question})
+        return
+    parts: list[Any] = [text(message)] if message else []
+    created = values.get("created", ()) if isinstance(values, Mapping) else ()
+    if created:
+        parts.append(text("\n".join(f"Made {made['stream']} {made['versionId']}" for made in created)))
+    data = f" --data-dir {shlex.quote(str(args.data_dir))}" if args.data_dir else ""
+    data += f" --provider {shlex.quote(args.provider)}" if args.provider else ""
+    command, last = f"{program()} run {shlex.quote(args.graph)}{data} --id {thread}", '"…"'
+    if question is not None:
+        parts += rendering.question_parts(question)
+        command = f"{program()} questions answer{data} {thread}"
+        last = shlex.quote(answers.example_of(question))
+    if isinstance(values, Mapping) and values.get("provider"):
+        parts.append(rendering.model_line(values["provider"], values.get("provider_reason") or ""))
+    print_parts([*parts, NextCommand(("Answer" if question is not None else "Go on", f"{command} {last}"))])
+
+
+def _context(args: Args) -> dict[str, str]:
+    chosen = {"provider": getattr(args, "provider", None), "model": getattr(args, "model", None)}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _thread(client: ServerClient, name: str) -> dict[str, Any]:
+    try:
+        return dict(client.get(f"/threads/{_path_id(name)}"))
+    except Missing as error:
+        threads = client.call("POST", "/threads/search", json={"limit": 100, "select": ["thread_id"]}).json()
+        near = did_you_mean(name, (one["thread_id"] for one in threads))
+        raise Missing(
+            f"there is no thread {name!r}{near}", remedy=f"list them: {program()} threads list"
+        ) from error
+
+
+def _open_runs(client: ServerClient) -> list[dict[str, Any]]:
+    query = {"status": "busy", "limit": 1000, "select": ["thread_id"]}
+    busy = client.call("POST", "/threads/search", json=query).json()
+    runs = [run for one in busy for run in _runs_of(client, one["thread_id"], 1000) if run["status"] in OPEN]
+    return sorted(runs, key=lambda run: str(run["created_at"]), reverse=True)
+
+
+def _runs_of(client: ServerClient, thread: str, limit: int) -> list[dict[str, Any]]:
+    _thread(client, thread)
+    return list(client.get(f"/threads/{_path_id(thread)}/runs", limit=min(limit, 1000)))
+
+
+def _run(client: ServerClient, args: Args) -> dict[str, Any]:
+    if args.id:
+        return dict(client.get(f"/threads/{_path_id(args.id)}/runs/{_path_id(args.run_id)}"))
+    matches = [run for run in _open_runs(client) if run["run_id"] == args.run_id]
+    if not matches:
+        raise Missing(
+            f"no run {args.run_id!r} is pending or running",
+            remedy="check the id, or name the run's thread with --id if it has ended",
+        )
+    return matches[0]
+
+
+def _about(thread: Mapping[str, Any]) -> str:
+    graph = str((thread.get("metadata") or {}).get("graph_id") or "")
+    return BY_GRAPH[graph].name if graph in BY_GRAPH else graph
+
+
+def _status(status: str) -> str:
+    return _SHORT_STATUS.get(status, status)
+
+
+def _first(thread: Mapping[str, Any]) -> str:
+    return content_text((thread.get("extracted") or {}).get("first"))
+
+
+def _path_id(name: str) -> str:
+    return quote(name, safe="")

@@ -1,0 +1,74 @@
+"""Work of the operator on the data itself, with or without a server: checks, and API keys."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
+
+from callsheet import storage
+from callsheet.server.http import api_keys
+from callsheet.server.operations import doctor
+from callsheet.server.settings.settings import Settings
+from callsheet.state.times import iso_time
+from callsheet.storage import api_keys as stored_keys
+from callsheet.storage.api_keys import StoredKey
+from callsheet.storage.redis.connection import Storage
+
+Result = TypeVar("Result")
+_DAY_S: Final = 86_400
+
+
+def check(settings: Settings) -> tuple[str, list[dict[str, Any]]]:
+    """Check all that the server needs; return the worst status, and the findings."""
+    findings = asyncio.run(doctor.diagnose(settings, os.environ))
+    return doctor.worst_status(findings), [asdict(finding) for finding in findings]
+
+
+def create_key(
+    settings: Settings, owner: str, permission: str, *, name: str, days: float | None
+) -> dict[str, str]:
+    """Create an API key; return its id and, for the only time, its text."""
+    created = _with_storage(
+        settings,
+        lambda opened: api_keys.create_key(
+            opened, owner, permission, name=name, lifetime_s=(days or 0) * _DAY_S
+        ),
+    )
+    return {"id": created.id, "key": created.text}
+
+
+def list_keys(settings: Settings, owner: str | None) -> list[dict[str, Any]]:
+    """Return the keys without their text, oldest first."""
+    return [
+        _key_json(key) for key in _with_storage(settings, lambda opened: stored_keys.list_keys(opened, owner))
+    ]
+
+
+def revoke_key(settings: Settings, key_id: str) -> None:
+    """Revoke a key; raise `Missing` if there is none."""
+    _with_storage(settings, lambda opened: stored_keys.revoke(opened, key_id))
+
+
+def _with_storage(settings: Settings, work: Callable[[Storage], Awaitable[Result]]) -> Result:
+    async def execute() -> Result:
+        async with storage.connect(settings.redis_url, settings.data_dir) as opened:
+            return await work(opened)
+
+    return asyncio.run(execute())
+
+
+def _key_json(key: StoredKey) -> dict[str, Any]:
+    def time(ms: int | None) -> str | None:
+        return iso_time(ms, "seconds") if ms is not None else None
+
+    return {
+        "id": key.id,
+        "owner": key.owner,
+        "permissions": list(key.permissions),
+        "name": key.name,
+        "status": key.status,
+        "createdAt": time(key.created_ms),
+        "expiresAt": time(key.expires_ms),
+        "revokedAt": time(key.revoked_ms),
+    }

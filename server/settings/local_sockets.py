@@ -1,0 +1,69 @@
+"""Unix sockets at which a server serves the terminals of its own user.
+
+A server and the terminals on the same data and the same graphs meet at a socket whose path follows from both.
+It lies in a folder that only this user may enter, so who can connect is the operator.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from callsheet.storage.embedded import folders
+
+OWNER_HEADER: Final = "x-callsheet-owner"
+"""Header of a request at a local socket: the owner whose things it is about; the local owner if left out."""
+_GRAPHS_FILE: Final = "langgraph.json"
+_OF_THE_CLIENT: Final = frozenset({"CALLSHEET_URL", "CALLSHEET_API_KEY"})
+_OF_THE_SERVER: Final = re.compile(
+    r"CALLSHEET_|REDIS_URL$|.*_(API_KEY|BASE_URL|MODEL|MODELS|MAX_RETRIES)$|OPENAI_|OLLAMA_", re.IGNORECASE
+)
+
+
+class LocalSockets(NamedTuple):
+    """The sockets at which a terminal looks for a server, in this order."""
+
+    shared: Path
+    """Socket of `callsheet serve`."""
+    private: Path
+    """Socket of the server that a terminal starts for itself, with its own environment."""
+
+
+def local_sockets(
+    data_dir: Path | None, redis_url: str | None, config: Path | None, environ: Mapping[str, str]
+) -> LocalSockets:
+    """Return the sockets for this data and these graphs, in a private folder that is created if needed."""
+    folder = _folder(data_dir, redis_url)
+    served = "" if config is None else str(config.resolve())
+    variables = sorted(
+        f"{name}={value}"
+        for name, value in environ.items()
+        if _OF_THE_SERVER.match(name) and name not in _OF_THE_CLIENT
+    )
+    return LocalSockets(
+        folders.socket_path(folder, f"server-{_digest(served)}.sock"),
+        folders.socket_path(folder, f"terminal-{_digest(served, *variables)}.sock"),
+    )
+
+
+def project_config() -> Path | None:
+    """Return the working folder's langgraph.json, as LangGraph's own tools use it; None without one."""
+    packaged = Path(__file__).parents[2] / _GRAPHS_FILE
+    project = Path(_GRAPHS_FILE)
+    if not project.is_file() or (packaged.exists() and project.samefile(packaged)):
+        return None
+    return project.resolve()
+
+
+def _folder(data_dir: Path | None, redis_url: str | None) -> Path:
+    if redis_url is None:
+        return folders.private_folder((data_dir or folders.default_data_dir()).expanduser() / "terminal")
+    temp = Path(tempfile.gettempdir())
+    return folders.private_folder(temp / f"callsheet-{os.geteuid()}-{_digest(redis_url)}")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:12]

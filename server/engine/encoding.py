@@ -83,6 +83,8 @@ class EventTranslator:
         self._messages: dict[str, BaseMessage] = {}
         self._tools: dict[str, str] = {}
         """Names of tools by call id."""
+        self._asks = False
+        """True if the last values of the graph had an interrupt."""
         self.finished = False
         """True if the graph is known to have ended without an interrupt."""
 
@@ -100,6 +102,7 @@ class EventTranslator:
         elif mode == "tools":
             named = [("tools", self._tool_event(data))]
         elif mode in self._requested:
+            self._asks = "__interrupt__" in data if mode == "values" and not namespace else self._asks
             named = [(mode, _public_checkpoint(data) if mode in {"debug", "checkpoints"} else data)]
         else:
             named = []
@@ -127,9 +130,15 @@ class EventTranslator:
                 yield [("events", dumps(item))]
 
     def closing_events(self, state: StateSnapshot) -> list[Event]:
-        """Return the events after the graph has stopped: none."""
-        del self, state
-        return []
+        """Return the values with the pending interrupts, if the graph's last values had none.
+
+        LangGraph ends a run with plain values if a task of its last step has ended and others wait.
+        """
+        pending = [each for task in state.tasks if task.result is None for each in task.interrupts]
+        if not pending or self._asks or "values" not in self._requested:
+            return []
+        values = state.values if isinstance(state.values, Mapping) else {}
+        return [("values", dumps({**values, "__interrupt__": pending}))]
 
     def _tool_event(self, data: Mapping[str, Any]) -> dict[str, Any]:
         call = data["tool_call_id"]

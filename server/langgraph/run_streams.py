@@ -331,14 +331,13 @@ async def _result_by_status(ctx: AppContext, started: StartedRun, values: bytes 
     if record.status != "success":
         error = record.error or _CANCELLED
         return dumps({"__error__": {"error": error["error"], "message": error["message"]}})
-    if values is not None and b'"__interrupt__"' not in values:
-        return values
     # A "values" event holds one interrupt at most; add all interrupts of the run's last state.
     try:
         state = await _last_state(ctx, started, record.graph)
     except UnbuildableState as error:
         return dumps({"__error__": {"error": type(error).__name__, "message": error_message(error)}})
-    return dumps((orjson.loads(values) if values else {}) | run_result(state))
+    result = run_result(ctx.worker.graphs[record.graph], state)
+    return dumps((orjson.loads(values) if values else {}) | result)
 
 
 async def _last_state(ctx: AppContext, started: StartedRun, graph: str) -> StateSnapshot:

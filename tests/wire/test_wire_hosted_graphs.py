@@ -1,0 +1,258 @@
+"""Projects that others wrote for LangGraph behave as on LangGraph's own server (X6, X7)."""
+
+import asyncio
+import base64
+import operator
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.pregel.remote import RemoteGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send, interrupt
+from langgraph_sdk.client import LangGraphClient
+from typing_extensions import TypedDict
+
+from tests.doubles.wire_served import (
+    collect,
+    create_thread,
+    graph_input,
+    new_id,
+    running_server_on_own_redis,
+)
+
+SECRET: Final = "an api key"
+
+
+class Question(TypedDict):
+    question: str
+
+
+class Answer(TypedDict):
+    answer: str
+
+
+class Work(Question, Answer):
+    """The whole state; `notes` is of no concern to callers."""
+
+    notes: str
+
+
+class Count(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+class Point(NamedTuple):
+    x: int
+    y: float
+
+
+class Values(TypedDict):
+    values: Any
+
+
+class Ids(TypedDict):
+    ids: dict[str, Any]
+
+
+async def think(state: Work) -> dict[str, Any]:
+    return {"notes": SECRET}
+
+
+async def answer_question(state: Work) -> dict[str, Any]:
+    return {"answer": state["question"].upper()}
+
+
+async def ask_question(state: Work) -> dict[str, Any]:
+    return {"answer": interrupt("are you sure?"), "notes": SECRET}
+
+
+def chain(schema: Any, *nodes: Any, **schemas: Any) -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(schema, **schemas)
+    builder.add_sequence(list(nodes))
+    builder.add_edge(START, nodes[0].__name__)
+    builder.add_edge(nodes[-1].__name__, END)
+    return builder
+
+
+def ask_each() -> Any:
+    async def ask(state: dict[str, str]) -> dict[str, Any]:
+        return {"log": [interrupt(state["about"])]}
+
+    async def note(state: dict[str, str]) -> dict[str, Any]:
+        return {"log": ["note"]}
+
+    builder = StateGraph(Count)
+    builder.add_node("ask", ask)
+    builder.add_node("note", note)
+    questions = [Send("ask", {"about": about}) for about in ("one", "two", "three")]
+    builder.add_conditional_edges(START, lambda _: [*questions, Send("note", {})])
+    return builder.compile()
+
+
+_running = 0
+
+
+def count_concurrent() -> Any:
+    """Five tasks at once; each notes how many run beside it."""
+
+    async def work(state: Count) -> dict[str, Any]:
+        global _running  # noqa: PLW0603 -- tasks of one step share nothing else
+        _running += 1
+        for _ in range(20):
+            await asyncio.sleep(0)
+        most, _running = _running, _running - 1
+        return {"log": [str(most)]}
+
+    builder = StateGraph(Count)
+    builder.add_node("work", work)
+    builder.add_conditional_edges(START, lambda _: [Send("work", {"log": []})] * 5)
+    return builder.compile()
+
+
+async def make_values(state: Values) -> dict[str, Any]:
+    return {
+        "values": {
+            "array": np.arange(2_000),
+            "matrix": np.eye(2),
+            "column": np.asfortranarray([[1, 2], [3, 4]]),
+            "int": np.int64(7),
+            "float": np.float32(0.5),
+            "flag": np.bool_(True),  # noqa: FBT003
+            "missing": np.float64("nan"),
+            "text": np.str_("word"),
+            "bytes": b"\x00\xffpng",
+            "bytearray": bytearray(b"abc"),
+            "point": Point(1, 2.5),
+        }
+    }
+
+
+async def report_ids(state: Ids, config: RunnableConfig, runtime: Runtime[None]) -> dict[str, Any]:
+    info = runtime.execution_info
+    return {
+        "ids": {"info": info and info.run_id, "config": str(config.get("run_id")), "node": config["metadata"]}
+    }
+
+
+GRAPHS: Final = {
+    "private": chain(
+        Work, think, answer_question, input_schema=Question, output_schema=Answer
+    ).compile(),
+    "paused": chain(Work, think, ask_question, input_schema=Question, output_schema=Answer).compile(),
+    "questions": ask_each(),
+    "concurrent": count_concurrent(),
+    "values": chain(Values, make_values).compile(),
+    "ids": chain(Ids, report_ids).compile(),
+}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running_server_on_own_redis(GRAPHS) as server_url:
+        yield server_url
+
+
+WHY: Final = graph_input(question="why?")
+
+
+async def test_a_result_has_the_fields_of_the_output_schema_only(client: LangGraphClient) -> None:
+    thread = await create_thread(client)
+    assert await client.runs.wait(thread, "private", input=WHY) == {"answer": "WHY?"}
+    [run] = await client.runs.list(thread)
+    assert await client.runs.join(thread, run["run_id"]) == {"answer": "WHY?"}
+    assert await client.runs.wait(None, "private", input=WHY) == {"answer": "WHY?"}
+
+
+async def test_streams_of_values_and_updates_have_the_fields_of_the_output_schema_only(
+    client: LangGraphClient,
+) -> None:
+    thread = await create_thread(client)
+    modes: Any = ["values", "updates"]
+    events = await collect(client.runs.stream(thread, "private", input=WHY, stream_mode=modes))
+    assert SECRET not in str(events)
+    assert [event.data for event in events if event.event == "values"][-1] == {"answer": "WHY?"}
+    updates = [event.data for event in events if event.event == "updates"]
+    assert updates[-1] == {"answer_question": {"answer": "WHY?"}}
+
+
+async def test_a_paused_run_returns_its_question_and_the_fields_of_the_output_schema_only(
+    client: LangGraphClient,
+) -> None:
+    thread = await create_thread(client)
+    paused: Any = await client.runs.wait(thread, "paused", input=WHY)
+    assert [*paused] == ["__interrupt__"]
+    assert await client.runs.wait(thread, "paused", command={"resume": "yes"}) == {"answer": "yes"}
+
+
+async def test_a_remote_graph_returns_the_fields_of_the_output_schema_only(client: LangGraphClient) -> None:
+    graph = RemoteGraph("private", client=client)
+    assert await graph.ainvoke({"question": "why?"}) == {"answer": "WHY?"}
+
+
+async def test_the_second_wire_has_the_fields_of_the_output_schema_only(client: LangGraphClient) -> None:
+    async with client.threads.stream(new_id(), assistant_id="private") as thread:
+        await thread.run.start(input=WHY)
+        values = [snapshot async for snapshot in thread.values]
+    assert values[-1] == {"answer": "WHY?"}
+    async with client.threads.stream(new_id(), assistant_id="paused") as thread:
+        await thread.run.start(input=WHY)
+        values = [snapshot async for snapshot in thread.values]
+    assert SECRET not in str(values)
+
+
+async def test_the_questions_that_remain_are_in_the_result_after_one_of_several_is_answered(
+    client: LangGraphClient,
+) -> None:
+    thread = await create_thread(client)
+    paused: Any = await client.runs.wait(thread, "questions", input={"log": []})
+    ids = {each["value"]: each["id"] for each in paused["__interrupt__"]}
+    assert len(ids) == 3
+    left: Any = await client.runs.wait(thread, "questions", command={"resume": {ids["two"]: "2"}})
+    assert {each["value"] for each in left["__interrupt__"]} == {"one", "three"}
+    [run, _] = await client.runs.list(thread)
+    joined: Any = await client.runs.join(thread, run["run_id"])
+    assert {each["value"] for each in joined["__interrupt__"]} == {"one", "three"}
+    answers = {ids["one"]: "1", ids["three"]: "3"}
+    done: Any = await client.runs.wait(thread, "questions", command={"resume": answers})
+    assert sorted(done["log"]) == ["1", "2", "3", "note"]
+
+
+async def test_a_config_limits_how_many_tasks_run_at_once(client: LangGraphClient) -> None:
+    result: Any = await client.runs.wait(
+        None, "concurrent", input={"log": []}, config={"max_concurrency": 2}
+    )
+    assert len(result["log"]) == 5
+    assert max(result["log"]) == "2"
+
+
+async def test_values_of_numpy_and_bytes_are_sent_as_langgraphs_server_does(client: LangGraphClient) -> None:
+    thread = await create_thread(client)
+    result: Any = await client.runs.wait(thread, "values", input={"values": None})
+    state: Any = await client.threads.get_state(thread)
+    expected = {
+        "array": [*range(2_000)],
+        "matrix": [[1.0, 0.0], [0.0, 1.0]],
+        "column": [[1, 2], [3, 4]],
+        "int": 7,
+        "float": 0.5,
+        "flag": True,
+        "missing": None,
+        "text": "word",
+        "bytes": base64.b64encode(b"\x00\xffpng").decode(),
+        "bytearray": base64.b64encode(b"abc").decode(),
+        "point": {"x": 1, "y": 2.5},
+    }
+    assert result["values"] == expected
+    assert state["values"]["values"] == expected
+
+
+async def test_a_node_sees_the_id_of_its_run(client: LangGraphClient) -> None:
+    """Feedback and traces are found by it."""
+    thread = await create_thread(client)
+    result: Any = await client.runs.wait(thread, "ids", input={"ids": {}})
+    [run] = await client.runs.list(thread)
+    assert (result["ids"]["info"], result["ids"]["node"]["run_id"]) == (run["run_id"], run["run_id"])

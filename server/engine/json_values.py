@@ -93,11 +93,13 @@ def _(value: Mapping[Any, Any]) -> Any:
 @to_jsonable.register(abc.Set)
 @to_jsonable.register(abc.Sequence)
 def _(value: abc.Collection[Any]) -> Any:
-    return value._asdict() if _is_named_tuple(value) else list(value)
+    fields = _field_names(value)
+    return dict(zip(fields, value, strict=True)) if fields else list(value)
 
 
-def _is_named_tuple(value: object) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_asdict")
+def _field_names(value: object) -> tuple[str, ...]:
+    """Return the names of a named tuple's fields; none for any other value."""
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
 
 
 def _plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
@@ -108,7 +110,7 @@ def _plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(name): _plain(item, unknown) for name, item in value.items()}
-    if isinstance(value, list | tuple) and not _is_named_tuple(value):
+    if isinstance(value, list | tuple) and not _field_names(value):
         return [_plain(item, unknown) for item in value]
     try:
         # Types that orjson encodes itself: times, UUIDs, and fragments, which may have what it refuses.

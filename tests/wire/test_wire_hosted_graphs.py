@@ -85,7 +85,7 @@ def ask_each() -> Any:
     async def note(state: dict[str, str]) -> dict[str, Any]:
         return {"log": ["note"]}
 
-    builder = StateGraph(Count)
+    builder: Any = StateGraph(Count)
     builder.add_node("ask", ask)
     builder.add_node("note", note)
     questions = [Send("ask", {"about": about}) for about in ("one", "two", "three")]
@@ -139,9 +139,7 @@ async def report_ids(state: Ids, config: RunnableConfig, runtime: Runtime[None])
 
 
 GRAPHS: Final = {
-    "private": chain(
-        Work, think, answer_question, input_schema=Question, output_schema=Answer
-    ).compile(),
+    "private": chain(Work, think, answer_question, input_schema=Question, output_schema=Answer).compile(),
     "paused": chain(Work, think, ask_question, input_schema=Question, output_schema=Answer).compile(),
     "questions": ask_each(),
     "concurrent": count_concurrent(),
@@ -222,9 +220,8 @@ async def test_the_questions_that_remain_are_in_the_result_after_one_of_several_
 
 
 async def test_a_config_limits_how_many_tasks_run_at_once(client: LangGraphClient) -> None:
-    result: Any = await client.runs.wait(
-        None, "concurrent", input={"log": []}, config={"max_concurrency": 2}
-    )
+    config: Any = {"max_concurrency": 2}
+    result: Any = await client.runs.wait(None, "concurrent", input={"log": []}, config=config)
     assert len(result["log"]) == 5
     assert max(result["log"]) == "2"
 

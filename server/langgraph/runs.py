@@ -41,6 +41,7 @@ from callsheet.server.langgraph.starting import (
     StartedRun,
     ValidatedRun,
     record_run,
+    require_one_workflow,
     start_run,
     stateless_thread_ids,
     validate_run,
@@ -338,7 +339,7 @@ async def _validate_batch(
         try:
             if isinstance(result, BaseException):
                 raise result
-            _check_against_earlier(result, graphs, answered)
+            _check_against_earlier(ctx, result, graphs, answered)
         except Refused as error:
             raise Invalid(
                 f"run {number} of {len(bodies)}: {error.message}",
@@ -351,12 +352,11 @@ async def _validate_batch(
 
 
 def _check_against_earlier(
-    run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
+    ctx: AppContext, run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
 ) -> None:
     """Raise `Conflict` if an earlier run of the batch makes this one impossible."""
-    graph = graphs.get(run.request.thread, run.request.graph)
-    if graph != run.request.graph:
-        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.request.thread!r}")
+    thread, graph = run.request.thread, run.request.graph
+    require_one_workflow(ctx, thread, graphs.get(thread, graph), graph)
     if any(interrupt in answered for interrupt in _interrupts(run)):
         raise Conflict(f"an earlier run answers the same interrupt of thread {run.request.thread!r}")
 

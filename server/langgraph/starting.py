@@ -171,7 +171,7 @@ async def _validate_on_thread(
     request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
     if record is None:
         return ValidatedRun(request, body, new)
-    return ValidatedRun(replace(request, precondition=_precondition(record, new)), body, None)
+    return ValidatedRun(replace(request, precondition=_precondition(ctx, record, new)), body, None)
 
 
 async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
@@ -208,7 +208,7 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
         request = validated.request
         if validated.new_thread:
             record = await threads.create(ctx.storage, validated.new_thread, or_get=True)
-            request = replace(request, precondition=_precondition(record, validated.new_thread))
+            request = replace(request, precondition=_precondition(ctx, record, validated.new_thread))
         resumable = bool(validated.body.stream_resumable)
         if validated.stateless:
             await ctx.worker.submit(request)
@@ -252,13 +252,20 @@ def _require_valid_id(thread: str) -> None:
         )
 
 
-def _precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
-    """Return the thread's precondition for a run; raises `Conflict` for a thread of another graph."""
-    if record.graph not in {"", new.graph}:
-        raise Conflict(
-            f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
-        )
+def _precondition(ctx: AppContext, record: Thread, new: NewThread) -> ThreadPrecondition:
+    """Return the thread's precondition for a run; raises `Conflict` as `require_one_workflow`."""
+    if record.graph:
+        require_one_workflow(ctx, new.id, record.graph, new.graph)
     return threads.run_precondition(record, new)
+
+
+def require_one_workflow(ctx: AppContext, thread: str, before: str, graph: str) -> None:
+    """Raise `Conflict` for a run of another graph on a thread, if one of the two is a workflow of artefacts.
+
+    Its thread belongs to its artefact. All other graphs may share threads, as on LangGraph's server.
+    """
+    if before != graph and {before, graph} & ctx.workflows.specs.keys():
+        raise Conflict(f"thread {thread!r} runs {before!r}, not {graph!r}", remedy="use another thread")
 
 
 def _thread_metadata(assistant: Assistant) -> dict[str, Any]:

@@ -81,12 +81,14 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
     """List campaigns that meet all filters; a parameter may be repeated."""
     index, resolved = await _resolve(request, query.filters())
     matches = await index.filter(resolved.filters, sort=query.sort, offset=query.offset, limit=query.limit)
+    indexed_at = await index.indexed_at()
     return {
         "campaigns": [campaign_data(match.campaign) for match in matches.matches],
         "total": matches.total,
         "offset": query.offset,
         "detectedFilters": active_filters(resolved.filters),
         "notes": list(resolved.notes),
+        "indexedAt": indexed_at and indexed_at.isoformat(),
     }
 
 

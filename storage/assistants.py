@@ -72,6 +72,8 @@ class Assistants:
     """Names of the served graphs."""
     created_at: str
     """Creation time of the default assistants, as on the wire: the start of the server."""
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """Descriptions of the default assistants, by graph."""
 
     async def get(self, named: str) -> Assistant:
         """Return an assistant; raises `Missing`."""
@@ -183,6 +185,7 @@ class Assistants:
             name=graph,
             created_at=self.created_at,
             updated_at=self.created_at,
+            description=self.descriptions.get(graph),
             default=True,
         )
 

@@ -232,7 +232,9 @@ async def get_assistant_subgraph(
 def _assistants(request: Request) -> Assistants:
     """Return the caller's assistants."""
     ctx = app_context(request)
-    return Assistants(ctx.storage, current_owner(request), ctx.graphs, ctx.started_at)
+    return Assistants(
+        ctx.storage, current_owner(request), ctx.graphs, ctx.started_at, ctx.options.descriptions
+    )
 
 
 def _require_graph(assistants: Assistants, graph_id: str) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.configurable_headers import passed_headers
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Flag, Integer, Number
@@ -425,7 +426,7 @@ class RunContext:
 
 def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> RunRequest:
     """Return the request for a run; raises `Invalid` and `Refused`."""
-    configurable = _configurable(body, assistant)
+    configurable = {**_configurable(body, assistant), **passed_headers()}
     config = {**public_config(assistant.config), **public_config(body.config or {})}
     metadata = {**assistant.metadata, **config.get("metadata", {}), **(body.metadata or {})}
     # Once more for the merged config: metadata of assistant and run must not name an owner or a run.

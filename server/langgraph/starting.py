@@ -18,6 +18,7 @@ from langgraph.types import Interrupt
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
@@ -30,6 +31,13 @@ from callsheet.storage.runs import events
 from callsheet.storage.runs.records import RunRequest, ThreadPrecondition
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
+
+
+def default_ttl(options: ProjectOptions) -> dict[str, Any] | None:
+    """Return the lifetime of threads that are created without one; None for no end."""
+    ttl = options.thread_ttl
+    return {"ttl": ttl.default_ttl, "strategy": ttl.strategy} if ttl and ttl.default_ttl else None
+
 
 INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 _TRIES: Final = 40
@@ -158,7 +166,7 @@ async def _validate_on_thread(
         raise threads.missing_thread(thread)
     if isinstance(assistant, BaseException):
         raise assistant
-    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant))
+    new = _new_thread(ctx, thread, owner, assistant)
     if record is None:
         _require_valid_id(thread)
     resume = ResumeValues()
@@ -181,7 +189,7 @@ async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run:
     keep = body.on_completion == "keep"
     temporary_id, kept_id = stateless_thread_ids(run)
     thread = kept_id if keep else temporary_id
-    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
+    new = _new_thread(ctx, thread, owner, assistant) if keep else None
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
     server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
@@ -232,7 +240,8 @@ def stateless_thread_ids(run: str) -> tuple[str, str]:
 async def resolve_assistant(ctx: AppContext, owner: str, name: str) -> Assistant:
     """Return the owner's assistant of this id, or the default one of this graph; raises `Invalid`."""
     try:
-        return await Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at).get(name)
+        assistants = Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at, ctx.options.descriptions)
+        return await assistants.get(name)
     except Missing as error:
         raise Invalid(error.message, remedy=error.remedy) from None
 
@@ -268,5 +277,6 @@ def require_one_workflow(ctx: AppContext, thread: str, before: str, graph: str) 
         raise Conflict(f"thread {thread!r} runs {before!r}, not {graph!r}", remedy="use another thread")
 
 
-def _thread_metadata(assistant: Assistant) -> dict[str, Any]:
-    return {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+def _new_thread(ctx: AppContext, thread: str, owner: str, assistant: Assistant) -> NewThread:
+    metadata = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+    return NewThread(thread, owner, assistant.graph_id, metadata, default_ttl(ctx.options))

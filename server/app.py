@@ -33,6 +33,7 @@ from callsheet.server.engine.finalizer import CallWebhook
 from callsheet.server.engine.graph_loading import Graphs, attach_storage
 from callsheet.server.engine.graphs_file import GraphsFile
 from callsheet.server.engine.project_options import Http, Part, ProjectOptions
+from callsheet.server.engine.store_embeddings import load_item_index
 from callsheet.server.engine.tool_policy import create_tool_environment, warn_of_unknown_tools
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
@@ -190,7 +191,8 @@ def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: 
     """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
     lifetime = options_of(source).store_ttl
     ttl = cast("TTLConfig", lifetime.model_dump(exclude_unset=True)) if lifetime else None
-    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None)
+    index = load_item_index(source) if isinstance(source, GraphsFile) else None
+    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None, index)
     return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
 
 

@@ -33,7 +33,7 @@ class GraphLocation:
     """Python file, or name of a module."""
     variable: str
     kind: str = "graph"
-    """What it is, for messages."""
+    """Kind of thing, for messages."""
 
 
 @dataclass(frozen=True)

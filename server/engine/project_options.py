@@ -1,4 +1,4 @@
-"""The parts of a langgraph.json beside its graphs: those that are applied, and a sentence for each other one."""
+"""The parts of a langgraph.json beside its graphs: those that are applied, and a sentence for each other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,8 +28,10 @@ _APPLIED: Final[Mapping[str, Any]] = {
             f"disable_{part}": None for part in ("assistants", "threads", "runs", "store", "meta", "webhooks")
         },
         "cors": dict.fromkeys(
-            ("allow_origins", "allow_origin_regex", "allow_methods", "allow_headers", "expose_headers")
-            + ("allow_credentials", "max_age")
+            (
+                *("allow_origins", "allow_origin_regex", "allow_methods", "allow_headers"),
+                *("allow_credentials", "expose_headers", "max_age"),
+            )
         ),
         "configurable_headers": dict.fromkeys(("includes", "include", "excludes", "exclude")),
     },
@@ -77,10 +79,10 @@ class StoreIndex(_Options):
     """`provider:model`, or the place of a function or object as of a graph."""
     dims: int = Field(gt=0)
     fields: tuple[str, ...] = ("$",)
-    """Paths of the texts that are embedded; `$` is the whole value."""
+    """Paths of the texts that are embedded; `$` is the key value."""
 
 
-class StoreTtl(_Options):
+class StoreLifetime(_Options):
     """Lifetime of the store's items."""
 
     default_ttl: float | None = Field(None, gt=0)
@@ -89,11 +91,11 @@ class StoreTtl(_Options):
 
 
 class _Store(_Options):
-    ttl: StoreTtl | None = None
+    ttl: StoreLifetime | None = None
     index: StoreIndex | None = None
 
 
-class ThreadTtl(_Options):
+class ThreadLifetime(_Options):
     """Lifetime of threads."""
 
     strategy: Literal["delete", "keep_latest"] = "delete"
@@ -102,7 +104,7 @@ class ThreadTtl(_Options):
 
 
 class _Checkpointer(_Options):
-    ttl: ThreadTtl | None = None
+    ttl: ThreadLifetime | None = None
 
 
 class Cors(_Options):
@@ -118,7 +120,7 @@ class Cors(_Options):
 
 
 class HeaderPatterns(_Options):
-    """Headers of a request that its runs find in `configurable`; patterns with `*`, without regard to case."""
+    """Headers of a request that its runs find in `configurable`: patterns with `*`, of any case."""
 
     includes: tuple[str, ...] = Field((), alias="include")
     excludes: tuple[str, ...] = Field((), alias="exclude")
@@ -157,10 +159,10 @@ class ProjectOptions:
 
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of graphs, by name."""
-    store_ttl: StoreTtl | None = None
+    store_ttl: StoreLifetime | None = None
     store_index: StoreIndex | None = None
-    thread_ttl: ThreadTtl | None = None
-    http: Http = Http()
+    thread_ttl: ThreadLifetime | None = None
+    http: Http = field(default_factory=Http)
     ignored: tuple[str, ...] = ()
     """Sentences that name the keys without effect."""
 
@@ -183,11 +185,11 @@ def read_options(content: Mapping[str, Any]) -> ProjectOptions:
         options.store.index,
         options.checkpointer.ttl,
         options.http,
-        tuple(_ignored(content)),
+        tuple(_name_ignored(content)),
     )
 
 
-def _ignored(content: Mapping[str, Any]) -> Iterator[str]:
+def _name_ignored(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each key without effect; the keys of an image share one."""
     yield from _unknown(content, _APPLIED, "")
     graph_keys = {"path": None, "description": None}
@@ -195,24 +197,22 @@ def _ignored(content: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(graph, dict):
             yield from _unknown(graph, graph_keys, f"graphs.{name}.")
     if content.get("http", {}).get("enable_custom_route_auth") is False:
-        yield "'http.enable_custom_route_auth' has no effect: the routes of 'http.app' need what all routes need"
+        yield "'http.enable_custom_route_auth' has no effect: callers of 'http.app' are authenticated, too"
     if image := sorted(name for name in _IMAGE & content.keys() if name != "$schema"):
         yield f"{', '.join(map(repr, image))} have no effect: they describe an image"
 
 
 def _unknown(content: Mapping[str, Any], applied: Mapping[str, Any], path: str) -> Iterator[str]:
     for name, value in content.items():
-        whole = f"{path}{name}"
-        if value is None or whole in _IMAGE or (whole == "checkpointer.path" and value == _OWN_CHECKPOINTER):
+        key = f"{path}{name}"
+        if value is None or key in _IMAGE or (key == "checkpointer.path" and value == _OWN_CHECKPOINTER):
             continue
         if name in applied:
             if isinstance(value, dict) and applied[name]:
-                yield from _unknown(value, applied[name], f"{whole}.")
-        elif whole in _WITHOUT_EFFECT:
-            yield f"{whole!r} has no effect: {_WITHOUT_EFFECT[whole]}"
+                yield from _unknown(value, applied[name], f"{key}.")
+        elif key in _WITHOUT_EFFECT:
+            yield f"{key!r} has no effect: {_WITHOUT_EFFECT[key]}"
         else:
             inside = [known.removeprefix(path) for known in _WITHOUT_EFFECT if known.startswith(path)]
             near = get_close_matches(name, [*applied, *inside, *(() if path else _IMAGE)], 1)
-            yield f"{whole!r} has no effect: there is no such key" + (
-                f"; {path + near[0]!r}?" if near else ""
-            )
+            yield f"{key!r} has no effect: there is no such key" + (f"; {path + near[0]!r}?" if near else "")

@@ -1,4 +1,4 @@
-"""Headers of a request that its runs find in `configurable` (`http.configurable_headers` in langgraph.json)."""
+"""Headers of a request that its runs get (`http.configurable_headers` in langgraph.json)."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar

@@ -52,13 +52,13 @@ class BodyLimitMiddleware:
         if declared.isdecimal() and int(declared) > most:
             await errors.error_response(_too_large(most, limit.remedy))(scope, receive, send)
             return
-        body = _Body(limit, most)
+        body = _CountedBody(limit, most)
         try:
             await self._app(scope, self._count_bytes(receive, body), send)
         finally:
             self._held -= body.held
 
-    def _count_bytes(self, receive: Receive, body: "_Body") -> Receive:
+    def _count_bytes(self, receive: Receive, body: "_CountedBody") -> Receive:
         async def receive_limited() -> Message:
             message = await receive()
             size = len(message.get("body", b""))
@@ -76,7 +76,7 @@ class BodyLimitMiddleware:
 
 
 @dataclass
-class _Body:
+class _CountedBody:
     """Body of a request in progress."""
 
     limit: BodyLimit

@@ -27,10 +27,12 @@ class ProjectRoutes(BaseRoute):
         self._app = app
         self._served = served
         self._safe = safe
-        self.endpoint = with_policy(RoutePolicy("read" if safe else "write", body=MESSAGE_BODY))(partial(self._call))
+        self.endpoint = with_policy(RoutePolicy("read" if safe else "write", body=MESSAGE_BODY))(
+            partial(self._call)
+        )
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether a route of the application has the request's path; it answers wrong methods itself."""
+        """Return whether a route of the application has the path; it answers wrong methods itself."""
         is_safe = scope["type"] == "http" and scope["method"] in _SAFE_METHODS
         if is_safe is not self._safe or all(one.matches(scope)[0] is Match.NONE for one in self._served):
             return Match.NONE, {}

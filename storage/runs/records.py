@@ -27,7 +27,7 @@ Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
 
 
 class ThreadPrecondition(NamedTuple):
-    """Expected state of the thread when a run is recorded, and the change to a thread of no, or another, graph."""
+    """Expected state of a thread when a run is recorded, and the change if it has no, or another, graph."""
 
     owner: str
     expected_metadata: str

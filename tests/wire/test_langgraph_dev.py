@@ -95,7 +95,10 @@ async def test_langgraph_dev_answers_a_question_to_each_graph(client, graph):
     )
     assert "__error__" not in state, state["__error__"]
     failed = [one for one in state["results"] if one.get("status") != "completed"]
-    assert (state["results"] and not failed) or "__interrupt__" in state, (state["results"], state["messages"][-1])
+    assert (state["results"] and not failed) or "__interrupt__" in state, (
+        state["results"],
+        state["messages"][-1],
+    )
 
 
 async def test_langgraph_dev_edits_a_page(client):

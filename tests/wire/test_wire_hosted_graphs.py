@@ -27,15 +27,15 @@ from tests.doubles.wire_served import (
 SECRET: Final = "an api key"
 
 
-class Question(TypedDict):
+class InputText(TypedDict):
     question: str
 
 
-class Answer(TypedDict):
+class OutputText(TypedDict):
     answer: str
 
 
-class Work(Question, Answer):
+class WorkState(InputText, OutputText):
     """The whole state; `notes` is of no concern to callers."""
 
     notes: str
@@ -50,7 +50,7 @@ class Point(NamedTuple):
     y: float
 
 
-class Values(TypedDict):
+class ValuesState(TypedDict):
     values: Any
 
 
@@ -58,15 +58,15 @@ class Ids(TypedDict):
     ids: dict[str, Any]
 
 
-async def think(state: Work) -> dict[str, Any]:
+async def think(state: WorkState) -> dict[str, Any]:
     return {"notes": SECRET}
 
 
-async def answer_question(state: Work) -> dict[str, Any]:
+async def answer_question(state: WorkState) -> dict[str, Any]:
     return {"answer": state["question"].upper()}
 
 
-async def ask_question(state: Work) -> dict[str, Any]:
+async def ask_question(state: WorkState) -> dict[str, Any]:
     return {"answer": interrupt("are you sure?"), "notes": SECRET}
 
 
@@ -113,7 +113,7 @@ def count_concurrent() -> Any:
     return builder.compile()
 
 
-async def make_values(state: Values) -> dict[str, Any]:
+async def make_values(state: ValuesState) -> dict[str, Any]:
     return {
         "values": {
             "array": np.arange(2_000),
@@ -139,11 +139,15 @@ async def report_ids(state: Ids, config: RunnableConfig, runtime: Runtime[None])
 
 
 GRAPHS: Final = {
-    "private": chain(Work, think, answer_question, input_schema=Question, output_schema=Answer).compile(),
-    "paused": chain(Work, think, ask_question, input_schema=Question, output_schema=Answer).compile(),
+    "private": chain(
+        WorkState, think, answer_question, input_schema=InputText, output_schema=OutputText
+    ).compile(),
+    "paused": chain(
+        WorkState, think, ask_question, input_schema=InputText, output_schema=OutputText
+    ).compile(),
     "questions": ask_each(),
     "concurrent": count_concurrent(),
-    "values": chain(Values, make_values).compile(),
+    "values": chain(ValuesState, make_values).compile(),
     "ids": chain(Ids, report_ids).compile(),
 }
 

@@ -1,4 +1,4 @@
-"""What a project's langgraph.json says beside its graphs is applied, or named (X6)."""
+"""The keys of a project's langgraph.json beside its graphs are applied, or named (X6)."""
 
 import json
 import logging
@@ -16,6 +16,7 @@ from callsheet.server.app import create_app
 from callsheet.server.operations.doctor import diagnose
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
+from tests.doubles.embeddings_double import EmbeddingsDouble
 from tests.doubles.wire_server import running_server
 
 CODE = '''
@@ -100,7 +101,8 @@ async def test_threads_have_the_lifetime_of_the_file_unless_they_name_another(
         body = {"assistant_id": "look", "input": {"seen": {}}, "if_not_exists": "create"}
         await http.post("/threads/by-run/runs/wait", json=body)
         lifetimes = {
-            one: (await http.get(f"/threads/{one}?include=ttl")).json()["ttl"] for one in (created, own, "by-run")
+            one: (await http.get(f"/threads/{one}?include=ttl")).json()["ttl"]
+            for one in (created, own, "by-run")
         }
     assert {one: (ttl["strategy"], ttl["ttl_minutes"]) for one, ttl in lifetimes.items()} == {
         created: ("keep_latest", 90),
@@ -110,7 +112,10 @@ async def test_threads_have_the_lifetime_of_the_file_unless_they_name_another(
 
 
 async def test_pages_of_the_origins_in_the_file_may_call(tmp_path: Path, valkey_url: str) -> None:
-    cors = {"allow_origins": ["https://app.example", "*"], "allow_origin_regex": "https://.*\\.trial\\.example"}
+    cors = {
+        "allow_origins": ["https://app.example", "*"],
+        "allow_origin_regex": "https://.*\\.trial\\.example",
+    }
     async with serving(tmp_path, valkey_url, http={"cors": cors | {"allow_credentials": True}}) as http:
         for origin in ("https://app.example", "https://a.trial.example"):
             reply = await http.post("/threads", json={}, headers={"Origin": origin})
@@ -137,7 +142,10 @@ async def test_the_projects_own_routes_are_served_behind_the_servers_middleware(
 
 
 async def test_the_headers_that_the_file_names_are_in_configurable(tmp_path: Path, valkey_url: str) -> None:
-    patterns = {"includes": ["x-tenant-*", "X-User-Id", "x-api-key", "authorization"], "excludes": ["*secret*"]}
+    patterns = {
+        "includes": ["x-tenant-*", "X-User-Id", "x-api-key", "authorization"],
+        "excludes": ["*secret*"],
+    }
     headers = {"x-user-id": "ann", "x-tenant-secret": "s", "x-tenant-name": "acme", "x-other-one": "1"}
     headers |= {"x-tenant-id": "7", "authorization": "Basic abc"}
     body = {"assistant_id": "look", "input": {"seen": {}}}
@@ -208,7 +216,87 @@ async def test_a_value_of_the_wrong_form_is_refused_at_the_start(
     tmp_path: Path, valkey_url: str, keys: Any, message: str
 ) -> None:
     settings = Settings(redis_url=valkey_url, config=write_project(tmp_path, **keys))
-    with pytest.raises(Invalid, match=re.escape(message)):
+
+    async def start() -> None:
         app = create_app(settings)
         async with app.router.lifespan_context(app):
             pass
+
+    with pytest.raises(Invalid, match=re.escape(message)):
+        await start()
+
+
+ANIMALS = {"cats": "The cat and the kitten", "cars": "A car with an engine"}
+
+
+async def put_and_search(http: httpx.AsyncClient, query: str) -> dict[str, float | None]:
+    """Put four items, and return the scores of the results, by key and in order."""
+    items: list[dict[str, Any]] = [
+        {"key": name, "value": {"title": name, "text": text}} for name, text in ANIMALS.items()
+    ]
+    items.append({"key": "hidden", "value": {"text": "kitten kitten"}, "index": False})
+    items.append({"key": "by_note", "value": {"text": "car", "note": "kitten"}, "index": ["note"]})
+    for item in items:
+        reply = await http.put("/store/items", json={"namespace": ["pets"], **item})
+        assert reply.status_code == 204, reply.text
+    reply = await http.post("/store/items/search", json={"namespace_prefix": ["pets"], "query": query})
+    assert reply.status_code == 200, reply.text
+    return {item["key"]: item["score"] for item in reply.json()["items"]}
+
+
+async def test_the_stores_items_are_reply_by_meaning_with_the_embeddings_of_the_file(
+    tmp_path: Path, valkey_url: str
+) -> None:
+    index = {"embed": "./project.py:embed", "dims": 4, "fields": ["text"]}
+    async with serving(tmp_path, valkey_url, store={"index": index}) as http:
+        scores = await put_and_search(http, "kitten")
+        assert [*scores] == ["by_note", "cats", "cars"]
+        assert scores["by_note"] == pytest.approx(1)
+        assert scores["cars"] == pytest.approx(0.014, abs=0.01)
+        await http.request("DELETE", "/store/items", json={"namespace": ["pets"], "key": "cats"})
+        reply = await http.post("/store/items/search", json={"namespace_prefix": ["pets"], "query": "kitten"})
+        assert [item["key"] for item in reply.json()["items"]] == ["by_note", "cars"]
+
+
+async def test_openai_embeddings_come_from_the_endpoint_of_the_environment(
+    tmp_path: Path, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddingsDouble() as double:
+        for name, value in double.environ.items():
+            monkeypatch.setenv(name, value)
+        index = {"embed": "openai:counts", "dims": 7, "fields": ["text"]}
+        async with serving(tmp_path, valkey_url, store={"index": index}) as http:
+            await put_and_search(http, "travel")
+    assert [*double.texts] == [*ANIMALS.values(), "kitten", "travel"]
+
+
+async def test_the_bundled_embeddings_are_a_named_choice(tmp_path: Path, valkey_url: str) -> None:
+    async with serving(
+        tmp_path, valkey_url, store={"index": {"embed": "callsheet:bundled", "dims": 256, "fields": ["text"]}}
+    ) as http:
+        scores = await put_and_search(http, "young feline animals")
+        assert [*scores].index("cats") < [*scores].index("cars")
+        assert "hidden" not in scores
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ({"embed": "./project.py:embed", "dims": 3}, "have 4 numbers, and 'store.index.dims' is 3"),
+        ({"embed": "./project.py:events", "dims": 3}, "which cannot be used"),
+        ({"embed": "nobody:model", "dims": 3}, "which cannot be used"),
+        ({"embed": "./project.py:embed"}, "'store.index.dims'"),
+    ],
+)
+async def test_embeddings_that_cannot_be_used_are_refused_with_the_reason(
+    tmp_path: Path, valkey_url: str, index: Any, message: str
+) -> None:
+    async def put() -> None:
+        app = create_app(
+            Settings(redis_url=valkey_url, config=write_project(tmp_path, store={"index": index}))
+        )
+        async with app.router.lifespan_context(app):
+            await app.state.context.store.aput(("a",), "k", {"text": "cat"})
+
+    with pytest.raises(Invalid, match=re.escape(message)):
+        await put()

@@ -79,7 +79,7 @@ class StoreIndex(_Options):
     """`provider:model`, or the place of a function or object as of a graph."""
     dims: int = Field(gt=0)
     fields: tuple[str, ...] = ("$",)
-    """Paths of the texts that are embedded; `$` is the key value."""
+    """Paths of the texts that are embedded; `$` is the whole value."""
 
 
 class StoreLifetime(_Options):

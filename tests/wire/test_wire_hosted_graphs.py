@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import operator
+import time
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from langgraph.types import Send, interrupt
 from langgraph_sdk.client import LangGraphClient
 from typing_extensions import TypedDict
 
+from tests.doubles.waiting import until
 from tests.doubles.wire_served import (
     collect,
     create_thread,
@@ -138,7 +140,13 @@ async def report_ids(state: Ids, config: RunnableConfig, runtime: Runtime[None])
     }
 
 
+async def block_the_loop(state: Count) -> dict[str, Any]:
+    time.sleep(2)  # noqa: ASYNC251 -- the mistake that is looked for
+    return {"log": ["blocked"]}
+
+
 GRAPHS: Final = {
+    "blocking": chain(Count, block_the_loop).compile(),
     "private": chain(
         WorkState, think, answer_question, input_schema=InputText, output_schema=OutputText
     ).compile(),
@@ -257,3 +265,16 @@ async def test_a_node_sees_the_id_of_its_run(client: LangGraphClient) -> None:
     result: Any = await client.runs.wait(thread, "ids", input={"ids": {}})
     [run] = await client.runs.list(thread)
     assert (result["ids"]["info"], result["ids"]["node"]["run_id"]) == (run["run_id"], run["run_id"])
+
+
+@pytest.mark.slow
+async def test_a_blocking_call_in_an_async_node_is_logged_with_graph_node_and_line(
+    client: LangGraphClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Meanwhile the whole process stands still, so it must not go unnoticed."""
+    result: Any = await client.runs.wait(None, "blocking", input={"log": []})
+    assert result["log"] == ["blocked"]
+    await asyncio.to_thread(until, lambda: "runs again after" in caplog.text, "the call's end is logged")
+    [warning] = [one for one in caplog.messages if "blocks the event loop" in one]
+    assert warning.startswith("node 'block_the_loop' of graph 'blocking'")
+    assert "time.sleep(2)" in warning

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -16,8 +16,7 @@ _LIMIT_S: Final = 1.0
 _INTERVAL_S: Final = 0.2
 _FRAMES: Final = 8
 """Innermost frames that a warning shows."""
-_RUNS_NODE: Final = "arun_with_retry"
-"""LangGraph's function that awaits a node; its local `task` names it."""
+_LANGGRAPH: Final = "/langgraph/"
 _IDLE: Final = ("/asyncio/", "/selectors.py", "/uvloop/", "/uvicorn/server.py")
 """Files of the innermost frame while the loop waits: then the whole process lacks time."""
 _log = logging.getLogger(__name__)
@@ -85,11 +84,13 @@ class _LoopWatch:
 
 
 def _describe_node(frame: FrameType | None) -> str:
-    """Return the graph and the node whose code a frame belongs to."""
+    """Return the graph and the node whose code a frame belongs to.
+
+    LangGraph's function that awaits a node's code has the node's config.
+    """
     while frame:
-        task = frame.f_locals.get("task") if frame.f_code.co_name == _RUNS_NODE else None
-        if task is not None:
-            graph = (task.config or {}).get("configurable", {}).get("graph_id")
-            return f"node {task.name!r} of graph {graph!r}"
+        config = frame.f_locals.get("config") if _LANGGRAPH in frame.f_code.co_filename else None
+        if isinstance(config, Mapping) and (node := config.get("metadata", {}).get("langgraph_node")):
+            return f"node {node!r} of graph {config.get('configurable', {}).get('graph_id')!r}"
         frame = frame.f_back
     return "code outside of a graph"

@@ -107,7 +107,8 @@ class EventTranslator:
         else:
             named = []
         place = "|".join(("", *namespace))
-        return [(name + place, dumps(value)) for name, value in named]
+        # As LangGraph's server: accumulated messages are named without their namespace.
+        return [(name if "/" in name else name + place, dumps(value)) for name, value in named]
 
     async def stream(
         self, graph: Any, given: Any, config: Any, **options: Any
@@ -186,7 +187,7 @@ def _public_checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a debug chunk with public configs and checkpoint references, without internal keys."""
     if "payload" in data:
         return (
-            {**data, "payload": _public_checkpoint(data["payload"])}
+            {**data, "payload": _with_task_checkpoints(_public_checkpoint(data["payload"]))}
             if data.get("type") == "checkpoint"
             else dict(data)
         )
@@ -198,6 +199,16 @@ def _public_checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
         "checkpoint": _checkpoint_ref(config),
         "parent_checkpoint": _checkpoint_ref(parent),
     }
+
+
+def _with_task_checkpoints(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's payload with the checkpoints of its tasks' subgraphs instead of their configs."""
+    tasks = []
+    for task in payload.get("tasks", ()):
+        chosen = (task.get("state") or {}).get("configurable")
+        named = {name: one for name, one in task.items() if name != "state" or not chosen}
+        tasks.append(named | ({"checkpoint": chosen} if chosen else {}))
+    return {**payload, "tasks": tasks}
 
 
 def public_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -212,8 +223,10 @@ def _checkpoint_ref(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
     chosen = (config or {}).get("configurable", {})
     if not chosen.get("checkpoint_id"):
         return None
-    return {
+    reference = {
         "checkpoint_id": chosen["checkpoint_id"],
         "thread_id": chosen.get("thread_id"),
         "checkpoint_ns": chosen.get("checkpoint_ns", ""),
     }
+    inside = chosen.get("checkpoint_map") if reference["checkpoint_ns"] else None
+    return reference | ({"checkpoint_map": inside} if inside else {})

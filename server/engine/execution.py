@@ -350,7 +350,6 @@ class RunExecution:
         chosen: dict[str, Any] = {
             **request["config"].get("configurable", {}),
             "thread_id": self.attempt.thread,
-            "checkpoint_ns": "",
             "run_id": self.run.id,
             "graph_id": self.run.graph,
             "assistant_id": self.run.assistant,

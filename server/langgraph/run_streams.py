@@ -43,6 +43,8 @@ from callsheet.storage.threads.threads import Thread
 
 BEGINNING: Final = "-1"
 """Last-Event-ID that asks for all stored events."""
+BEGINNINGS: Final = frozenset({BEGINNING, "0"})
+"""The same, and as others write it."""
 ENDED: Final = frozenset({"success", "error", "interrupted", "timeout"})
 """Statuses of a run that has ended."""
 _EXECUTED: Final = ENDED - {"interrupted"}
@@ -175,7 +177,7 @@ async def resume_id(ctx: AppContext, header: str | None, record: Run) -> str | N
     if not header:
         return None
     beginning = id_before_run(record)
-    if header == BEGINNING or order_of(checked_event_id(header)) <= order_of(beginning):
+    if header in BEGINNINGS or order_of(checked_event_id(header)) <= order_of(beginning):
         return beginning
     return await resumed_position(ctx, record.thread, header)
 

@@ -145,8 +145,10 @@ async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Resp
 @router.post("/runs/cancel", status_code=204, responses=write_responses(None))
 @with_policy(LANGGRAPH_WRITE)
 async def cancel_runs(body: RunsCancel, request: Request, action: Action = "interrupt") -> Response:
-    """Cancel several runs. Runs that have ended or do not exist are skipped."""
+    """Cancel several runs; those that have ended are skipped. 404 if there are none."""
     ctx = app_context(request)
+    if not body.status and not (body.thread_id and body.run_ids):
+        raise Invalid("it is not said which runs to cancel", remedy="send thread_id and run_ids, or status")
     for run in await _runs_to_cancel(ctx, current_owner(request), body):
         await ctx.worker.cancel(run.thread, run.id, action)
     return Response(status_code=204)
@@ -294,7 +296,7 @@ async def join_thread_stream(
     """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    if last_event_id in {run_streams.BEGINNING, "-"}:
+    if last_event_id in {*run_streams.BEGINNINGS, "-"}:
         after = events.START_ID
     elif last_event_id:
         after = await run_streams.resumed_position(ctx, thread_id, last_event_id)
@@ -384,9 +386,13 @@ async def _runs_to_cancel(ctx: AppContext, owner: str, body: RunsCancel) -> list
     if body.thread_id and body.run_ids:
         await threads.get(ctx.storage, body.thread_id, owner)
         runs = await ctx.worker.runs.list_runs(body.thread_id)
-        return [run for run in runs if run.id in body.run_ids]
-    runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
-    return [run for run in runs if body.status in {"all", run.status}]
+        chosen = [run for run in runs if run.id in body.run_ids]
+    else:
+        runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
+        chosen = [run for run in runs if body.status in {"all", run.status}]
+    if not chosen:
+        raise Missing("there are no such runs to cancel", remedy="list the thread's runs")
+    return chosen
 
 
 async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:

@@ -127,7 +127,11 @@ def state_view(snapshot: StateSnapshot) -> JsonObject:
     """Return the JSON view of a state; a thread without one has nulls and empty lists."""
     checkpoint = _checkpoint_view(snapshot.config) if snapshot.created_at else None
     parent = _checkpoint_view(snapshot.parent_config)
-    metadata = snapshot.metadata and {k: v for k, v in snapshot.metadata.items() if k not in _INTERNAL}
+    thread = {"thread_id": snapshot.config["configurable"].get("thread_id")} if snapshot.created_at else {}
+    metadata = snapshot.metadata and {
+        **{name: value for name, value in snapshot.metadata.items() if name not in _INTERNAL},
+        **thread,
+    }
     return {
         "values": snapshot.values,
         "next": snapshot.next,

@@ -237,11 +237,16 @@ def stateless_thread_ids(run: str) -> tuple[str, str]:
     return run, str(uuid.uuid5(_KEPT_THREAD_NAMESPACE, run))
 
 
+def assistants_of(ctx: AppContext, owner: str) -> Assistants:
+    """Return an owner's assistants; the default ones have their graphs' names and descriptions."""
+    names = {name: str(graph.name) for name, graph in ctx.graphs.items()}
+    return Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at, names, ctx.options.descriptions)
+
+
 async def resolve_assistant(ctx: AppContext, owner: str, name: str) -> Assistant:
     """Return the owner's assistant of this id, or the default one of this graph; raises `Invalid`."""
     try:
-        assistants = Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at, ctx.options.descriptions)
-        return await assistants.get(name)
+        return await assistants_of(ctx, owner).get(name)
     except Missing as error:
         raise Invalid(error.message, remedy=error.remedy) from None
 

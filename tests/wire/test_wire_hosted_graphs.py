@@ -7,10 +7,13 @@ import time
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
+import httpx
 import numpy as np
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.pregel.remote import RemoteGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
@@ -145,7 +148,20 @@ async def block_the_loop(state: Count) -> dict[str, Any]:
     return {"log": ["blocked"]}
 
 
+async def answer_in_words(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [await GenericFakeChatModel(messages=iter([AIMessage("hi you")])).ainvoke("")]}
+
+
+def nest_graphs() -> Any:
+    child = chain(MessagesState, answer_in_words).compile()
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("child", child)
+    builder.add_edge(START, "child")
+    return builder.compile(name="a name of its own")
+
+
 GRAPHS: Final = {
+    "nested": nest_graphs(),
     "blocking": chain(Count, block_the_loop).compile(),
     "private": chain(
         WorkState, think, answer_question, input_schema=InputText, output_schema=OutputText
@@ -278,3 +294,86 @@ async def test_a_blocking_call_in_an_async_node_is_logged_with_graph_node_and_li
     [warning] = [one for one in caplog.messages if "blocks the event loop" in one]
     assert warning.startswith("node 'block_the_loop' of graph 'blocking'")
     assert "time.sleep(2)" in warning
+
+
+async def nested_events(client: LangGraphClient, mode: Any) -> list[Any]:
+    thread = await create_thread(client)
+    hello: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    return await collect(
+        client.runs.stream(thread, "nested", input=hello, stream_mode=mode, stream_subgraphs=True)
+    )
+
+
+async def test_accumulated_messages_of_a_subgraph_are_named_as_by_langgraphs_server(
+    client: LangGraphClient,
+) -> None:
+    names = [event.event for event in await nested_events(client, "messages")]
+    assert set(names) == {"metadata", "messages/metadata", "messages/partial"}
+
+
+async def test_the_metadata_of_events_has_the_namespace_of_their_own_graph(client: LangGraphClient) -> None:
+    events = [event.data for event in await nested_events(client, "events") if event.event == "events"]
+    assert "" not in [event["metadata"].get("checkpoint_ns") for event in events]
+
+
+async def test_a_debug_event_names_the_checkpoint_of_a_tasks_subgraph(client: LangGraphClient) -> None:
+    events = [event.data for event in await nested_events(client, "debug") if event.event == "debug"]
+    tasks = [task for event in events for task in event["payload"].get("tasks", ())]
+    [task] = [task for task in tasks if task["name"] == "child"]
+    assert (task["checkpoint"]["checkpoint_ns"], "state" in task) == (f"child:{task['id']}", False)
+
+
+async def test_an_assistant_has_the_name_of_its_graph_and_a_state_the_id_of_its_thread(
+    client: LangGraphClient,
+) -> None:
+    assistants: Any = await client.assistants.search(graph_id="nested")
+    assert assistants[0]["name"] == "a name of its own"
+    thread = await create_thread(client)
+    await client.runs.wait(thread, "ids", input={"ids": {}})
+    state: Any = await client.threads.get_state(thread)
+    assert state["metadata"]["thread_id"] == thread
+
+
+@pytest.mark.parametrize("header", ["0", "-1"])
+async def test_a_last_event_id_of_zero_asks_for_all_events(
+    client: LangGraphClient, url: str, header: str
+) -> None:
+    thread = await create_thread(client)
+    await client.runs.wait(thread, "ids", input={"ids": {}})
+    [run] = await client.runs.list(thread)
+    async with httpx.AsyncClient(base_url=url, headers={"Last-Event-ID": header}) as http:
+        reply = await http.get(f"/threads/{thread}/runs/{run['run_id']}/stream")
+    assert (reply.status_code, reply.text.startswith("event: metadata")) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"thread_id": "T"}, 422),
+        ({"thread_id": "T", "run_ids": ["none"]}, 404),
+        ({"status": "all"}, 404),
+    ],
+)
+async def test_a_request_that_cancels_no_run_is_refused(
+    client: LangGraphClient, url: str, body: dict[str, Any], status: int
+) -> None:
+    named = {"thread_id": await create_thread(client)} if "thread_id" in body else {}
+    async with httpx.AsyncClient(base_url=url) as http:
+        assert (await http.post("/runs/cancel", json=body | named)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("schedule", "next_run"),
+    [("@daily", "T00:00:00"), ("@hourly", ":00:00"), ("0 9 * * * 30", "T09:00:30"), ("* * * * * *", None)],
+)
+async def test_a_schedule_may_be_a_name_or_have_a_second(
+    url: str, schedule: str, next_run: str | None
+) -> None:
+    body = {"assistant_id": "ids", "schedule": schedule, "input": {"ids": {}}}
+    async with httpx.AsyncClient(base_url=url) as http:
+        reply = await http.post("/runs/crons", json=body)
+    if next_run is None:
+        assert (reply.status_code, "0 to 59" in reply.text) == (422, True)
+    else:
+        assert next_run in reply.json()["next_run_date"], reply.text

@@ -10,8 +10,9 @@ EXCEPTIONS: Final = {
     "_get_request_payload": "sends a vendor its own reasoning back, which ChatOpenAI leaves out",
     "_create_chat_result": "reads the reasoning and the broken tool calls of an answer",
     "_convert_chunk_to_generation_chunk": "reads the same in a piece of a stream",
+    "_current_frames": "Python's own documented function; names the node that blocks the event loop",
 }
-"""The methods of LangChain's ChatOpenAI that `ChatModel` overrides, with the reasons.
+"""The methods of LangChain's ChatOpenAI that `ChatModel` overrides, and one of `sys`, with the reasons.
 
 ChatOpenAI keeps no field beyond OpenAI's own and refers to a subclass for each vendor; LangChain's own
 packages for vendors override the same methods. https://github.com/langchain-ai/langchain/issues/34706

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, NamedTuple
 import httpx
 import numpy as np
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.pregel.remote import RemoteGraph
 from langgraph.runtime import Runtime

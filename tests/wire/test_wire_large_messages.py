@@ -73,3 +73,18 @@ async def test_a_request_is_503_while_the_bodies_of_others_fill_the_memory_for_b
     go_on.set()
     assert (await first).status_code == 200
     assert (await http.post("/threads", content=body)).status_code == 200
+
+
+@pytest.mark.slow
+async def test_other_requests_are_answered_while_a_large_body_is_parsed(redis: str) -> None:
+    """Millions of small objects take seconds."""
+    body = b'{"metadata": {"x": [' + b",".join([b'{"a":1}'] * 2_000_000) + b']}, "ttl": -1}'
+    with running_server(redis, {"measure": measuring_graph()}) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            large = asyncio.create_task(client.post("/threads", content=body))
+            answered = 0
+            while not large.done():
+                assert (await client.get("/ok")).status_code == 200
+                answered += 1
+    assert (await large).status_code == 422
+    assert answered > 5

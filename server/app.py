@@ -6,7 +6,7 @@ The server answers once storage is connected and the workflows are loaded; conne
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -27,17 +27,20 @@ from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.views import reply_builder
-from callsheet.server.engine import background, graphs_file
+from callsheet.server.engine import background, graph_loading, graphs_file
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.finalizer import CallWebhook
 from callsheet.server.engine.graph_loading import Graphs, attach_storage
 from callsheet.server.engine.graphs_file import GraphsFile
+from callsheet.server.engine.project_options import Http, Part, ProjectOptions
+from callsheet.server.engine.store_embeddings import load_item_index
 from callsheet.server.engine.tool_policy import create_tool_environment, warn_of_unknown_tools
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
-from callsheet.server.engine.workflows import Workflows, load_workflows
+from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
 from callsheet.server.features import load_apis
 from callsheet.server.http import errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.configurable_headers import ConfigurableHeadersMiddleware
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.origins import HostOriginMiddleware
@@ -50,6 +53,7 @@ from callsheet.server.http.policy import (
     policy_of,
     with_policy,
 )
+from callsheet.server.http.project_routes import project_routes
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
@@ -65,6 +69,7 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
+from callsheet.storage.runs.records import Run
 from callsheet.storage.store import RedisStore, running_owner
 from callsheet.tools.guard.tool_environment import ToolEnvironment
 
@@ -95,6 +100,14 @@ _LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     socket.router,
     store.router,
 )
+_PARTS: Final[Mapping[Part, tuple[APIRouter, ...]]] = {
+    "assistants": (assistants.router,),
+    "threads": (threads.router, states.router, commands.router, events.router, socket.router),
+    "runs": (runs.router, crons.router),
+    "store": (store.router,),
+    "meta": (assistants.info_router,),
+}
+"""Routes that a langgraph.json may disable."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,7 @@ class Runtime:
     """The graphs of `workflows` with storage attached."""
     tool_environment: ToolEnvironment
     worker: Worker
+    options: ProjectOptions
 
     def context(self, settings: Settings, storage: Storage) -> AppContext:
         """Return the context of routes."""
@@ -132,6 +146,7 @@ class Runtime:
             partial(copy_with_artefacts, archive),
             DataMarker(storage),
             self.tool_environment,
+            self.options,
         )
 
 
@@ -147,15 +162,18 @@ async def assemble(
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
     tool_environment = create_tool_environment(settings, observer)
-    memory = create_storage(storage, source, EPOCH_KEY)
+    options_of_project = options_of(source)
+    for sentence in options_of_project.ignored:
+        _log.warning("langgraph.json: %s", sentence)
     workflows = await load_workflows(source, stack)
+    memory = create_storage(storage, source, EPOCH_KEY)
     warn_of_unknown_tools(settings, workflows.tools)
     options = WorkerOptions(
         settings.lease_s,
         settings.run_timeout_s,
         replies=reply_builders(storage, workflows),
         protocol=AgentProtocolEncoder(),
-        call_webhook=webhook_caller(settings),
+        call_webhook=webhook_caller(settings, disabled="webhooks" in options_of_project.http.disabled),
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
@@ -165,13 +183,16 @@ async def assemble(
     entering = running_worker(
         storage, graphs, options, saver=memory.saver, executes=settings.carry_runs, observer=observer
     )
-    return Runtime(memory, workflows, graphs, tool_environment, await stack.enter_async_context(entering))
+    worker = await stack.enter_async_context(entering)
+    return Runtime(memory, workflows, graphs, tool_environment, worker, options_of_project)
 
 
 def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:
     """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
-    ttl = cast("TTLConfig", dict(source.store_ttl)) if isinstance(source, GraphsFile) else None
-    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None)
+    lifetime = options_of(source).store_ttl
+    ttl = cast("TTLConfig", lifetime.model_dump(exclude_unset=True)) if lifetime else None
+    index = load_item_index(source) if isinstance(source, GraphsFile) else None
+    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None, index)
     return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
 
 
@@ -184,8 +205,8 @@ def reply_builders(storage: Storage, workflows: Workflows) -> dict[str, BuildRep
     }
 
 
-def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
-    """Return all routes; those of a feature only where its workflow is served.
+def routes(features: Mapping[str, FeatureApi], disabled: Collection[Part] = frozenset()) -> list[BaseRoute]:
+    """Return all routes; those of a feature only where its workflow is served, none of `disabled` parts.
 
     Raises `Broken` for a route without a policy.
 
@@ -193,16 +214,26 @@ def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
     first request, and match it twice.
     """
     domain = [router for feature in features.values() for router in feature.routers]
-    served = [route for router in (*_LANGGRAPH, *_SHARED, *domain) for route in router.routes]
+    hidden_path = "/metrics" if "meta" in disabled else None
+    hidden = [router for part in disabled for router in _PARTS.get(part, ())]
+    shared = [router for router in (*_LANGGRAPH, *_SHARED) if router not in hidden]
+    served = [route for router in (*shared, *domain) for route in router.routes]
+    served = [route for route in served if getattr(route, "path", "") != hidden_path]
     for route in served:
         policy_of(route)
     return served
 
 
-def webhook_caller(settings: Settings) -> CallWebhook:
-    """Return the function that calls webhooks."""
+def webhook_caller(settings: Settings, *, disabled: bool = False) -> CallWebhook:
+    """Return the function that calls webhooks; it calls none if they are `disabled`."""
+    if disabled:
+        return _call_no_webhook
     secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
     return webhooks.WebhookCaller(secret, allow_private=settings.webhook_private).call
+
+
+async def _call_no_webhook(run: Run) -> None:
+    del run
 
 
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
@@ -250,20 +281,29 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.requires_auth = bool(settings.auth)
     app.state.feature_tags = {}
     app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
+    http = options_of(app.state.graphs).http
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
-    _wrap(app, settings)
+    _wrap(app, settings, http)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
     app.add_api_route(_READY, check_liveness, methods=["HEAD"], include_in_schema=False)
+    if "meta" in http.disabled:
+        return app
     app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/openapi.json", show_openapi, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
 
-def _wrap(app: "Application", settings: Settings) -> None:
+def _wrap(app: "Application", settings: Settings, http: Http) -> None:
     """Add the middleware; the last one added is the outermost."""
+    if http.configurable_headers:
+        app.add_middleware(
+            ConfigurableHeadersMiddleware,
+            patterns=http.configurable_headers,
+            authenticates=bool(settings.auth),
+        )
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(RateLimitMiddleware, settings=settings)
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(settings))
@@ -274,14 +314,16 @@ def _wrap(app: "Application", settings: Settings) -> None:
     )
     app.add_middleware(
         CORSMiddleware,
-        allow_origins=[origins.STUDIO, *settings.allow_origins],
-        allow_origin_regex=_LOOPBACK_PAGES,
-        allow_methods=["*"],
-        allow_headers=["*"],
+        allow_origins=[origins.STUDIO, *origins.allowed_origins(settings, http.cors)],
+        allow_origin_regex="|".join(filter(None, (_LOOPBACK_PAGES, http.cors.allow_origin_regex))),
+        allow_methods=http.cors.allow_methods,
+        allow_headers=http.cors.allow_headers,
+        allow_credentials=http.cors.allow_credentials,
         allow_private_network=True,
-        expose_headers=[*_EXPOSED, *RATE_HEADERS],
+        expose_headers=[*_EXPOSED, *RATE_HEADERS, *http.cors.expose_headers],
+        max_age=http.cors.max_age,
     )
-    app.add_middleware(HostOriginMiddleware, settings=settings)
+    app.add_middleware(HostOriginMiddleware, settings=settings, cors=http.cors)
     app.add_middleware(RoutePolicyMiddleware, routes=app.router.routes)
     app.add_middleware(TelemetryMiddleware, observer=app.state.observer)
 
@@ -375,4 +417,9 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
     for end in start_maintenance(app.state.context):
         stack.push_async_callback(end)
-    app.router.routes.extend(routes(features))
+    app.router.routes.extend(routes(features, runtime.options.http.disabled))
+    if isinstance(app.state.graphs, GraphsFile) and app.state.graphs.app:
+        own = graph_loading.load_variable(app.state.graphs.app)
+        before, after = project_routes(own)
+        await stack.enter_async_context(own.router.lifespan_context(own))
+        app.router.routes[:] = [*before, *app.router.routes, *after]

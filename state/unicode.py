@@ -1,14 +1,8 @@
 """Text that UTF-8 can encode: half of a surrogate pair is no character."""
 
-from copy import copy
-from dataclasses import fields, is_dataclass
-from operator import is_
-from typing import Any, Final
+from typing import Any
 
-from pydantic import BaseModel
-
-_MAX_DEPTH: Final = 64
-"""Levels of a value that are looked into."""
+from callsheet.state.nested_values import replace_parts
 
 
 def utf8_safe(text: str) -> str:
@@ -22,43 +16,9 @@ def utf8_safe(text: str) -> str:
     return text
 
 
-def utf8_safe_value(value: Any, depth: int = 0) -> Any:
-    """Return a value with every text in it as `utf8_safe` returns it; the same object if nothing changes.
-
-    Looks into dicts, lists, tuples, pydantic models and dataclasses.
-    """
-    if isinstance(value, str):
-        return utf8_safe(value)
-    if depth > _MAX_DEPTH:
-        return value
-    if isinstance(value, dict):
-        pairs = [(key, item, *utf8_safe_value([key, item], depth + 1)) for key, item in value.items()]
-        unchanged = all(key is new_key and item is new for key, item, new_key, new in pairs)
-        return value if unchanged else {new_key: new for _, _, new_key, new in pairs}
-    if type(value) in {list, tuple}:
-        items = [utf8_safe_value(item, depth + 1) for item in value]
-        return value if all(map(is_, items, value)) else type(value)(items)
-    return _safe_fields(value, depth + 1)
-
-
-def _safe_fields(value: Any, depth: int) -> Any:
-    """Return a copy of a pydantic model or dataclass whose fields are safe; the same object if they are."""
-    if isinstance(value, BaseModel):
-        names = list(value.__dict__)
-    elif is_dataclass(value) and not isinstance(value, type):
-        names = [each.name for each in fields(value)]
-    else:
-        return value
-    before = {name: getattr(value, name) for name in names}
-    changed = {
-        name: safe for name, item in before.items() if (safe := utf8_safe_value(item, depth)) is not item
-    }
-    if not changed:
-        return value
-    copied = copy(value)
-    for name, safe in changed.items():
-        object.__setattr__(copied, name, safe)
-    return copied
+def utf8_safe_value(value: Any) -> Any:
+    """Return a value with every text in it as `utf8_safe` returns it; the same object if nothing changes."""
+    return replace_parts(value, lambda part: utf8_safe(part) if isinstance(part, str) else part)
 
 
 class PairJoiner:

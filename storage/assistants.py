@@ -72,6 +72,10 @@ class Assistants:
     """Names of the served graphs."""
     created_at: str
     """Creation time of the default assistants, as on the wire: the start of the server."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of the default assistants, by graph; those of the graphs by default."""
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """Descriptions of the default assistants, by graph."""
 
     async def get(self, named: str) -> Assistant:
         """Return an assistant; raises `Missing`."""
@@ -180,9 +184,10 @@ class Assistants:
             default_id(graph),
             graph,
             metadata=dict(DEFAULT_METADATA),
-            name=graph,
+            name=self.names.get(graph, graph),
             created_at=self.created_at,
             updated_at=self.created_at,
+            description=self.descriptions.get(graph),
             default=True,
         )
 

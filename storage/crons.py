@@ -45,7 +45,7 @@ class Cron:
     owner: str
     assistant: str
     schedule: str
-    """Crontab expression with five fields."""
+    """Crontab expression with five fields, or six with seconds, or a name such as `@daily`."""
     payload: Mapping[str, Any]
     """Request of the run."""
     created_ms: int

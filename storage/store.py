@@ -34,6 +34,7 @@ from callsheet.state.errors import Invalid
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.store_vectors import ItemIndex
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "$gt": operator.gt,
@@ -53,19 +54,26 @@ local text = created .. ' ' .. now .. ' ' .. ARGV[3] .. ' ' .. ARGV[2]
 redis.call('SET', KEYS[1], text)
 if ARGV[3] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 redis.call('ZADD', KEYS[2], 0, ARGV[1])
+redis.call('DEL', KEYS[3])
+if ARGV[4] ~= '' then redis.call('SET', KEYS[3], ARGV[4]) end
+if ARGV[3] ~= '0' then redis.call('PEXPIRE', KEYS[3], ARGV[3]) end
 return 1
 """)
 
 _DELETE: Final = Script("""
 redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('DEL', KEYS[3])
 return redis.call('DEL', KEYS[1])
 """)
 
 _REFRESH: Final = Script("""
-for _, key in ipairs(KEYS) do
-  local text = redis.call('GET', key)
+for i = 1, #KEYS, 2 do
+  local text = redis.call('GET', KEYS[i])
   local ttl = text and string.match(text, '^%d+ %d+ (%d+) ')
-  if ttl and ttl ~= '0' then redis.call('PEXPIRE', key, ttl) end
+  if ttl and ttl ~= '0' then
+    redis.call('PEXPIRE', KEYS[i], ttl)
+    redis.call('PEXPIRE', KEYS[i + 1], ttl)
+  end
 end
 return 1
 """)
@@ -84,26 +92,33 @@ return present
 class RedisStore(BaseStore):
     """Store of the owner that `owner` returns at each call.
 
-    Lifetimes are in minutes, as everywhere in LangGraph. There are no embeddings: a `query` ranks items by
-    the share of its words that they contain.
+    Lifetimes are in minutes, as everywhere in LangGraph. With an index, a `query` ranks the items that have
+    vectors by meaning; without one, all items by the share of its words that they contain.
     """
 
     supports_ttl = True
 
-    def __init__(self, storage: Storage, owner: Callable[[], str], ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        owner: Callable[[], str],
+        ttl: TTLConfig | None = None,
+        index: ItemIndex | None = None,
+    ) -> None:
         """Bind the store to the running event loop, which also executes calls from other threads."""
         self.ttl_config = ttl
         self._storage = storage
         self._owner = owner
+        self._index = index
         self._loop = asyncio.get_running_loop()
 
     def for_owner(self, owner: str) -> "RedisStore":
         """Return the store of a fixed owner."""
-        return RedisStore(self._storage, lambda: owner, self.ttl_config)
+        return RedisStore(self._storage, lambda: owner, self.ttl_config, self._index)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute the operations in order."""
-        results = self._execute_all(_Items(self._storage, self._owner()), list(ops))
+        results = self._execute_all(_Items(self._storage, self._owner(), self._index), list(ops))
         if asyncio.get_running_loop() is self._loop:
             return await results
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(results, self._loop))
@@ -115,7 +130,7 @@ class RedisStore(BaseStore):
                 "the store's blocking methods would block the server",
                 remedy="await aget, aput or asearch instead",
             )
-        results = self._execute_all(_Items(self._storage, self._owner()), list(ops))
+        results = self._execute_all(_Items(self._storage, self._owner(), self._index), list(ops))
         return asyncio.run_coroutine_threadsafe(results, self._loop).result()
 
     async def _execute_all(self, items: "_Items", ops: Sequence[Op]) -> list[Result]:
@@ -150,19 +165,21 @@ class _Items:
 
     storage: Storage
     owner: str
+    index: ItemIndex | None = None
 
-    async def put(
-        self, namespace: Sequence[str], key: str, value: Mapping[str, Any], ttl_ms: int | None
-    ) -> None:
-        """Write an item, which expires after `ttl_ms` if given. Twice is safe."""
-        member = _member(namespace, key)
-        args: list[Argument] = [member, json.dumps(value, allow_nan=False), ttl_ms or 0]
-        await _PUT(self.storage.redis, [self._item_key(member), keys.store_index(self.owner)], args)
+    async def put(self, op: PutOp, value: Mapping[str, Any], ttl_ms: int | None) -> None:
+        """Write an item with its vectors, which expires after `ttl_ms` if given. Twice is safe."""
+        member = _member(op.namespace, op.key)
+        text = json.dumps(value, allow_nan=False)
+        indexed = self.index is not None and op.index is not False
+        vectors = await self.index.vectors_of(value, op.index or None) if self.index and indexed else b""
+        args: list[Argument] = [member, text, ttl_ms or 0, vectors]
+        await _PUT(self.storage.redis, self._keys(member), args)
 
     async def delete(self, namespace: Sequence[str], key: str) -> None:
         """Delete an item. Twice is safe."""
         member = _member(namespace, key)
-        await _DELETE(self.storage.redis, [self._item_key(member), keys.store_index(self.owner)], [member])
+        await _DELETE(self.storage.redis, self._keys(member), [member])
 
     async def get(self, namespace: Sequence[str], key: str) -> Item | None:
         """Return an item or None."""
@@ -193,7 +210,17 @@ class _Items:
         """Restart the lifetimes of items."""
         if items:
             members = [_member(item.namespace, item.key) for item in items]
-            await _REFRESH(self.storage.redis, [self._item_key(member) for member in members])
+            await _REFRESH(
+                self.storage.redis,
+                [key for one in members for key in self._keys(one) if key != self._index_key],
+            )
+
+    async def vectors(self, items: Sequence[Item]) -> list[bytes | None]:
+        """Return the stored vectors of items; None for an item without."""
+        vectors: list[bytes | None] = []
+        for page in _pages([_member(item.namespace, item.key) for item in items]):
+            vectors += await self.storage.redis.mget([keys.store_vectors(self.owner, one) for one in page])
+        return vectors
 
     async def _exist(self, members: Sequence[str]) -> list[int]:
         """Return 1 or 0 for each member, and remove those of expired items from the index."""
@@ -208,6 +235,14 @@ class _Items:
         low, high = (b"[" + start, b"[" + start + b"\xff") if start else (b"-", b"+")
         members = await self.storage.redis.zrangebylex(keys.store_index(self.owner), low, high)
         return [member.decode() for member in members]
+
+    def _keys(self, member: str) -> list[str]:
+        """Return the keys of an item, of the index, and of the item's vectors."""
+        return [self._item_key(member), self._index_key, keys.store_vectors(self.owner, member)]
+
+    @property
+    def _index_key(self) -> str:
+        return keys.store_index(self.owner)
 
     def _item_key(self, member: str) -> str:
         return keys.store_item(self.owner, member)
@@ -273,22 +308,36 @@ async def _put(items: _Items, op: PutOp) -> None:
     if op.ttl is not None and op.ttl * _MINUTE_MS < 1:
         raise ValueError(f"ttl {op.ttl!r} of {op.key!r} is not positive; use a number of minutes above 0")
     ttl_ms = None if op.ttl is None else int(op.ttl * _MINUTE_MS)
-    await items.put(op.namespace, op.key, op.value, ttl_ms)
+    await items.put(op, op.value, ttl_ms)
 
 
 async def _search(items: _Items, op: SearchOp) -> list[SearchItem]:
     """Return matching items, the best match of the query first, then the newest update first."""
-    matches = []
-    for item in await items.list_below(op.namespace_prefix):
-        if _matches(item.value, op.filter or {}):
-            score = _word_overlap(op.query, item.value) if op.query else None
-            times = (item.created_at, item.updated_at)
-            matches.append(SearchItem(item.namespace, item.key, item.value, *times, score))
+    below = await items.list_below(op.namespace_prefix)
+    matching = [item for item in below if _matches(item.value, op.filter or {})]
+    matches = [
+        SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
+        for item, score in await _score(items, matching, op.query)
+    ]
     matches.sort(key=lambda item: (item.score or 0.0, item.updated_at, item.key), reverse=True)
     page = matches[op.offset : op.offset + op.limit]
     if op.refresh_ttl:
         await items.refresh(page)
     return page
+
+
+async def _score(
+    items: _Items, matching: Sequence[Item], query: str | None
+) -> list[tuple[Item, float | None]]:
+    """Return the items with their scores; with an index, those without vectors match no query."""
+    if not query:
+        return [(item, None) for item in matching]
+    if items.index is None:
+        return [(item, _word_overlap(query, item.value)) for item in matching]
+    pairs = zip(matching, await items.vectors(matching), strict=True)
+    indexed = [(item, vectors) for item, vectors in pairs if vectors and items.index.fits(vectors)]
+    scores = await items.index.scores(query, [vectors for _, vectors in indexed])
+    return [(item, score) for (item, _), score in zip(indexed, scores, strict=True)]
 
 
 async def _list_namespaces(items: _Items, op: ListNamespacesOp) -> list[tuple[str, ...]]:

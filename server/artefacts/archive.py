@@ -195,6 +195,7 @@ _IMPORT_POLICY: Final = replace(
     body=BodyLimit(
         lambda settings: settings.max_import_bytes,
         "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
+        spooled=True,
     ),
 )
 _IMPORT: Final = documented_responses(

@@ -51,7 +51,7 @@ _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
 }
-_IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide the file"))
+_IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide the file", spooled=True))
 
 
 @router.post("/chat", responses=_ANSWER, openapi_extra=RESUMABLE)

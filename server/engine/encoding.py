@@ -83,6 +83,8 @@ class EventTranslator:
         self._messages: dict[str, BaseMessage] = {}
         self._tools: dict[str, str] = {}
         """Names of tools by call id."""
+        self._asks = False
+        """True if the last values of the graph had an interrupt."""
         self.finished = False
         """True if the graph is known to have ended without an interrupt."""
 
@@ -100,11 +102,13 @@ class EventTranslator:
         elif mode == "tools":
             named = [("tools", self._tool_event(data))]
         elif mode in self._requested:
+            self._asks = "__interrupt__" in data if mode == "values" and not namespace else self._asks
             named = [(mode, _public_checkpoint(data) if mode in {"debug", "checkpoints"} else data)]
         else:
             named = []
         place = "|".join(("", *namespace))
-        return [(name + place, dumps(value)) for name, value in named]
+        # As LangGraph's server: accumulated messages are named without their namespace.
+        return [(name if "/" in name else name + place, dumps(value)) for name, value in named]
 
     async def stream(
         self, graph: Any, given: Any, config: Any, **options: Any
@@ -127,9 +131,15 @@ class EventTranslator:
                 yield [("events", dumps(item))]
 
     def closing_events(self, state: StateSnapshot) -> list[Event]:
-        """Return the events after the graph has stopped: none."""
-        del self, state
-        return []
+        """Return the values with the pending interrupts, if the graph's last values had none.
+
+        LangGraph ends a run with plain values if a task of its last step has ended and others wait.
+        """
+        pending = [each for task in state.tasks if task.result is None for each in task.interrupts]
+        if not pending or self._asks or "values" not in self._requested:
+            return []
+        values = state.values if isinstance(state.values, Mapping) else {}
+        return [("values", dumps({**values, "__interrupt__": pending}))]
 
     def _tool_event(self, data: Mapping[str, Any]) -> dict[str, Any]:
         call = data["tool_call_id"]
@@ -177,7 +187,7 @@ def _public_checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a debug chunk with public configs and checkpoint references, without internal keys."""
     if "payload" in data:
         return (
-            {**data, "payload": _public_checkpoint(data["payload"])}
+            {**data, "payload": _with_task_checkpoints(_public_checkpoint(data["payload"]))}
             if data.get("type") == "checkpoint"
             else dict(data)
         )
@@ -189,6 +199,16 @@ def _public_checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
         "checkpoint": _checkpoint_ref(config),
         "parent_checkpoint": _checkpoint_ref(parent),
     }
+
+
+def _with_task_checkpoints(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's payload with the checkpoints of its tasks' subgraphs instead of their configs."""
+    tasks = []
+    for task in payload.get("tasks", ()):
+        chosen = (task.get("state") or {}).get("configurable")
+        named = {name: one for name, one in task.items() if name != "state" or not chosen}
+        tasks.append(named | ({"checkpoint": chosen} if chosen else {}))
+    return {**payload, "tasks": tasks}
 
 
 def public_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -203,8 +223,10 @@ def _checkpoint_ref(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
     chosen = (config or {}).get("configurable", {})
     if not chosen.get("checkpoint_id"):
         return None
-    return {
+    reference = {
         "checkpoint_id": chosen["checkpoint_id"],
         "thread_id": chosen.get("thread_id"),
         "checkpoint_ns": chosen.get("checkpoint_ns", ""),
     }
+    inside = chosen.get("checkpoint_map") if reference["checkpoint_ns"] else None
+    return reference | ({"checkpoint_map": inside} if inside else {})

@@ -7,6 +7,7 @@ run; otherwise the input never arrived and is passed again.
 import asyncio
 import json
 import logging
+import uuid
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,8 @@ _HEARTBEAT_DELAY_S: Final = 0.5
 """Seconds before the lease is renewed and cancellations are checked; most runs end earlier."""
 _WATCHES_PER_LEASE: Final = 20
 """Looks for attempts that lost their thread while the process stood still, within one lease."""
+_CONFIG_FIELDS: Final = ("tags", "recursion_limit", "max_concurrency")
+"""Fields of a client's config that LangGraph gets as they are."""
 _log = logging.getLogger(__name__)
 
 
@@ -232,7 +235,8 @@ class RunExecution:
         if translator.finished and not self.reply:
             return RunOutcome("success")
         state = await self.graph.aget_state(_newest_config(config))
-        return await self._success(state, translator.closing_events(state))
+        shown = state._replace(values=output_values(self.graph, state.values))
+        return await self._success(state, translator.closing_events(shown))
 
     async def _recall_events(self, before: StateSnapshot | None) -> None:
         """Have the publisher drop the events that an earlier attempt has stored."""
@@ -255,7 +259,8 @@ class RunExecution:
         """Return whether the step of a checkpoint changed its values, so that LangGraph streamed them."""
         stored = await cast("RedisSaver", self.graph.checkpointer).aget_tuple(state.config)
         updated = stored and stored.checkpoint.get("updated_channels")
-        return updated is None or not isinstance(state.values, Mapping) or bool({*updated} & {*state.values})
+        shown = output_values(self.graph, state.values)
+        return updated is None or not isinstance(shown, Mapping) or bool({*updated} & {*shown})
 
     def _translator(self) -> StreamTranslator:
         request = self.run.request
@@ -273,6 +278,7 @@ class RunExecution:
             "context": request["context"],
             "interrupt_before": request["interrupt_before"],
             "interrupt_after": request["interrupt_after"],
+            "output_keys": self.graph.output_channels,
             "durability": "sync",
             "control": self.control,
         }
@@ -344,7 +350,6 @@ class RunExecution:
         chosen: dict[str, Any] = {
             **request["config"].get("configurable", {}),
             "thread_id": self.attempt.thread,
-            "checkpoint_ns": "",
             "run_id": self.run.id,
             "graph_id": self.run.graph,
             "assistant_id": self.run.assistant,
@@ -354,14 +359,13 @@ class RunExecution:
             RUN_KEY: self.run.id,
         }
         metadata = {**self.run.metadata, "run_id": self.run.id, "run_attempt": self.attempt.number}
-        rest = {
-            name: request["config"][name] for name in ("tags", "recursion_limit") if name in request["config"]
-        }
-        return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
+        rest = {name: request["config"][name] for name in _CONFIG_FIELDS if name in request["config"]}
+        ids = {"run_id": _trace_id(self.run.id)}
+        return cast("RunnableConfig", {**rest, **ids, "configurable": chosen, "metadata": metadata})
 
     async def _success(self, state: StateSnapshot, events: list[Event]) -> RunOutcome:
         interrupts = interrupts_by_task(state)
-        answer = await self.reply(self.run, run_result(state)) if self.reply else None
+        answer = await self.reply(self.run, run_result(self.graph, state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
         return RunOutcome("success", standing, interrupts, answer=answer, final_events=events)
 
@@ -470,11 +474,28 @@ def _with_subgraphs(state: StateSnapshot) -> Iterator[StateSnapshot]:
             yield from _with_subgraphs(task.state)
 
 
-def run_result(state: StateSnapshot) -> dict[str, Any]:
-    """Return the result of a run: the values, and its interrupts if there are any."""
-    values = dict(state.values) if isinstance(state.values, Mapping) else {"values": state.values}
+def run_result(graph: Pregel[Any, Any], state: StateSnapshot) -> dict[str, Any]:
+    """Return the result of a run: the values of its output, and its interrupts if there are any."""
+    shown = output_values(graph, state.values)
+    values = dict(shown) if isinstance(shown, Mapping) else {"values": shown}
     interrupts = pending_interrupts(state)
     return values | ({"__interrupt__": interrupts} if interrupts else {})
+
+
+def output_values(graph: Pregel[Any, Any], values: Any) -> Any:
+    """Return the values of a state that belong to the graph's output; a run shows no others."""
+    names = graph.output_channels
+    if isinstance(names, str) or not isinstance(values, Mapping):
+        return values
+    return {name: values[name] for name in names if name in values}
+
+
+def _trace_id(run: str) -> uuid.UUID | None:
+    """Return the id of a run's trace, which is the run's; None for an id that is no UUID."""
+    try:
+        return uuid.UUID(run)
+    except ValueError:
+        return None
 
 
 def _newest_config(config: RunnableConfig) -> RunnableConfig:

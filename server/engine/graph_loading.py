@@ -42,10 +42,15 @@ async def load_graphs(file: GraphsFile, stack: AsyncExitStack) -> dict[str, Preg
     A factory is called here with an empty config, to read its graph, and again for each run if it takes
     arguments. Raises `Invalid` if a graph cannot be imported or made.
     """
+    prepare_imports(file)
+    return {location.name: await _graph(location, stack) for location in file.locations}
+
+
+def prepare_imports(file: GraphsFile) -> None:
+    """Set the file's environment variables and module path. Twice is safe."""
     for name, value in file.env.items():
         os.environ.setdefault(name, value)
     sys.path[:0] = [str(folder) for folder in file.folders if str(folder) not in sys.path]
-    return {location.name: await _graph(location, stack) for location in file.locations}
 
 
 def attach_storage(
@@ -75,7 +80,7 @@ def _attach(
 
 
 async def _graph(location: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, Any]:
-    value = _variable(location)
+    value = load_variable(location)
     if isinstance(value, Pregel | StateGraph) or not callable(value):
         return _compile(location, value)
     factory = GraphFactory(value, arguments_of(value, location.name), partial(_compile, location))
@@ -99,12 +104,13 @@ def _compile(location: GraphLocation, value: Any) -> Pregel[Any, Any]:
         except Exception as error:
             raise _failure(location, "cannot be compiled", error) from error
     raise Invalid(
-        f"graph {location.name!r}: {location.variable!r} is of type {type(value).__name__}",
+        f"{location.kind} {location.name!r}: {location.variable!r} is of type {type(value).__name__}",
         remedy="name a StateGraph, a compiled graph, an entrypoint, or a function that returns one",
     )
 
 
-def _variable(location: GraphLocation) -> Any:
+def load_variable(location: GraphLocation) -> Any:
+    """Import and return what a location names; raises `Invalid`."""
     try:
         module = (
             _import_file(location.source)
@@ -120,7 +126,7 @@ def _variable(location: GraphLocation) -> Any:
         return getattr(module, location.variable)
     except AttributeError:
         raise Invalid(
-            f"graph {location.name!r}: {str(location.source)!r} has no {location.variable!r}",
+            f"{location.kind} {location.name!r}: {str(location.source)!r} has no {location.variable!r}",
             remedy="correct the name after the colon",
         ) from None
 
@@ -128,7 +134,7 @@ def _variable(location: GraphLocation) -> Any:
 def _import_module(location: GraphLocation, module: str) -> ModuleType:
     if is_missing(module):
         raise Invalid(
-            f"graph {location.name!r}: there is no module {module!r}",
+            f"{location.kind} {location.name!r}: there is no module {module!r}",
             remedy="install it, or name a file: ./graph.py:graph",
         )
     return import_module(module)
@@ -154,6 +160,6 @@ def _import_file(path: Path) -> ModuleType:
 
 def _failure(location: GraphLocation, rule: str, error: BaseException) -> Invalid:
     return Invalid(
-        f"graph {location.name!r} {rule}: {type(error).__name__}: {error}",
+        f"{location.kind} {location.name!r} {rule}: {type(error).__name__}: {error}",
         remedy=f"correct {str(location.source)!r}",
     )

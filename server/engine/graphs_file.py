@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dotenv import dotenv_values
 
+from callsheet.server.engine.project_options import ProjectOptions, read_options
 from callsheet.state.errors import Invalid
 
 _HARMLESS: Final[Mapping[str, frozenset[str]]] = {
@@ -31,6 +32,8 @@ class GraphLocation:
     source: Path | str
     """Python file, or name of a module."""
     variable: str
+    kind: str = "graph"
+    """Kind of thing, for messages."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,11 @@ class GraphsFile:
     """Folders that precede all others on the import path."""
     env: Mapping[str, str]
     """Environment variables for the graphs; variables that are set already stay."""
-    store_ttl: Mapping[str, Any]
-    """Lifetime of the store's items: `default_ttl` in minutes, `refresh_on_read`."""
+    options: ProjectOptions
+    app: GraphLocation | None
+    """Location of the project's own routes, an ASGI application."""
+    embed: GraphLocation | None
+    """Location of the function or object that embeds the store's items; None for a provider's model."""
 
 
 def read_graphs_file(path: Path) -> GraphsFile:
@@ -56,9 +62,21 @@ def read_graphs_file(path: Path) -> GraphsFile:
         raise _invalid(path, "has no 'graphs'", f'add {{"graphs": {{"agent": {_EXAMPLE}}}}}')
     folders = _folders(path, content.get("dependencies", []))
     places = tuple(_location(path, str(name), value) for name, value in graphs.items())
-    store = content.get("store") or {}
-    ttl = store.get("ttl") if isinstance(store, dict) else None
-    return GraphsFile(path, places, folders, _env(path, content.get("env", {})), ttl or {})
+    try:
+        options = read_options(content)
+    except Invalid as error:
+        raise _invalid(path, error.message, error.remedy) from None
+    app = _location(path, "http.app", options.http.app, "application") if options.http.app else None
+    env = _env(path, content.get("env", {}))
+    return GraphsFile(path, places, folders, env, options, app, _embed_location(path, options))
+
+
+def _embed_location(path: Path, options: ProjectOptions) -> GraphLocation | None:
+    embed = options.store_index.embed if options.store_index else ""
+    source, _, variable = embed.rpartition(":")
+    # Of "openai:text-embedding-3-small" neither part is a place.
+    is_place = "/" in source or source.endswith(".py") or ("." in source and variable.isidentifier())
+    return _location(path, "store.index.embed", embed, "function") if is_place else None
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -90,19 +108,19 @@ def _refuse_protected(path: Path, content: Mapping[str, Any]) -> None:
             )
 
 
-def _location(path: Path, name: str, value: Any) -> GraphLocation:
+def _location(path: Path, name: str, value: Any, kind: str = "graph") -> GraphLocation:
     text = value.get("path") if isinstance(value, dict) else value
     source, _, variable = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not source or not variable.isidentifier():
-        raise _invalid(path, f"has {text!r} for graph {name!r}", f"use {_EXAMPLE}")
+        raise _invalid(path, f"has {text!r} for {kind} {name!r}", f"use {_EXAMPLE}")
     if "/" not in source and not source.endswith(".py"):
-        return GraphLocation(name, source, variable)
+        return GraphLocation(name, source, variable, kind)
     file = (path.parent / source).resolve()
     if not file.is_file():
         raise _invalid(
-            path, f"names {str(file)!r} for graph {name!r}, which is not a file", "correct the path"
+            path, f"names {str(file)!r} for {kind} {name!r}, which is not a file", "correct the path"
         )
-    return GraphLocation(name, file, variable)
+    return GraphLocation(name, file, variable, kind)
 
 
 def _folders(path: Path, dependencies: Any) -> tuple[Path, ...]:

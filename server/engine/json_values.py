@@ -2,6 +2,7 @@
 
 import json
 import math
+from base64 import b64encode
 from collections import abc
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -35,12 +36,15 @@ def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
 
 @singledispatch
 def to_jsonable(value: Any) -> Any:
-    """Convert a value that JSON lacks; by default a dataclass to an object, anything else to text."""
+    """Convert a value that JSON lacks, as LangGraph's server does.
+
+    By default a dataclass is an object, an array or number of NumPy a list or number, anything else text.
+    """
     if isinstance(value, type):
         return str(value)
     if fields := getattr(value, "__dataclass_fields__", None):
         return {name: getattr(value, name) for name in fields}
-    for method in ("model_dump", "to_dict"):
+    for method in ("model_dump", "to_dict", "tolist"):
         if callable(convert := getattr(value, method, None)):
             return convert()
     return str(value)
@@ -61,9 +65,11 @@ def _(value: Enum) -> Any:
     return value.value
 
 
-@to_jsonable.register
-def _(value: bytes) -> Any:
-    return value.decode("utf-8", "backslashreplace")
+@to_jsonable.register(bytes)
+@to_jsonable.register(bytearray)
+@to_jsonable.register(memoryview)
+def _(value: bytes | bytearray | memoryview) -> Any:
+    return b64encode(value).decode()
 
 
 # Subclasses of JSON types, which orjson passes to its default function.
@@ -87,7 +93,13 @@ def _(value: Mapping[Any, Any]) -> Any:
 @to_jsonable.register(abc.Set)
 @to_jsonable.register(abc.Sequence)
 def _(value: abc.Collection[Any]) -> Any:
-    return list(value)
+    fields = _field_names(value)
+    return dict(zip(fields, value, strict=True)) if fields else list(value)
+
+
+def _field_names(value: object) -> tuple[str, ...]:
+    """Return the names of a named tuple's fields; none for any other value."""
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
 
 
 def _plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
@@ -98,7 +110,7 @@ def _plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(name): _plain(item, unknown) for name, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not _field_names(value):
         return [_plain(item, unknown) for item in value]
     try:
         # Types that orjson encodes itself: times, UUIDs, and fragments, which may have what it refuses.

@@ -33,6 +33,7 @@ from callsheet.server.engine.execution import (
 from callsheet.server.engine.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.loop_watch import watch_loop
 from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -432,6 +433,7 @@ async def running_worker(
         queue = await stack.enter_async_context(TaskQueue(storage, options.lease_s, at_once=options.max_runs))
         worker = Worker(storage, saver, graphs, queue, options, observer)
         stack.enter_context(watch_leases(worker.runs, worker.executions))
+        stack.enter_context(watch_loop())
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if executes:

@@ -11,6 +11,7 @@ from callsheet.nodes.workflow import WorkflowSpec, workflow_of
 from callsheet.server.engine import graph_loading, graphs_file
 from callsheet.server.engine.graph_loading import Graphs
 from callsheet.server.engine.graphs_file import GraphsFile
+from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.state.errors import Invalid
 from callsheet.tools.registry import Tool
 
@@ -45,6 +46,11 @@ def packaged_graphs() -> GraphsFile:
     path = Path(__file__).parents[2] / "langgraph.json"
     # Its folder must not go on the module path: the package's own folders would become top-level modules.
     return replace(graphs_file.read_graphs_file(path), folders=())
+
+
+def options_of(source: GraphsFile | Graphs | None) -> ProjectOptions:
+    """Return the options of a file; graphs by name, and our own, have none."""
+    return source.options if isinstance(source, GraphsFile) else ProjectOptions()
 
 
 async def load_workflows(source: GraphsFile | Graphs | None, stack: AsyncExitStack) -> Workflows:

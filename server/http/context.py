@@ -8,6 +8,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from starlette.requests import HTTPConnection
 
+from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.server.engine.worker import Worker
 from callsheet.server.engine.workflows import Workflows
 from callsheet.server.settings.settings import Settings
@@ -42,6 +43,8 @@ class AppContext:
     """Shows whether the data is still there."""
     tool_environment: ToolEnvironment
     """The operator's policy for tools and models."""
+    options: ProjectOptions = field(default_factory=ProjectOptions)
+    """The options of the langgraph.json."""
     outage_log: OutageLog = field(default_factory=OutageLog)
     """Logs what makes `/health` answer 503."""
     started_at: str = field(default_factory=iso_now)

@@ -5,6 +5,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.auth import get_caller
 from callsheet.server.http.errors import reject
-from callsheet.server.http.policy import OnOutage, Streaming, get_policy
+from callsheet.server.http.policy import BodyLimit, OnOutage, Streaming, get_policy
 from callsheet.server.http.replies import wants_event_stream
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import CallsheetError, Limited, TooLarge, Unavailable
@@ -29,11 +30,16 @@ _log = logging.getLogger(__name__)
 
 
 class BodyLimitMiddleware:
-    """Rejects large bodies by their declared length, or as soon as they exceed the limit."""
+    """Rejects large bodies by their declared length, or as soon as they exceed the limit.
+
+    The bodies of all requests in progress have a limit, too: they are held until the reply has been sent.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
+        self._held = 0
+        """Bytes of the bodies of all requests in progress."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or reject it."""
@@ -46,22 +52,45 @@ class BodyLimitMiddleware:
         if declared.isdecimal() and int(declared) > most:
             await errors.error_response(_too_large(most, limit.remedy))(scope, receive, send)
             return
-        await self._app(scope, self._count_bytes(receive, most, limit.remedy), send)
+        body = _CountedBody(limit, most)
+        try:
+            await self._app(scope, self._count_bytes(receive, body), send)
+        finally:
+            self._held -= body.held
 
-    @staticmethod
-    def _count_bytes(receive: Receive, most: int, remedy: str) -> Receive:
-        received = 0
-
+    def _count_bytes(self, receive: Receive, body: "_CountedBody") -> Receive:
         async def receive_limited() -> Message:
-            nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > most:
-                # FastAPI turns any other exception while reading a body into its own 400.
-                raise HTTPException(413) from _too_large(most, remedy)
+            size = len(message.get("body", b""))
+            body.received += size
+            # FastAPI turns any other exception while reading a body into its own 400.
+            if body.received > body.most:
+                raise HTTPException(413) from _too_large(body.most, body.limit.remedy)
+            if size and not body.limit.spooled:
+                body.held, self._held = body.held + size, self._held + size
+                if self._held > self._settings.max_held_bytes:
+                    raise HTTPException(503) from _too_many_bodies(self._settings.max_held_bytes)
             return message
 
         return receive_limited
+
+
+@dataclass
+class _CountedBody:
+    """Body of a request in progress."""
+
+    limit: BodyLimit
+    most: int
+    received: int = 0
+    held: int = 0
+    """Bytes that are in memory."""
+
+
+def _too_many_bodies(most: int) -> Unavailable:
+    return Unavailable(
+        f"the bodies of the requests in progress have more than {most} bytes",
+        remedy="try again in a second, or raise CALLSHEET_MAX_HELD_BYTES",
+    )
 
 
 def _too_large(most: int, remedy: str) -> TooLarge:

@@ -6,6 +6,7 @@ from a loopback page, LangGraph Studio, or an allowed origin. With authenticatio
 since no page can send a key it does not have; the origin is checked all the same.
 """
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from callsheet.server.engine.project_options import Cors
 from callsheet.server.http.errors import reject
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Forbidden, Invalid
@@ -58,12 +60,20 @@ def is_allowed_origin(header: str, allowed: Collection[str]) -> bool:
     return name is not None and is_loopback(name)
 
 
+def allowed_origins(settings: Settings, cors: Cors) -> tuple[str, ...]:
+    """Return the origins that may call; all of them (`*`) only with authentication, else none of those."""
+    origins = (*settings.allow_origins, *cors.allow_origins)
+    return tuple(each for each in origins if each != "*" or settings.auth)
+
+
 class HostOriginMiddleware:
     """Rejects requests with a foreign host or origin with 403."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, cors: Cors | None = None) -> None:
+        """`cors` are the origins that the project allows beside those of the settings."""
         self._app = app
-        self._origins = settings.allow_origins
+        allowed = allowed_origins(settings, cors or Cors())
+        self._origins, self._pattern = allowed, cors and cors.allow_origin_regex
         self._hosts = settings.allow_hosts
         self._authenticates = bool(settings.auth)
 
@@ -86,6 +96,8 @@ class HostOriginMiddleware:
         if (
             origin is None
             or is_allowed_origin(origin, self._origins)
+            or "*" in self._origins
+            or (self._pattern and re.fullmatch(self._pattern, origin))
             or (self._authenticates and _is_own_origin(origin, host))
         ):
             return None

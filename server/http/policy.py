@@ -64,6 +64,8 @@ class BodyLimit:
     """The number, or the function that reads it from the settings."""
     remedy: str = "send less"
     """Remedy in the error."""
+    spooled: bool = False
+    """True if the endpoint keeps the body in a file, not in memory."""
 
     def read_bytes(self, settings: Settings) -> int:
         """Return the limit in bytes."""
@@ -73,6 +75,10 @@ class BodyLimit:
 STANDARD_BODY: Final = BodyLimit(
     lambda settings: settings.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES"
 )
+MESSAGE_BODY: Final = BodyLimit(
+    lambda settings: settings.max_message_bytes, "send less, or raise CALLSHEET_MAX_MESSAGE_BYTES"
+)
+"""Limit of LangGraph's API, whose messages may have images."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ LESSON_READ: Final = RoutePolicy("read", errors=ErrorForm.LESSON)
 LESSON_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LESSON)
 LESSON_RUN: Final = RoutePolicy("write", errors=ErrorForm.LESSON, streaming=Streaming.IF_ACCEPTED)
 LANGGRAPH_READ: Final = RoutePolicy("read", errors=ErrorForm.LANGGRAPH)
-LANGGRAPH_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LANGGRAPH)
+LANGGRAPH_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LANGGRAPH, body=MESSAGE_BODY)
 LANGGRAPH_READ_STREAM: Final = replace(LANGGRAPH_READ, streaming=Streaming.ALWAYS)
 LANGGRAPH_WRITE_STREAM: Final = replace(LANGGRAPH_WRITE, streaming=Streaming.ALWAYS)
 _UNKNOWN: Final = API_WRITE

@@ -118,9 +118,18 @@ def api_router(prefix: str, tag: str) -> APIRouter:
     return APIRouter(prefix=prefix, route_class=StrictRoute, tags=[tag], default_response_class=JsonReply)
 
 
+_LARGE: Final = 1_000_000
+"""Bytes of a body that may take a tenth of a second and more to parse."""
+
+
+async def parse_json_aside(body: bytes) -> Any:
+    """Return as `parse_json`; a large body is parsed in a thread, so that other requests do not wait."""
+    return parse_json(body) if len(body) <= _LARGE else await asyncio.to_thread(parse_json, body)
+
+
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        return parse_json(await self.body())
+        return await parse_json_aside(await self.body())
 
 
 def parse_json(body: bytes) -> Any:

@@ -15,6 +15,7 @@ from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import POLICY_VIOLATION, TRY_LATER
 from callsheet.server.http.limits import rate_limit_error
+from callsheet.server.http.policy import get_policy
 from callsheet.state.errors import CallsheetError, Unauthenticated, Unavailable
 from callsheet.storage import rate_limits
 
@@ -105,7 +106,7 @@ class SocketSession(ABC):
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
         text: bytes = message.get("bytes") or (message.get("text") or "").encode()
-        if len(text) <= self._ctx.settings.max_body_bytes:
+        if len(text) <= get_policy(self._socket.scope).body.read_bytes(self._ctx.settings):
             return text
         await self._socket.close(_TOO_BIG)
         return None

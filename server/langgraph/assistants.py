@@ -29,6 +29,7 @@ from callsheet.server.langgraph.schemas import (
     read_responses,
     write_responses,
 )
+from callsheet.server.langgraph.starting import assistants_of
 from callsheet.server.langgraph.threads import delete_matching_threads
 from callsheet.state.errors import Missing, Refused
 from callsheet.storage.assistants import Assistant, Assistants
@@ -231,8 +232,7 @@ async def get_assistant_subgraph(
 
 def _assistants(request: Request) -> Assistants:
     """Return the caller's assistants."""
-    ctx = app_context(request)
-    return Assistants(ctx.storage, current_owner(request), ctx.graphs, ctx.started_at)
+    return assistants_of(app_context(request), current_owner(request))
 
 
 def _require_graph(assistants: Assistants, graph_id: str) -> None:

@@ -3,9 +3,9 @@
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -53,13 +53,25 @@ _CRON_FIELDS: Final = frozenset(
 """Fields of a body that belong to the cron; all others belong to its runs."""
 _RUN_NAMESPACE: Final = uuid.UUID("5f8b1c5e-6d0e-4c8a-9d55-6f0d4f6a2b11")
 """UUID5 namespace of the runs that crons create."""
+_ALIASES: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MINUTE_S: Final = 60
 _log = logging.getLogger(__name__)
 
 
 class CronCreate(RunCreate):
     """New cron and the run it creates."""
 
-    schedule: str = Field(max_length=200, description="Five fields of a crontab")
+    schedule: str = Field(
+        max_length=200, description="Five fields of a crontab, with a second as a sixth, or a name: @daily"
+    )
     timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
     end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
     on_run_completed: Literal["delete", "keep"] | None = None
@@ -169,24 +181,37 @@ def next_due_ms(schedule: str, timezone: str | None, after_ms: int, end_ms: int 
 
     Raises `Invalid` for a malformed schedule and for an unknown time zone.
     """
-    if len(schedule.split()) != _SCHEDULE_FIELDS:
-        raise Invalid(f"schedule {schedule[:80]!r} does not have five fields", remedy=_EXAMPLE)
     after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
-    try:
-        due = next(CronSim(schedule, after), None)
-    except CronSimError as error:
-        raise Invalid(f"schedule {schedule[:80]!r}: {error}".rstrip(": "), remedy=_EXAMPLE) from None
+    due = next(_due_times(schedule, after), None)
     if due is None:
         return None
     ms = int(due.timestamp() * 1000)
     return ms if end_ms is None or ms <= end_ms else None
 
 
+def _due_times(schedule: str, after: datetime) -> Iterator[datetime]:
+    """Return a schedule's due times after a time; raises `Invalid` for a malformed schedule."""
+    fields = _ALIASES.get(schedule.strip().casefold(), schedule).split()
+    # As LangGraph's server, the sixth field are the seconds.
+    second = fields.pop() if len(fields) == _SCHEDULE_FIELDS + 1 else "0"
+    if len(fields) != _SCHEDULE_FIELDS:
+        raise Invalid(f"schedule {schedule[:80]!r} does not have five fields", remedy=_EXAMPLE)
+    if not (second.isascii() and second.isdecimal() and int(second) < _MINUTE_S):
+        raise Invalid(
+            f"schedule {schedule[:80]!r}: the sixth field, the second, is {second!r}",
+            remedy="send one number from 0 to 59, or five fields",
+        )
+    offset = timedelta(seconds=int(second))
+    try:
+        return (due + offset for due in CronSim(" ".join(fields), after - offset))
+    except CronSimError as error:
+        raise Invalid(f"schedule {schedule[:80]!r}: {error}".rstrip(": "), remedy=_EXAMPLE) from None
+
+
 def _require_interval(ctx: AppContext, cron: Cron) -> Cron:
     """Return the cron; raises `Invalid` if it is malformed, or due more often than the settings allow."""
-    next_due_ms(cron.schedule, cron.timezone, _now_ms())
     shortest_s = ctx.settings.cron_interval_s
-    due = islice(CronSim(cron.schedule, datetime.now(_zone(cron.timezone))), _CHECKED_TIMES)
+    due = islice(_due_times(cron.schedule, datetime.now(_zone(cron.timezone))), _CHECKED_TIMES)
     gap_s = min(
         (after.timestamp() - before.timestamp() for before, after in pairwise(due)), default=shortest_s
     )

@@ -43,6 +43,8 @@ from callsheet.storage.threads.threads import Thread
 
 BEGINNING: Final = "-1"
 """Last-Event-ID that asks for all stored events."""
+BEGINNINGS: Final = frozenset({BEGINNING, "0"})
+"""The same, and as others write it."""
 ENDED: Final = frozenset({"success", "error", "interrupted", "timeout"})
 """Statuses of a run that has ended."""
 _EXECUTED: Final = ENDED - {"interrupted"}
@@ -175,7 +177,7 @@ async def resume_id(ctx: AppContext, header: str | None, record: Run) -> str | N
     if not header:
         return None
     beginning = id_before_run(record)
-    if header == BEGINNING or order_of(checked_event_id(header)) <= order_of(beginning):
+    if header in BEGINNINGS or order_of(checked_event_id(header)) <= order_of(beginning):
         return beginning
     return await resumed_position(ctx, record.thread, header)
 
@@ -331,14 +333,13 @@ async def _result_by_status(ctx: AppContext, started: StartedRun, values: bytes 
     if record.status != "success":
         error = record.error or _CANCELLED
         return dumps({"__error__": {"error": error["error"], "message": error["message"]}})
-    if values is not None and b'"__interrupt__"' not in values:
-        return values
     # A "values" event holds one interrupt at most; add all interrupts of the run's last state.
     try:
         state = await _last_state(ctx, started, record.graph)
     except UnbuildableState as error:
         return dumps({"__error__": {"error": type(error).__name__, "message": error_message(error)}})
-    return dumps((orjson.loads(values) if values else {}) | run_result(state))
+    result = run_result(ctx.worker.graphs[record.graph], state)
+    return dumps((orjson.loads(values) if values else {}) | result)
 
 
 async def _last_state(ctx: AppContext, started: StartedRun, graph: str) -> StateSnapshot:

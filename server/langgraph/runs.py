@@ -41,6 +41,7 @@ from callsheet.server.langgraph.starting import (
     StartedRun,
     ValidatedRun,
     record_run,
+    require_one_workflow,
     start_run,
     stateless_thread_ids,
     validate_run,
@@ -144,8 +145,10 @@ async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Resp
 @router.post("/runs/cancel", status_code=204, responses=write_responses(None))
 @with_policy(LANGGRAPH_WRITE)
 async def cancel_runs(body: RunsCancel, request: Request, action: Action = "interrupt") -> Response:
-    """Cancel several runs. Runs that have ended or do not exist are skipped."""
+    """Cancel several runs; those that have ended are skipped. 404 if there are none."""
     ctx = app_context(request)
+    if not body.status and not (body.thread_id and body.run_ids):
+        raise Invalid("it is not said which runs to cancel", remedy="send thread_id and run_ids, or status")
     for run in await _runs_to_cancel(ctx, current_owner(request), body):
         await ctx.worker.cancel(run.thread, run.id, action)
     return Response(status_code=204)
@@ -293,7 +296,7 @@ async def join_thread_stream(
     """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    if last_event_id in {run_streams.BEGINNING, "-"}:
+    if last_event_id in {*run_streams.BEGINNINGS, "-"}:
         after = events.START_ID
     elif last_event_id:
         after = await run_streams.resumed_position(ctx, thread_id, last_event_id)
@@ -338,7 +341,7 @@ async def _validate_batch(
         try:
             if isinstance(result, BaseException):
                 raise result
-            _check_against_earlier(result, graphs, answered)
+            _check_against_earlier(ctx, result, graphs, answered)
         except Refused as error:
             raise Invalid(
                 f"run {number} of {len(bodies)}: {error.message}",
@@ -351,12 +354,11 @@ async def _validate_batch(
 
 
 def _check_against_earlier(
-    run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
+    ctx: AppContext, run: ValidatedRun, graphs: Mapping[str, str], answered: Collection[tuple[str, str]]
 ) -> None:
     """Raise `Conflict` if an earlier run of the batch makes this one impossible."""
-    graph = graphs.get(run.request.thread, run.request.graph)
-    if graph != run.request.graph:
-        raise Conflict(f"an earlier run uses graph {graph!r} on thread {run.request.thread!r}")
+    thread, graph = run.request.thread, run.request.graph
+    require_one_workflow(ctx, thread, graphs.get(thread, graph), graph)
     if any(interrupt in answered for interrupt in _interrupts(run)):
         raise Conflict(f"an earlier run answers the same interrupt of thread {run.request.thread!r}")
 
@@ -384,9 +386,13 @@ async def _runs_to_cancel(ctx: AppContext, owner: str, body: RunsCancel) -> list
     if body.thread_id and body.run_ids:
         await threads.get(ctx.storage, body.thread_id, owner)
         runs = await ctx.worker.runs.list_runs(body.thread_id)
-        return [run for run in runs if run.id in body.run_ids]
-    runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
-    return [run for run in runs if body.status in {"all", run.status}]
+        chosen = [run for run in runs if run.id in body.run_ids]
+    else:
+        runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
+        chosen = [run for run in runs if body.status in {"all", run.status}]
+    if not chosen:
+        raise Missing("there are no such runs to cancel", remedy="list the thread's runs")
+    return chosen
 
 
 async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:

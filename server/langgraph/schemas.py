@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.configurable_headers import passed_headers
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Flag, Integer, Number
@@ -126,7 +127,11 @@ def state_view(snapshot: StateSnapshot) -> JsonObject:
     """Return the JSON view of a state; a thread without one has nulls and empty lists."""
     checkpoint = _checkpoint_view(snapshot.config) if snapshot.created_at else None
     parent = _checkpoint_view(snapshot.parent_config)
-    metadata = snapshot.metadata and {k: v for k, v in snapshot.metadata.items() if k not in _INTERNAL}
+    thread = {"thread_id": snapshot.config["configurable"].get("thread_id")} if snapshot.created_at else {}
+    metadata = snapshot.metadata and {
+        **{name: value for name, value in snapshot.metadata.items() if name not in _INTERNAL},
+        **thread,
+    }
     return {
         "values": snapshot.values,
         "next": snapshot.next,
@@ -425,7 +430,7 @@ class RunContext:
 
 def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> RunRequest:
     """Return the request for a run; raises `Invalid` and `Refused`."""
-    configurable = _configurable(body, assistant)
+    configurable = {**_configurable(body, assistant), **passed_headers()}
     config = {**public_config(assistant.config), **public_config(body.config or {})}
     metadata = {**assistant.metadata, **config.get("metadata", {}), **(body.metadata or {})}
     # Once more for the merged config: metadata of assistant and run must not name an owner or a run.

@@ -18,6 +18,7 @@ from langgraph.types import Interrupt
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
@@ -30,6 +31,13 @@ from callsheet.storage.runs import events
 from callsheet.storage.runs.records import RunRequest, ThreadPrecondition
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
+
+
+def default_ttl(options: ProjectOptions) -> dict[str, Any] | None:
+    """Return the lifetime of threads that are created without one; None for no end."""
+    ttl = options.thread_ttl
+    return {"ttl": ttl.default_ttl, "strategy": ttl.strategy} if ttl and ttl.default_ttl else None
+
 
 INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 _TRIES: Final = 40
@@ -158,7 +166,7 @@ async def _validate_on_thread(
         raise threads.missing_thread(thread)
     if isinstance(assistant, BaseException):
         raise assistant
-    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant))
+    new = _new_thread(ctx, thread, owner, assistant)
     if record is None:
         _require_valid_id(thread)
     resume = ResumeValues()
@@ -171,7 +179,7 @@ async def _validate_on_thread(
     request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
     if record is None:
         return ValidatedRun(request, body, new)
-    return ValidatedRun(replace(request, precondition=_precondition(record, new)), body, None)
+    return ValidatedRun(replace(request, precondition=_precondition(ctx, record, new)), body, None)
 
 
 async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
@@ -181,7 +189,7 @@ async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run:
     keep = body.on_completion == "keep"
     temporary_id, kept_id = stateless_thread_ids(run)
     thread = kept_id if keep else temporary_id
-    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
+    new = _new_thread(ctx, thread, owner, assistant) if keep else None
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
     server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
@@ -208,7 +216,7 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
         request = validated.request
         if validated.new_thread:
             record = await threads.create(ctx.storage, validated.new_thread, or_get=True)
-            request = replace(request, precondition=_precondition(record, validated.new_thread))
+            request = replace(request, precondition=_precondition(ctx, record, validated.new_thread))
         resumable = bool(validated.body.stream_resumable)
         if validated.stateless:
             await ctx.worker.submit(request)
@@ -229,10 +237,16 @@ def stateless_thread_ids(run: str) -> tuple[str, str]:
     return run, str(uuid.uuid5(_KEPT_THREAD_NAMESPACE, run))
 
 
+def assistants_of(ctx: AppContext, owner: str) -> Assistants:
+    """Return an owner's assistants; the default ones have their graphs' names and descriptions."""
+    names = {name: str(graph.name) for name, graph in ctx.graphs.items()}
+    return Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at, names, ctx.options.descriptions)
+
+
 async def resolve_assistant(ctx: AppContext, owner: str, name: str) -> Assistant:
     """Return the owner's assistant of this id, or the default one of this graph; raises `Invalid`."""
     try:
-        return await Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at).get(name)
+        return await assistants_of(ctx, owner).get(name)
     except Missing as error:
         raise Invalid(error.message, remedy=error.remedy) from None
 
@@ -252,14 +266,22 @@ def _require_valid_id(thread: str) -> None:
         )
 
 
-def _precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
-    """Return the thread's precondition for a run; raises `Conflict` for a thread of another graph."""
-    if record.graph not in {"", new.graph}:
-        raise Conflict(
-            f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
-        )
+def _precondition(ctx: AppContext, record: Thread, new: NewThread) -> ThreadPrecondition:
+    """Return the thread's precondition for a run; raises `Conflict` as `require_one_workflow`."""
+    if record.graph:
+        require_one_workflow(ctx, new.id, record.graph, new.graph)
     return threads.run_precondition(record, new)
 
 
-def _thread_metadata(assistant: Assistant) -> dict[str, Any]:
-    return {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+def require_one_workflow(ctx: AppContext, thread: str, before: str, graph: str) -> None:
+    """Raise `Conflict` for a run of another graph on a thread, if one of the two is a workflow of artefacts.
+
+    Its thread belongs to its artefact. All other graphs may share threads, as on LangGraph's server.
+    """
+    if before != graph and {before, graph} & ctx.workflows.specs.keys():
+        raise Conflict(f"thread {thread!r} runs {before!r}, not {graph!r}", remedy="use another thread")
+
+
+def _new_thread(ctx: AppContext, thread: str, owner: str, assistant: Assistant) -> NewThread:
+    metadata = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+    return NewThread(thread, owner, assistant.graph_id, metadata, default_ttl(ctx.options))

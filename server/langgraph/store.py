@@ -42,7 +42,9 @@ class ItemPut(Body):
     namespace: list[str]
     key: _KeyText
     value: JsonObject
-    index: Literal[False] | list[str] | None = Field(None, description="Accepted; there are no embeddings")
+    index: Literal[False] | list[str] | None = Field(
+        None, description="Paths that are embedded, or false for none; needs `store.index` in langgraph.json"
+    )
     ttl: Number | None = Field(None, gt=0, le=100_000_000, description="Time to live in minutes")
 
 
@@ -110,7 +112,8 @@ async def delete_item(body: ItemDelete, request: Request) -> Response:
 async def search_items(request: Request, body: ItemSearch | None = None) -> Response:
     """Search the items of a namespace and those below it.
 
-    Items with the most words of `query` come first; without a query, those updated most recently.
+    With `store.index` in langgraph.json, the items nearest to `query` in meaning come first, else those with
+    most of its words; without a query, those updated most recently.
     """
     search = body or ItemSearch()
     with _store_errors():

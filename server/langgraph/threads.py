@@ -27,6 +27,7 @@ from callsheet.server.langgraph.schemas import (
     read_responses,
     write_responses,
 )
+from callsheet.server.langgraph.starting import default_ttl
 from callsheet.server.langgraph.states import Superstep, find_state
 from callsheet.state.errors import CallsheetError, Missing
 from callsheet.storage.checkpoints import maintenance
@@ -207,7 +208,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
         owner,
         graph if isinstance(graph, str) else "",
         metadata,
-        _ttl(body.ttl),
+        _ttl(body.ttl) or default_ttl(ctx.options),
         has_unused_id=body.thread_id is None,
         token=token,
     )

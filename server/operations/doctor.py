@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -113,9 +113,11 @@ async def _check_settings(settings: Settings) -> list[Finding]:
     """Check the settings as the server's start does."""
     access = f"requires {', '.join(settings.auth)}" if settings.auth else "no authentication"
     graphs, tools = await _check_graphs(settings)
+    ignored = _ignored_keys(settings) if graphs.status == "ok" else []
     findings = [
         _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
         graphs,
+        *(Finding("Graphs", "warn", sentence, "Remove or correct it.") for sentence in ignored),
     ]
     if {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {"{}"}:
         findings.append(_check_tools(settings, tools))
@@ -124,6 +126,10 @@ async def _check_settings(settings: Settings) -> list[Finding]:
             _attempt("Traces", partial(tracing.load_exporter, os.environ), "sent by OpenTelemetry")
         )
     return findings
+
+
+def _ignored_keys(settings: Settings) -> Sequence[str]:
+    return read_graphs_file(settings.config).options.ignored if settings.config else ()
 
 
 async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:

@@ -146,6 +146,7 @@ def server_config(
         access_log=False,
         timeout_graceful_shutdown=patience_s,
         timeout_keep_alive=_KEEP_ALIVE_S,
+        ws_max_size=max(settings.max_message_bytes, settings.max_body_bytes) + 1,
     )
 
 

@@ -87,7 +87,11 @@ class Settings(BaseSettings):
     lease_s: float = Field(10.0, gt=0, le=15)
     """Seconds that a silent worker keeps the lease on its thread."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
-    """Largest request body, in bytes."""
+    """Largest request body, in bytes, except for LangGraph's API."""
+    max_message_bytes: int = Field(20_000_000, ge=1_000)
+    """Largest request body of LangGraph's API, in bytes: its messages may have images and files."""
+    max_held_bytes: int = Field(200_000_000, ge=1_000)
+    """Most bytes of request bodies that one process holds at once; a request beyond them gets 503."""
     max_batch_runs: int = Field(100, ge=1, le=10_000)
     """Most runs that one request may start."""
     auth: Annotated[tuple[Literal["keys", "jwt"], ...], NoDecode] = ()

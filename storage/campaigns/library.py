@@ -126,7 +126,9 @@ class _Libraries:
     async def own(self, owner: str) -> OwnLibrary:
         """Return the owner's library, opened now or before."""
         if owner not in self._opened:
-            self._opened[owner] = self._open(owner, max_campaigns())
+            # In a thread, because the folder may have to be made.
+            folder = None if self._url else await asyncio.to_thread(lambda: self._folder)
+            self._opened.setdefault(owner, self._open(owner, folder, max_campaigns()))
         self._opened.move_to_end(owner)
         opened = self._opened[owner]
         if len(self._opened) > _OPEN:
@@ -134,14 +136,14 @@ class _Libraries:
             await self._opened.popitem(last=False)[1].aclose()
         return opened
 
-    def _open(self, owner: str, most: int) -> OwnLibrary:
-        if self._url:
+    def _open(self, owner: str, parent: Path | None, most: int) -> OwnLibrary:
+        if parent is None:
             from callsheet.storage.campaigns.postgres import PostgresIndex  # noqa: PLC0415 -- an extra
 
             return PostgresIndex(self._pool, owner, self._embeddings, most=most)
         from callsheet.storage.campaigns.embedded import EmbeddedIndex  # noqa: PLC0415 -- an extra
 
-        folder = self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
+        folder = parent / hashlib.sha256(owner.encode()).hexdigest()[:32]
         return EmbeddedIndex(RedisRecords(self._storage, owner), self._embeddings, folder, most=most)
 
     @cached_property

@@ -5,6 +5,7 @@ them and their byte order is their text order. A record is a header that scripts
 the serialiser can. The number that a script puts before a record is documented in `lua`.
 """
 
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, PendingWrite
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from callsheet.state.nested_values import replace_parts
 from callsheet.state.unicode import utf8_safe, utf8_safe_value
 
 Version = int | float | str
@@ -109,6 +111,15 @@ def _decode_version(data: bytes) -> Version:
     return float(data[1:]) if data[:1] == b"f" else int(data)
 
 
+def _without_numpy_numbers(value: Any) -> Any:
+    """Return a value with Python's numbers instead of NumPy's; the same object if it has none."""
+    # Only a process that has loaded NumPy can have its numbers; it is no dependency of the checkpointer.
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return value
+    return replace_parts(value, lambda part: part.item() if isinstance(part, numpy.generic) else part)
+
+
 class Codec:
     """Converts values, records and writes to bytes with LangGraph's serialiser."""
 
@@ -116,8 +127,16 @@ class Codec:
         self._serde = serde
 
     def dump(self, value: object) -> bytes:
-        """Return the serialiser's tag and payload for `value`; half of a surrogate pair becomes U+FFFD."""
-        kind, payload = self._serde.dumps_typed(value)
+        """Return the serialiser's tag and payload for `value`.
+
+        Half of a surrogate pair becomes U+FFFD, and a number of NumPy that the serialiser refuses Python's.
+        """
+        try:
+            kind, payload = self._serde.dumps_typed(value)
+        except TypeError:
+            if (plain := _without_numpy_numbers(value)) is value:
+                raise
+            return self.dump(plain)
         # LangGraph's serialiser writes this sign for each half of a surrogate pair.
         if b"?" in payload and (safe := utf8_safe_value(value)) is not value:
             kind, payload = self._serde.dumps_typed(safe)

@@ -353,6 +353,11 @@ def store_item(owner: str, member: str) -> str:
     return f"owner:{hash_tag(owner)}:store:item:{member}"
 
 
+def store_vectors(owner: str, member: str) -> str:
+    """Vectors of a store item's texts, one after the other; they expire with the item."""
+    return f"owner:{hash_tag(owner)}:store:vectors:{member}"
+
+
 def store_index(owner: str) -> str:
     """Sorted set of the store's items by namespace and key; expired ones are removed when read."""
     return f"owner:{hash_tag(owner)}:store:index"
@@ -500,6 +505,7 @@ KEYS: Final = (
     Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
     Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
     Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
+    Key("owner:{<id>}:store:vectors:<item*>", "string", "chosen", "vectors of an item, if it has an index"),
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),

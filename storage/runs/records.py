@@ -27,7 +27,7 @@ Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
 
 
 class ThreadPrecondition(NamedTuple):
-    """Expected state of the thread when a run is recorded, and the change to a thread without a graph."""
+    """Expected state of a thread when a run is recorded, and the change if it has no, or another, graph."""
 
     owner: str
     expected_metadata: str
@@ -35,6 +35,8 @@ class ThreadPrecondition(NamedTuple):
     new_metadata: str
     """JSON; empty for no change."""
     graph: str
+    replaced: str = ""
+    """Graph of the earlier runs, if it is another one."""
 
 
 @dataclass(frozen=True)

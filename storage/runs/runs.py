@@ -34,7 +34,7 @@ LEASE_S: Final = 10.0
 """Seconds that a silent attempt keeps its thread."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
-_NO_PRECONDITION: Final = ("", "", "", "")
+_NO_PRECONDITION: Final = ("", "", "", "", "")
 _FIRST_CHECK_S: Final = 5.0
 """Delay of the first check: a run normally starts by itself, and its record is written after its entry."""
 

@@ -131,12 +131,13 @@ if print ~= '' then
   end
 end
 
--- Check the precondition; a thread without a graph takes this run's, unless its metadata changed.
-local owner, before, metadata, graph = unpack(ARGV, 8, 11)
+-- Check the precondition; a thread without a graph, or of `replaced`, takes this run's, unless its metadata
+-- changed.
+local owner, before, metadata, graph, replaced = unpack(ARGV, 8, 12)
 if owner ~= '' then
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
   if its_metadata == '' then its_metadata = '{}' end
-  if its_graph == '' then its_graph = nil end
+  if its_graph == '' or (replaced ~= '' and its_graph == replaced) then its_graph = nil end
   local changed = metadata ~= '' and (its_metadata or '{}') ~= before
   if its_owner ~= owner or (its_graph or graph) ~= graph or changed then return {'changed', '', since} end
   if metadata ~= '' then redis.call('HSET', meta, 'metadata', metadata, 'graph', graph) end
@@ -164,7 +165,7 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 12, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end

@@ -114,7 +114,7 @@ class Thread:
     id: str
     owner: str
     graph: str = ""
-    """Graph of its runs; empty until the first run."""
+    """Graph of its latest run; empty until the first run."""
     artefact: str = ""
     """`kind:id` of the main artefact; empty until one is created."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -293,12 +293,13 @@ async def update_metadata(
 
 
 def run_precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
-    """Return the precondition of a run; it gives a thread without a graph the graph and metadata of `new`."""
-    if record.graph and record.metadata.get("graph_id"):
+    """Return the precondition of a run; it gives a thread of no, or another, graph those of `new`."""
+    if record.graph == new.graph and record.metadata.get("graph_id"):
         return ThreadPrecondition(record.owner, "", "", record.graph)
     merged = {**record.metadata, **new.metadata}
+    replaced = "" if record.graph == new.graph else record.graph
     return ThreadPrecondition(
-        record.owner, json.dumps(record.metadata), json.dumps(merged), record.graph or new.graph
+        record.owner, json.dumps(record.metadata), json.dumps(merged), new.graph, replaced
     )
 
 

@@ -179,24 +179,20 @@ async def test_readers_that_read_nothing_do_not_slow_others_down(client: LangGra
         connection.close()
 
 
-async def test_of_two_graphs_on_a_new_thread_one_is_refused_and_concurrent_metadata_is_kept(
+async def test_two_graphs_on_a_new_thread_at_once_both_run_and_concurrent_metadata_is_kept(
     client: LangGraphClient,
 ) -> None:
     for number in range(10):
         thread = await create_thread(client)
-        *results, _ = await asyncio.gather(
+        slow, counter, _ = await asyncio.gather(
             client.runs.create(thread, "slow", input=graph_input(x=1, log=[])),
             client.runs.create(thread, "counter", input={"x": 1}),
             client.threads.update(thread, metadata={"number": number}),
-            return_exceptions=True,
         )
-        [run] = [result for result in results if not isinstance(result, BaseException)]
-        [error] = [result for result in results if isinstance(result, BaseException)]
-        assert isinstance(error, ConflictError)
         record: Any = await client.threads.get(thread)
-        assert record["metadata"] == {
-            "graph_id": run["metadata"]["graph_id"],
-            "assistant_id": run["assistant_id"],
-            "number": number,
-        }
-        await client.runs.join(thread, run["run_id"])
+        assert record["metadata"] in [
+            {"graph_id": graph, "assistant_id": run["assistant_id"], "number": number}
+            for graph, run in (("slow", slow), ("counter", counter))
+        ]
+        for run in (slow, counter):
+            await client.runs.join(thread, run["run_id"])

@@ -39,7 +39,12 @@ from tests.doubles.served import app_client, loaded_app, openapi_document, scope
 from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(
-    auth=("jwt",), jwt_secret=SECRET, jwt_audience=AUDIENCE, max_body_bytes=2_000, max_import_bytes=5_000
+    auth=("jwt",),
+    jwt_secret=SECRET,
+    jwt_audience=AUDIENCE,
+    max_body_bytes=2_000,
+    max_message_bytes=2_000,
+    max_import_bytes=5_000,
 )
 EVENT_STREAM = "text/event-stream"
 

@@ -30,7 +30,7 @@ BODY: Final = json.dumps({"metadata": {"note": "kept"}}).encode()
 @pytest.fixture(scope="module")
 def url(redis: str) -> Iterator[str]:
     with running_server(
-        redis, GRAPHS, auth=("keys",), max_body_bytes=MAX_BODY_BYTES, requests_per_minute=3
+        redis, GRAPHS, auth=("keys",), max_message_bytes=MAX_BODY_BYTES, requests_per_minute=3
     ) as url:
         yield url
 

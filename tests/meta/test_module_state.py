@@ -14,6 +14,7 @@ ALLOWED = {
     "tools/guard/tool_environment.py: _CURRENT": "of one run: the tool environment it is executed in",
     "tools/models/calls.py: _account": "of one task: the account that pays for its models",
     "tools/models/calls.py: _collected": "of one attempt at a run: usage of its models, for its log line",
+    "server/http/configurable_headers.py: _passed": "of one request: the headers that its runs get",
     "server/telemetry/logs.py: _bound": "of one request or run: fields of its log lines",
     "tools/__init__.py: REGISTRY": "imports a domain's tools on first use",
     "tools/guard/sandbox.py: _queues": "of each event loop: sandbox processes that may be started",

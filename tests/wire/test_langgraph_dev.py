@@ -1,5 +1,6 @@
 """LangGraph's own development server loads and runs the graphs without a key or network (X2, X6, X11)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -73,6 +74,31 @@ async def test_langgraph_dev_lists_the_workflow_with_its_nodes_and_schemas(clien
     assert {"planner", "tool_executor", "summarizer"} <= {node["id"] for node in graph["nodes"]}
     schemas: Any = await client.assistants.get_schemas(assistant["assistant_id"])
     assert "messages" in schemas["state_schema"]["properties"]
+
+
+QUESTIONS = {
+    "ad_creation": "A 15 second spot for Nordic Sauna in Oslo, calm",
+    "campaign_search": "how many email campaigns are there",
+    "fact_narration": material("photosynthesis").text,
+    "page_builder": "make the headline purple",
+    "scene_edit": "add a scene about our prices",
+}
+"""A question for each graph of langgraph.json."""
+
+
+@pytest.mark.parametrize("graph", json.loads((ROOT / "langgraph.json").read_text())["graphs"])
+async def test_langgraph_dev_answers_a_question_to_each_graph(client, graph):
+    """Without --allow-blocking: a blocking call of a node is an error there."""
+    thread = await client.threads.create()
+    state: Any = await client.runs.wait(
+        thread["thread_id"], graph, input=user_message(QUESTIONS[graph]), raise_error=False
+    )
+    assert "__error__" not in state, state["__error__"]
+    failed = [one for one in state["results"] if one.get("status") != "completed"]
+    assert (state["results"] and not failed) or "__interrupt__" in state, (
+        state["results"],
+        state["messages"][-1],
+    )
 
 
 async def test_langgraph_dev_edits_a_page(client):

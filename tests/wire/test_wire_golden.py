@@ -35,7 +35,7 @@ THEIR_FIELDS: Final = frozenset(
     }
 )
 """Fields that identify LangGraph's server."""
-OUR_FIELDS: Final = frozenset({"checkpoint_ns", "checkpoint", "parent_checkpoint"})
+OUR_FIELDS: Final = frozenset({"checkpoint_ns", "checkpoint", "parent_checkpoint", "lc_versions"})
 """Fields of checkpoints, which our server sends in more places."""
 
 EventList = list[tuple[str, Any, str | None]]

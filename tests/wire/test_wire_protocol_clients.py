@@ -10,7 +10,14 @@ from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.doubles.waiting import PATIENCE_S, eventually, until
-from tests.doubles.wire_served import APPROVED, HELLO, graph_input, new_id, running_server_on_own_redis
+from tests.doubles.wire_served import (
+    APPROVED,
+    HELLO,
+    collect,
+    graph_input,
+    new_id,
+    running_server_on_own_redis,
+)
 
 Transport = Literal["sse", "websocket"]
 BOTH = pytest.mark.parametrize("transport", ["sse", "websocket"])
@@ -162,6 +169,20 @@ async def test_a_run_is_cancelled(client: LangGraphClient, transport: Transport)
         await client.runs.cancel(thread.thread_id, run)
         _ = [event async for event in events_until(thread, "interrupted")]
         await client.runs.join(thread.thread_id, run)
+        assert (await client.runs.get(thread.thread_id, run))["status"] == "interrupted"
+
+
+@BOTH
+async def test_the_streams_and_the_output_end_when_a_run_of_seconds_is_cancelled(
+    client: LangGraphClient, transport: Transport
+) -> None:
+    async with open_thread(client, assistant_id="slow", transport=transport) as thread:
+        run = (await thread.run.start(input=graph_input(x=400, log=[])))["run_id"]
+        _ = [event async for event in events_until(thread, "custom")]
+        reading = asyncio.create_task(collect(thread.values))
+        await client.runs.cancel(thread.thread_id, run)
+        assert (await asyncio.wait_for(reading, 20))[-1]["x"] == 400
+        assert (await asyncio.wait_for(thread.output, 20))["x"] == 400
         assert (await client.runs.get(thread.thread_id, run))["status"] == "interrupted"
 
 

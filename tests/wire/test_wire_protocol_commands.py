@@ -67,7 +67,6 @@ async def test_a_run_with_invalid_parameters_or_on_a_busy_thread_is_refused(thre
     run = await thread.start("slow", graph_input(x=200, log=[]))
     rejected = {"assistant_id": "slow", "input": {}, "multitask_strategy": "reject"}
     assert await error_code(thread, "run.start", **rejected) == "invalid_argument"
-    assert await error_code(thread, "run.start", assistant_id="agent", input={}) == "invalid_argument"
     # Otherwise the server would wait for the end of its step when it stops.
     assert (await thread.http.post(f"/threads/{thread.thread_id}/runs/{run}/cancel")).is_success
 

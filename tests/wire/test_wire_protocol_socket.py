@@ -30,7 +30,7 @@ from tests.wire.protocol_reader import (
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running_server_on_own_redis(max_body_bytes=10_000) as server_url:
+    with running_server_on_own_redis(max_message_bytes=10_000) as server_url:
         yield server_url
 
 

@@ -9,7 +9,6 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import (
     BadRequestError,
-    ConflictError,
     NotFoundError,
     UnprocessableEntityError,
 )
@@ -139,11 +138,28 @@ async def test_the_thread_of_the_latest_run_is_first_in_the_list(client: LangGra
     assert [thread["thread_id"] for thread in threads] == [first, second]
 
 
-async def test_a_run_of_another_graph_on_a_thread_is_refused(client: LangGraphClient) -> None:
+async def test_two_graphs_share_a_thread_and_its_state(client: LangGraphClient) -> None:
+    """A thread is not tied to an assistant, as on LangGraph's server."""
     thread = await create_thread(client)
-    await client.runs.wait(thread, "counter", input={"x": 1})
-    with pytest.raises(ConflictError, match="runs 'counter', not 'bench'"):
-        await client.runs.create(thread, "bench", input={"x": 1})
+    first = await client.runs.wait(thread, "counter", input={"x": 1})
+    assert first == COUNTER_VALUES
+    both: Any = await client.runs.wait(thread, "bench", input={"x": 10})
+    assert (both["x"], both["log"]) == (13, ["a", "b", "c"] * 2)
+    record: Any = await client.threads.get(thread)
+    assert record["metadata"]["graph_id"] == "bench"
+    assert (await client.threads.get_state(thread))["values"] == both
+    again: Any = await client.runs.wait(thread, "counter", input={"x": 0})
+    assert len(again["log"]) == 9
+
+
+async def test_runs_of_two_graphs_on_a_new_thread_at_once_are_both_executed(client: LangGraphClient) -> None:
+    thread = await create_thread(client)
+    creating = [client.runs.create(thread, graph, input={"x": 1}) for graph in ("counter", "bench") * 2]
+    created = await asyncio.gather(*creating)
+    for run in created:
+        await client.runs.join(thread, run["run_id"])
+    state: Any = await client.threads.get_state(thread)
+    assert len(state["values"]["log"]) == 12
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,6 @@ def _resume_without_thread(thread: str) -> Any:
     return {"command": {"resume": "yes"}}, "a resume needs the interrupted thread"
 
 
-def _another_graph(thread: str) -> Any:
-    return {"thread_id": thread, "assistant_id": "slow"}, "an earlier run uses graph 'counter'"
-
-
 def _two_contexts(thread: str) -> Any:
     del thread
     return {"config": {"configurable": {"a": 1}}, "context": {"a": 1}}, "'config.configurable' and"
@@ -84,7 +80,6 @@ def _two_contexts(thread: str) -> Any:
         _no_such_assistant,
         _resume_without_interrupt,
         _resume_without_thread,
-        _another_graph,
         _two_contexts,
     ],
 )

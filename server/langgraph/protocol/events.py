@@ -43,6 +43,8 @@ MAX_SEQ: Final = (1 << 53) - 1
 _MESSAGE_FIELDS: Final = frozenset({"type", "content", "additional_kwargs", "response_metadata"})
 _SHARED_MODES: Final = frozenset({"updates", "custom"})
 """Modes whose events are the same on both wires."""
+_CANCELLED: Final = frozenset({b"interrupted", b"rolled-back"})
+"""Endings of a run that was cancelled."""
 _ENDINGS: Final[Mapping[bytes, str]] = {b"success": "completed", b"error": "failed", b"timeout": "failed"}
 
 
@@ -157,7 +159,11 @@ class ThreadView:
             return []
         # The protocol has no event for a cancelled run; it counts as interrupted.
         state = _ENDINGS.get(event.data, "interrupted")
-        return self._lifecycle(event, state, await self._error(event.run) if state == "failed" else "")
+        frames = self._lifecycle(event, state, await self._error(event.run) if state == "failed" else "")
+        if event.data in _CANCELLED:
+            # LangGraph's Python client waits after `interrupted`, for an answer.
+            frames += self._lifecycle(event, "completed")
+        return frames
 
     def _native_frames(self, event: Event) -> list[ProtocolFrame]:
         method, *namespace = event.name.removeprefix(PROTOCOL_PREFIX).split("|")

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, decode_path_params, with_policy
-from callsheet.server.http.requests import parse_json
+from callsheet.server.http.requests import parse_json_aside
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
@@ -43,7 +43,7 @@ class _ProtocolSession(SocketSession):
     async def handle(self, text: bytes) -> None:
         """Execute a command and send the reply."""
         try:
-            command = ProtocolCommand.model_validate(parse_json(text))
+            command = ProtocolCommand.model_validate(await parse_json_aside(text))
         except (json.JSONDecodeError, ValidationError):
             rule = "a command is JSON with an integer id, a method and params"
             await self._reply(error_reply(None, "invalid_argument", rule))

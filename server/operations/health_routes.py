@@ -30,7 +30,7 @@ class ToolHealth(TypedDict):
 
     available: int
     resting: dict[str, float]
-    """Tools whose breaker is open, with the seconds until they accept calls."""
+    """Tools whose breaker is open for some owner, with the seconds until they accept calls."""
 
 
 class Health(TypedDict):

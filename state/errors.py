@@ -20,6 +20,7 @@ CallsheetError
 │   │   └── DeadLink       an address that the caller gave does not answer; no service of ours has failed
 │   │       └── SlowLink     it does not answer in time; also a TimedOut
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
+│       ├── StorageFull    memory or disk is full, so a write was refused; nothing of it was done
 │       ├── StorageSilent  no answer; also a TimedOut, since the outcome may be unknown
 │       └── StorageRefused  the connection is refused; also an Invalid, since a setting may be wrong
 ├── BudgetExceeded     a model call could exceed a budget; a person decides whether it is raised
@@ -117,6 +118,10 @@ class SlowLink(DeadLink, TimedOut):
 
 class StorageDown(Unavailable):
     """Redis or Valkey cannot be reached."""
+
+
+class StorageFull(StorageDown):
+    """Redis or Valkey refuses a write because its memory or disk is full; nothing of it was done."""
 
 
 class StorageSilent(StorageDown, TimedOut):

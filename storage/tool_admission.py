@@ -64,7 +64,7 @@ local breaker, opened = KEYS[1], KEYS[2]
 local failures, token, lifetime, service, cooldown, owner = tonumber(ARGV[1]), unpack(ARGV, 2, 6)
 local b = redis.call('HMGET', breaker, 'last', 'service', 'openedMs')
 if b[1] == token then return 0 end
--- Only failures of one service are in a row; a failed probe of another one opens the breaker again all the same.
+-- Only failures of one service are in a row, but any failed probe opens the breaker again.
 if b[2] ~= service and not b[3] then redis.call('HDEL', breaker, 'failed') end
 local failed = redis.call('HINCRBY', breaker, 'failed', 1)
 redis.call('HSET', breaker, 'last', token, 'service', service)

@@ -120,7 +120,9 @@ async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
 
 
 def _limits(ctx: AppContext) -> list[ToolLimits]:
-    return [resolve_tool(tool, ctx.tool_environment.policy).limits for _, tool in ctx.workflows.tools.values()]
+    return [
+        resolve_tool(tool, ctx.tool_environment.policy).limits for _, tool in ctx.workflows.tools.values()
+    ]
 
 
 async def executions_view(

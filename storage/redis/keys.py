@@ -536,7 +536,9 @@ KEYS: Final = (
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
     Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),
-    Key("tool:{<id>}:breaker:<tool>:<owner*>", "hash", TOOL_WINDOW_S, "an owner's failures of a tool in a row"),
+    Key(
+        "tool:{<id>}:breaker:<tool>:<owner*>", "hash", TOOL_WINDOW_S, "an owner's failures of a tool in a row"
+    ),
     Key("tool:{<id>}:open:<tool>", "zset", TOOL_WINDOW_S, "owners whose breaker has opened, by end of rest"),
     Key("owner:{<id>}:tool-call:<call>", "hash", TOOL_CALL_TTL_S, "one tool call"),
     Key("owner:{<id>}:tool-calls", "zset", TOOL_CALL_TTL_S, "the owner's tool calls, by time"),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
+from callsheet.state.read_aloud import spoken_text
 from callsheet.state.sentences import sentence_spans
 
 Kind = Literal["hook", "concept_introduction", "process_explanation", "conclusion"]
@@ -157,11 +158,12 @@ def budget(duration_s: float, language: str) -> int:
 
 
 def length(text: str, language: str) -> int:
-    """Return the length of a text in the unit of `budget`."""
+    """Return the length of a text as it is read aloud, in the unit of `budget`."""
     spec = find(language)
+    spoken = spoken_text(text, language)
     if spec is None or spec.unit == "word":
-        return sum(any(char.isalnum() for char in word) for word in text.split())
-    return sum(char.isalnum() for char in text)
+        return sum(any(char.isalnum() for char in word) for word in spoken.split())
+    return sum(char.isalnum() for char in spoken)
 
 
 def join_sentences(sentences: Sequence[Sentence], language: str) -> str:

@@ -108,6 +108,12 @@ _FULL: Final = re.compile(r"(?:Error running script.*-)?(?:OOM|MISCONF)\b", re.D
 _FULL_RETRY_S: Final = 0.2
 """Seconds between two attempts at a write that waits for room."""
 
+_LACKS_RIGHT: Final = re.compile(
+    r"NOPERM|no permissions|ACL failure in script|can't run this command or subcommand"
+)
+"""Replies to a user without the right to a command, key or channel; some versions name none in a script."""
+_COMMAND: Final = re.compile(r"run the '([\w|-]+)' command")
+
 T = TypeVar("T")
 _WAITS: Final[ContextVar[bool]] = ContextVar("callsheet_waits_for_room", default=False)
 
@@ -175,6 +181,10 @@ class CommandPolicy:
                 f"{self.origin} is no Redis, or expects TLS: its answer is not in Redis' protocol",
                 remedy="Correct REDIS_URL; for a server with TLS it begins with rediss://.",
             )
+        if _LACKS_RIGHT.search(str(error)):
+            return StorageRefused(
+                f"{self.origin} refuses a command: {error}", remedy=_right_remedy(str(error))
+            )
         return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy="Correct REDIS_URL.")
 
     def _translate(self, error: Exception) -> CallsheetError | None:
@@ -182,7 +192,7 @@ class CommandPolicy:
         match root := _root_cause(error):
             case CallsheetError():
                 return root
-            case exceptions.OutOfMemoryError():
+            case _ if _is_out_of_memory(root):
                 return StorageFull(
                     f"{self.origin} is out of memory", remedy=f"Raise its maxmemory, or {DELETE_THREADS}"
                 )
@@ -195,6 +205,17 @@ class CommandPolicy:
             case _ if isinstance(root, _UNAVAILABLE) or _SERVER_STATE.match(str(root)):
                 return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
         return None
+
+
+def _right_remedy(reply: str) -> str:
+    """Return how to give the user the right that a reply says it lacks."""
+    if command := _COMMAND.search(reply):
+        right = f"+{command[1]}"
+    elif kind := re.search(r"access (?:a|one of the) (key|channel)", reply):
+        right = "~* (all keys)" if kind[1] == "key" else "&* (all channels)"
+    else:
+        right = "the commands that docs/operations.md lists"
+    return f"Give the user in REDIS_URL this right with ACL SETUSER: {right}."
 
 
 def _root_cause(error: Exception) -> Exception:
@@ -215,14 +236,20 @@ def _is_refusal(error: Exception) -> bool:
         | exceptions.AuthorizationError
         | exceptions.NoPermissionError
         | exceptions.InvalidResponse,
-    )
+    ) or (isinstance(error, exceptions.ResponseError) and _LACKS_RIGHT.search(str(error)) is not None)
 
 
 def is_full(error: Exception) -> bool:
     """Return whether memory or disk have no room for a write."""
-    return isinstance(error, exceptions.OutOfMemoryError) or (
+    return _is_out_of_memory(error) or (
         isinstance(error, exceptions.ResponseError) and _FULL.match(str(error)) is not None
     )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory is full; redis-py drops the reply's first word, unless it is wrapped."""
+    full = _FULL.match(str(error))
+    return isinstance(error, exceptions.OutOfMemoryError) or (full is not None and full[0].endswith("OOM"))
 
 
 def can_retry(error: Exception) -> bool:

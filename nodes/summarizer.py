@@ -12,6 +12,7 @@ from callsheet.nodes.node import Node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.context import Context
+from callsheet.state.sentences import split_sentences
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
@@ -66,7 +67,7 @@ def _closing_message(
     if not streams:
         return None
     known = {version.id for stream in streams.values() for version in stream.versions}
-    stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
+    stated = (part for part in split_sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
     if not invented or not _has_no_calls(last):
         return None

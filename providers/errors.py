@@ -75,7 +75,10 @@ class ErrorTranslator:
         try:
             yield
         except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            raise self._translation(error) from self.safe_cause(error)
+            failure = self._translation(error)
+            if isinstance(failure, Unavailable):
+                failure.service = self.title
+            raise failure from self.safe_cause(error)
 
     def safe_cause(self, error: Exception) -> Exception | None:
         """Return `error`, or None if it may quote the key, as a vendor's 401 does."""

@@ -44,7 +44,9 @@ async def _fetch_json(url: str, service: str, headers: Mapping[str, str] | None 
 
 
 def _no_answer(service: str, reason: str) -> Unavailable:
-    return Unavailable(f"{service} gave no answer: {reason}", remedy="try again later")
+    failure = Unavailable(f"{service} gave no answer: {reason}", remedy="try again later")
+    failure.service = service
+    return failure
 
 
 MAX_IMAGES: Final = 6

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
 
-from callsheet.state.conversation import calls_of, messages_after, sentences, turn_starts
+from callsheet.state.conversation import calls_of, messages_after, turn_starts
+from callsheet.state.sentences import sentence_spans, split_sentences
 from callsheet.state.tokens import both_ends, estimate_messages, estimate_text, fitting_length, shorten
 
 MAX_TURNS: Final = 10
@@ -43,7 +44,6 @@ _MAX_QUOTED: Final = 300
 """Tokens of a message that are looked through for sentences to repeat; more is material."""
 LEFT_OUT: Final = '{"note": "This earlier result was left out. Call the tool again if it is needed."}'
 """Content that replaces the result of an earlier look-up."""
-_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 _FIGURE: Final = re.compile(
     r"[^\s,;()\"'“”]{0,60}\d[^\s,;()\"'“”]{0,60}|[^\s,;()\"'“”]{1,60}[@/][^\s,;()\"'“”]{1,60}"
 )
@@ -147,8 +147,8 @@ def limited_summary(text: str, tokens: int) -> str:
     if estimate_text(text) <= tokens:
         return text
     start = text[: fitting_length(text, tokens)]
-    ends = [match.end() for match in _SENTENCE_END.finditer(start)]
-    return (start[: ends[-1]] if ends else start).rstrip()
+    ends = [end for _, end in sentence_spans(text) if end <= len(start)]
+    return start[: ends[-1]] if ends else start.rstrip()
 
 
 def plain_summary(messages: Sequence[AnyMessage]) -> str:
@@ -180,7 +180,8 @@ def lost_sentences(messages: Sequence[AnyMessage], kept: str, tokens: int) -> li
 def _own_sentences(text: str) -> list[str]:
     """Return the sentences of a message; of a long one those at its beginning and end that are whole."""
     start, end = both_ends(text, _MAX_QUOTED)
-    return [*sentences(start)[:-1], *sentences(end)[1:]] if end else sentences(start)
+    every = split_sentences(start)
+    return [*every[:-1], *split_sentences(end)[1:]] if end else every
 
 
 def _is_lost(sentence: str, kept: str) -> bool:

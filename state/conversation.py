@@ -1,6 +1,5 @@
 """Pure functions of a thread's messages: open tool calls, turns and the readable form."""
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -70,11 +69,6 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
         if message_id and message.id == message_id:
             return list(messages[index + 1 :])
     return list(messages)
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text with their punctuation; a dot in an address or a number ends none."""
-    return [part for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text) if part]
 
 
 def message_entries(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:

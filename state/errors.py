@@ -17,7 +17,10 @@ CallsheetError
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
 │   │   └── OutcomeUnknown         the effect may have happened; no retry without a person's consent
 │   ├── NotReached        the other side was not reached, so a retry is safe
+│   │   └── DeadLink       an address that the caller gave does not answer; no service of ours has failed
+│   │       └── SlowLink     it does not answer in time; also a TimedOut
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
+│       ├── StorageFull    memory or disk is full, so a write was refused; nothing of it was done
 │       ├── StorageSilent  no answer; also a TimedOut, since the outcome may be unknown
 │       └── StorageRefused  the connection is refused; also an Invalid, since a setting may be wrong
 ├── BudgetExceeded     a model call could exceed a budget; a person decides whether it is raised
@@ -81,6 +84,8 @@ class Unavailable(CallsheetError):
     """A retry after `retry_after_s` seconds may succeed."""
 
     retry_after_s: float = 1.0
+    service: str = ""
+    """Name of the service that failed; empty if it is none outside."""
 
 
 class Busy(Unavailable):
@@ -103,8 +108,20 @@ class NotReached(Unavailable):
     """The other side was not reached, so a retry is safe."""
 
 
+class DeadLink(NotReached):
+    """An address that the caller gave does not answer; no service of ours has failed."""
+
+
+class SlowLink(DeadLink, TimedOut):
+    """An address that the caller gave does not answer in time."""
+
+
 class StorageDown(Unavailable):
     """Redis or Valkey cannot be reached."""
+
+
+class StorageFull(StorageDown):
+    """Redis or Valkey refuses a write because its memory or disk is full; nothing of it was done."""
 
 
 class StorageSilent(StorageDown, TimedOut):

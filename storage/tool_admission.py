@@ -60,16 +60,22 @@ return 0
 """)
 
 _FAIL: Final = Script.with_clock("""
-local breaker, failures, token = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-if redis.call('HGET', breaker, 'last') == token then return 0 end
+local breaker, opened = KEYS[1], KEYS[2]
+local failures, token, lifetime, service, cooldown, owner = tonumber(ARGV[1]), unpack(ARGV, 2, 6)
+local b = redis.call('HMGET', breaker, 'last', 'service', 'openedMs')
+if b[1] == token then return 0 end
+-- Only failures of one service are in a row, but any failed probe opens the breaker again.
+if b[2] ~= service and not b[3] then redis.call('HDEL', breaker, 'failed') end
 local failed = redis.call('HINCRBY', breaker, 'failed', 1)
-redis.call('HSET', breaker, 'last', token)
+redis.call('HSET', breaker, 'last', token, 'service', service)
 if failed >= failures then
   local ms = now_ms()
   redis.call('HSET', breaker, 'openedMs', ms)
   redis.call('HDEL', breaker, 'trying', 'untilMs')
+  redis.call('ZADD', opened, string.format('%.0f', ms + cooldown), owner)
+  redis.call('PEXPIRE', opened, lifetime)
 end
-redis.call('PEXPIRE', breaker, ARGV[3])
+redis.call('PEXPIRE', breaker, lifetime)
 return failed
 """)
 
@@ -81,6 +87,16 @@ if not b[2] or failed < tonumber(ARGV[1]) then return {'closed', failed, 0} end
 local left = b[2] + ARGV[2] - ms
 if left > 0 then return {'open', failed, left} end
 return {'half-open', failed, 0}
+""")
+
+# Of all owners: the number of them, and the longest rest.
+_OPEN: Final = Script.with_clock("""
+local ms = tonumber(now_ms())
+local owners = redis.call('ZCOUNT', KEYS[1], '(' .. string.format('%.0f', ms), '+inf')
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+if not last then return {'closed', 0, 0} end
+if owners == 0 then return {'half-open', 0, 0} end
+return {'open', owners, last - ms}
 """)
 
 
@@ -100,8 +116,6 @@ class ToolLimits:
     """Seconds that an open breaker refuses calls."""
     timeout_s: float
     """Longest duration of a call."""
-    breaker: str = field(init=False)
-    """Key of the breaker."""
     numbers: tuple[int, ...] = field(init=False)
     """Arguments of the admission script."""
 
@@ -109,8 +123,16 @@ class ToolLimits:
         window_ms, rest_ms, timeout_ms = (
             _ms(part) for part in (self.window_s, self.cooldown_s, self.timeout_s)
         )
-        object.__setattr__(self, "breaker", keys.breaker(self.rate_key, self.tool))
         object.__setattr__(self, "numbers", (self.calls, window_ms, self.failures, rest_ms, timeout_ms))
+
+    def breaker(self, owner: str) -> str:
+        """Return the key of the owner's breaker."""
+        return keys.breaker(self.rate_key, self.tool, owner)
+
+    @property
+    def opened(self) -> str:
+        """Key of the owners whose breaker has opened."""
+        return keys.open_breakers(self.rate_key, self.tool)
 
 
 @dataclass(frozen=True)
@@ -134,18 +156,18 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Breaker:
-    """State of a tool's circuit breaker."""
+    """State of a tool's circuit breaker, of one owner or of all."""
 
     state: State
     failures: int
-    """Consecutive failures."""
+    """The owner's consecutive failures; of all owners, the number whose breaker is open."""
     open_for_s: float
     """Seconds during which it still refuses calls."""
 
 
 def admit_call(limits: ToolLimits, owner: str, call: str) -> ScriptCall:
     """Return the script that admits or rejects a call; `read_admission` reads its answer."""
-    call_keys = [keys.call_window(limits.rate_key, owner), limits.breaker]
+    call_keys = [keys.call_window(limits.rate_key, owner), limits.breaker(owner)]
     return ScriptCall(_ADMIT, call_keys, [call, *limits.numbers])
 
 
@@ -161,26 +183,48 @@ def withdraw_calls(limits: ToolLimits, owner: str, call: str, admission: Admitte
     window = [keys.call_window(limits.rate_key, owner)] if admission.counted else []
     if not window and not admission.is_probe:
         return []
-    return [ScriptCall(_WITHDRAW, [limits.breaker, *window], [call])]
+    return [ScriptCall(_WITHDRAW, [limits.breaker(owner), *window], [call])]
 
 
 def report_calls(
-    limits: ToolLimits, call: str, verdict: Verdict, admission: Admitted
+    limits: ToolLimits, owner: str, call: str, verdict: Verdict, admission: Admitted, service: str = ""
 ) -> list[ScriptCall | Command]:
-    """Return the scripts that report the result of a call to the breaker. Sending them twice is safe."""
+    """Return the scripts that report the result of a call to the owner's breaker. Sending them twice is safe.
+
+    `service` names what failed; only failures of the same service in a row open the breaker.
+    """
+    breaker = limits.breaker(owner)
     if not limits.failures:
         return []
     if verdict == "ok":
-        return [Command(("DEL", limits.breaker))]
+        return [Command(("DEL", breaker)), Command(("ZREM", limits.opened, owner))]
     if verdict == "failed":
         args: list[Argument] = [limits.failures, uuid.uuid4().hex, _ms(keys.TOOL_WINDOW_S)]
-        return [ScriptCall(_FAIL, [limits.breaker], args)]
-    return [ScriptCall(_WITHDRAW, [limits.breaker], [call])] if admission.is_probe else []
+        args += [service, _ms(limits.cooldown_s), owner]
+        return [ScriptCall(_FAIL, [breaker, limits.opened], args)]
+    return [ScriptCall(_WITHDRAW, [breaker], [call])] if admission.is_probe else []
 
 
-async def read_breakers(storage: Storage, tools: Sequence[ToolLimits]) -> Mapping[str, Breaker]:
-    """Return the state of the breakers by tool."""
-    calls = [ScriptCall(_STATE, [tool.breaker], [tool.failures or 1, _ms(tool.cooldown_s)]) for tool in tools]
+async def read_breakers(storage: Storage, tools: Sequence[ToolLimits], owner: str) -> Mapping[str, Breaker]:
+    """Return the state of an owner's breakers by tool."""
+    return await _read_breakers(
+        storage,
+        tools,
+        [
+            ScriptCall(_STATE, [tool.breaker(owner)], [tool.failures or 1, _ms(tool.cooldown_s)])
+            for tool in tools
+        ],
+    )
+
+
+async def read_open_breakers(storage: Storage, tools: Sequence[ToolLimits]) -> Mapping[str, Breaker]:
+    """Return by tool if any owner's breaker is open, and for how long at most."""
+    return await _read_breakers(storage, tools, [ScriptCall(_OPEN, [tool.opened], []) for tool in tools])
+
+
+async def _read_breakers(
+    storage: Storage, tools: Sequence[ToolLimits], calls: Sequence[ScriptCall]
+) -> Mapping[str, Breaker]:
     answers = await execute_all(storage.redis, calls) if calls else []
     return {
         tool.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import httpcore
 
-from callsheet.state.errors import Forbidden, Invalid, NotReached, TimedOut, TooLarge
+from callsheet.state.errors import DeadLink, Forbidden, Invalid, SlowLink, TooLarge
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves (name, port) to addresses."""
@@ -136,13 +136,13 @@ class WebClient:
         """Return the response of an address.
 
         Raises `Invalid` for an unusable address, `Forbidden` for one that is not allowed, `TooLarge`,
-        `TimedOut`, and `NotReached` if nothing answers.
+        and `DeadLink` if nothing answers.
         """
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self._follow_redirects(url)
         except TimeoutError as error:
-            raise TimedOut(f"{url[:80]!r} did not answer within {self.timeout_s:g} s") from error
+            raise SlowLink(f"{url[:80]!r} did not answer within {self.timeout_s:g} s") from error
 
     async def _follow_redirects(self, url: str) -> WebResponse:
         for _ in range(MAX_REDIRECTS + 1):
@@ -186,7 +186,7 @@ class WebClient:
             ):
                 yield reply
         except (OSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
-            raise NotReached(f"{parts.hostname!r} does not answer: {type(error).__name__}") from error
+            raise DeadLink(f"{parts.hostname!r} does not answer: {type(error).__name__}") from error
         except httpcore.ProtocolError as error:
             raise Invalid(f"{parts.hostname!r} does not speak HTTP", remedy=_REMEDY) from error
 

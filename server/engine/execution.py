@@ -36,9 +36,18 @@ from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.graph_factory import graph_of_run
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.engine.repeated_events import RepeatedEvents
-from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, StorageDown, Unavailable
+from callsheet.state.errors import (
+    Broken,
+    CallsheetError,
+    Conflict,
+    Fenced,
+    StorageDown,
+    StorageFull,
+    Unavailable,
+)
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
+from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
 from callsheet.storage.runs.leases import LEASE, Lease, create_task, renew_blocking
@@ -208,7 +217,11 @@ class RunExecution:
     async def _renew(self) -> Action | None:
         try:
             async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
-                return await self.lease.renew()
+                with waiting_for_room(waits=False):
+                    return await self.lease.renew()
+        except StorageFull:
+            # No other attempt can begin either. The next renewal shows whether one has, since.
+            return None
         except (TimeoutError, Unavailable) as error:
             # Another process may have the thread when storage answers again.
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error

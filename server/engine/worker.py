@@ -37,8 +37,9 @@ from callsheet.server.engine.loop_watch import watch_loop
 from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
-from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing
+from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing, StorageDown
 from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import START_ID, Announcements, Event
 from callsheet.storage.runs.records import (
@@ -301,6 +302,7 @@ class Worker:
                 use_tool_environment(self._options.tool_environment),
                 self._observe(record) as tell,
                 log_attempt(record, attempt) as line,
+                waiting_for_room(),
             ):
                 outcome, error = await self._execute_to_end(execution)
                 tell(outcome.ending)
@@ -308,8 +310,18 @@ class Worker:
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
+        except StorageDown:
+            self.finalizer.start_task(self._release_later(attempt))
+            raise
         finally:
             del self._executions[execution]
+
+    async def _release_later(self, attempt: RunAttempt) -> None:
+        """Release a thread once storage answers again: an attempt that an outage ended did not crash."""
+        while True:
+            with suppress(StorageDown):
+                return await self.runs.release(attempt)
+            await asyncio.sleep(_POLL_S)
 
     async def _execute_to_end(self, execution: RunExecution) -> tuple[RunOutcome, Exception | None]:
         """Execute and end the run; return its outcome, and the error that ended it.

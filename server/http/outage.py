@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
-from callsheet.storage.redis.connection import Storage, connection_error
+from callsheet.storage.redis.connection import Storage, connection_error, read_info
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
@@ -56,7 +56,7 @@ class StorageProbe:
     async def _check_role(self) -> CallsheetError | None:
         """Return the error of a storage that does not answer, or that is a replica."""
         try:
-            role = (await self._storage.redis.info("replication"))["role"]
+            role = (await read_info(self._storage, "replication"))["role"]
         except StorageDown as error:
             return error
         if role == "master":

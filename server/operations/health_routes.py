@@ -19,6 +19,8 @@ from callsheet.server.operations import tool_routes
 from callsheet.server.telemetry import telemetry
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import CallsheetError
+from callsheet.storage.campaigns.index import URL_VARIABLE
+from callsheet.storage.campaigns.library import check_libraries
 from callsheet.storage.redis import health as vitals
 from callsheet.storage.redis.health import HealthProblem, ServerHealth
 from callsheet.storage.runs.records import count_open
@@ -30,7 +32,7 @@ class ToolHealth(TypedDict):
 
     available: int
     resting: dict[str, float]
-    """Tools whose breaker is open, with the seconds until they accept calls."""
+    """Tools whose breaker is open for some owner, with the seconds until they accept calls."""
 
 
 class Health(TypedDict):
@@ -44,7 +46,7 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`storage`, `queue`, `memory`, `persistence`, `workers`."""
+    """`storage`, `queue`, `memory`, `persistence`, `workers`, `campaigns`."""
     warnings: NotRequired[list[str]]
     """Settings of Redis that may lose data later."""
 
@@ -77,7 +79,12 @@ async def show_health(request: Request) -> JsonReply:
     server_health, problems = await _read_storage(ctx)
     storage_ok = not any(problem.fatal for problem in problems)
     if storage_ok:
-        problems = [*problems, *_queue_problems(ctx), *await _worker_problems(ctx)]
+        problems = [
+            *problems,
+            *_queue_problems(ctx),
+            *await _worker_problems(ctx),
+            *await _campaign_problems(ctx),
+        ]
     fatal = any(problem.fatal for problem in problems)
     tools = await _tools(ctx) if server_health else {}
     chosen = route(RoutingRequest(), providers.with_key(os.environ), failed=outages().current())
@@ -131,6 +138,21 @@ async def _worker_problems(ctx: AppContext) -> Sequence[HealthProblem]:
     message = "no worker executes runs, and CALLSHEET_CARRY_RUNS is False"
     remedy = "Start one on the same Redis: callsheet worker."
     return (HealthProblem("workers", fatal=False, message=message, remedy=remedy),)
+
+
+async def _campaign_problems(ctx: AppContext) -> Sequence[HealthProblem]:
+    """Return the problem of campaigns in a PostgreSQL that does not answer."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            await check_libraries(ctx.storage)
+    except CallsheetError as error:
+        return (HealthProblem("campaigns", fatal=False, message=error.message, remedy=error.remedy),)
+    except TimeoutError:
+        message = (
+            f"the PostgreSQL in {URL_VARIABLE} gave no answer within {ctx.settings.storage_patience_s:g} s"
+        )
+        return (HealthProblem("campaigns", fatal=False, message=message, remedy="Check that it is running."),)
+    return ()
 
 
 async def _runs(ctx: AppContext) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import tool_admission, tool_calls
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.tool_admission import Breaker
+from callsheet.storage.tool_admission import Breaker, ToolLimits
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard.attempt import resolve_tool
 from callsheet.tools.policy import ToolPolicy
@@ -23,7 +23,7 @@ from callsheet.tools.registry import Tool, definition
 
 
 class ToolBreaker(TypedDict):
-    """State of a tool's circuit breaker."""
+    """State of the caller's circuit breaker of a tool."""
 
     state: Literal["closed", "open", "half-open"]
     failures: int
@@ -105,7 +105,7 @@ class ToolExecutionList(TypedDict):
 
 async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
     """Return the tools of all served workflows, with the owner's permission and each tool's availability."""
-    breakers = await breakers_view(ctx)
+    breakers = await tool_admission.read_breakers(ctx.storage, _limits(ctx), owner)
     return {
         "tools": [
             _tool(tool, kind, ctx.tool_environment.policy, owner, breakers[name])
@@ -115,11 +115,14 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
 
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
-    """Return the states of the tools' circuit breakers, by tool."""
-    limits = [
+    """Return the states of the tools' circuit breakers over all owners, by tool."""
+    return await tool_admission.read_open_breakers(ctx.storage, _limits(ctx))
+
+
+def _limits(ctx: AppContext) -> list[ToolLimits]:
+    return [
         resolve_tool(tool, ctx.tool_environment.policy).limits for _, tool in ctx.workflows.tools.values()
     ]
-    return await tool_admission.read_breakers(ctx.storage, limits)
 
 
 async def executions_view(

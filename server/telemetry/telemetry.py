@@ -66,7 +66,7 @@ class Metrics:
         self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
         self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
         self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
-        self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
+        self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open for some owner", "tool")
         self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
         self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
         self._storage_bytes = self._gauge("storage_memory_bytes", "Memory used by Redis")

@@ -16,6 +16,7 @@ from callsheet.state.ads import marks
 from callsheet.state.claims import share
 from callsheet.state.figures import cardinal, digit_tokens, has_number
 from callsheet.state.languages import detect
+from callsheet.state.sentences import split_sentences
 
 Kind = Literal["phone number", "address", "price", "date", "code", "legal line", "exact words"]
 _FIGURES: Final = frozenset({"price", "date", "code"})
@@ -54,7 +55,6 @@ _LABEL_END: Final = re.compile(r"[:：]| [-–—] ")
 _NEXT_LABEL: Final = re.compile(r"\w{1,20}(?: \w{1,20}){0,3}: ")
 _BULLET: Final = re.compile(r"^[-–—•*]\s*")
 _ASIDE: Final = re.compile(r"\([^()\n]{0,60}\)")
-_SENTENCE: Final = re.compile(r"(?<=[.!?。])(?<!Tel\.)(?<!No\.)(?<!Nr\.)\s+")
 _VERBATIM: Final = re.compile(
     r"\b(?:must say|must include|must mention|must be said|verbatim|word for word|say exactly|disclaimer)\b"
     r"[^\"“\n]{0,60}[\"“]([^\"”\n]{3,400})[\"”]",
@@ -223,7 +223,7 @@ def _labelled_lines(brief: str) -> Iterator[MandatoryLine]:
     for paragraph in filter(None, map(str.strip, brief.splitlines())):
         if is_filled and not _BULLET.match(paragraph):
             label = ""
-        for sentence in _SENTENCE.split(_BULLET.sub("", paragraph, count=1)):
+        for sentence in split_sentences(_BULLET.sub("", paragraph, count=1)):
             head, *rest = _LABEL_END.split(sentence, maxsplit=1)
             # "Legal line, word for word:" is a legal line.
             name = " ".join(_ASIDE.sub("", head).partition(",")[0].strip("*_# ").casefold().split())

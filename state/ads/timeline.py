@@ -14,12 +14,15 @@ from typing_extensions import TypedDict
 
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
+from callsheet.state.read_aloud import spoken_text
+from callsheet.state.sentences import sentence_spans
 
 PAUSE_S = 0.25
 """Pause after each sentence or line break within a track."""
 ROUNDING_S = 0.05
 """Seconds by which an ad may exceed its spot."""
-_SENTENCE_END = re.compile(r"[.!?…。！？；;:：\n]+(?=\s|$|[^\s\d])")
+_PAUSE = re.compile(r"[;:](?=\s+\S)|[；：](?=.)")
+"""Pause within a sentence."""
 _ENGLISH: Language = LANGUAGES[0]
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
@@ -61,14 +64,15 @@ class Timeline(TypedDict):
 def speaking_time_s(text: str, language: str, speed: float = 1.0) -> float:
     """Return the seconds it takes to speak `text`, including pauses between sentences.
 
-    Scripts without spaces count characters, other scripts words; foreign words within the former count as
-    English. Each digit counts as most of a word. An unknown language is timed as English.
+    Numbers, initialisms and other signs count as they are read aloud. Scripts without spaces count
+    characters, other scripts words; foreign words within the former count as English. An unknown language is
+    timed as English.
     """
     spec = find(language) or _ENGLISH
-    units_s = _units_s(text, spec)
+    units_s = _units_s(spoken_text(text, spec.name), spec)
     if not units_s:
         return 0.0
-    breaths = len(_SENTENCE_END.findall(text.strip().rstrip(".!?…。！？\n ")))
+    breaths = max(0, len(sentence_spans(text, spec.name)) - 1) + len(_PAUSE.findall(text))
     return round((units_s + breaths * PAUSE_S) / speed, 3)
 
 
@@ -100,7 +104,7 @@ def _word_units(word: str) -> float:
         return 0.0
     digits = sum(char.isdigit() for char in characters)
     letters = len(characters) - digits
-    # A digit adds about one word to the number that is read out; a long compound takes longer than a word.
+    # A digit that is not read out adds about one word; a long compound takes longer than a word.
     return digits * 0.8 + (max(1.0, letters / 12) if letters else 0.0)
 
 

@@ -1,7 +1,6 @@
 """A narration: four timed segments of sentences, each linked to the facts it states; and edits by segment."""
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -11,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
+from callsheet.state.read_aloud import spoken_text
+from callsheet.state.sentences import sentence_spans
 
 Kind = Literal["hook", "concept_introduction", "process_explanation", "conclusion"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -157,11 +158,12 @@ def budget(duration_s: float, language: str) -> int:
 
 
 def length(text: str, language: str) -> int:
-    """Return the length of a text in the unit of `budget`."""
+    """Return the length of a text as it is read aloud, in the unit of `budget`."""
     spec = find(language)
+    spoken = spoken_text(text, language)
     if spec is None or spec.unit == "word":
-        return sum(any(char.isalnum() for char in word) for word in text.split())
-    return sum(char.isalnum() for char in text)
+        return sum(any(char.isalnum() for char in word) for word in spoken.split())
+    return sum(char.isalnum() for char in spoken)
 
 
 def join_sentences(sentences: Sequence[Sentence], language: str) -> str:
@@ -207,7 +209,6 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
     return Segment.model_validate(data)
 
 
-_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
 _MIN_SIMILARITY: Final = 0.5
 _MAX_COMPARED: Final = 40
 """Sentences of a segment that are compared for similarity, which takes quadratic time."""
@@ -245,10 +246,10 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         changes = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
         unchanged = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
         unchanged["educational_purpose"] = old.educational_purpose
-        sentences = _split_sentences(edit.narration, old) if edit.narration is not None else old.sentences
-        new[old.id] = place_segments(
-            by_type[old.type], sentences, before.language, **{**unchanged, **changes}
-        )
+        spoken = old.sentences
+        if edit.narration is not None:
+            spoken = _split_sentences(edit.narration, old, before.language)
+        new[old.id] = place_segments(by_type[old.type], spoken, before.language, **{**unchanged, **changes})
     return before.with_segments(new.values())
 
 
@@ -268,27 +269,28 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
     return current.with_segments([earlier.segment(name) for name in segments])
 
 
-def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
+def _split_sentences(text: str, old: Segment, language: str) -> tuple[Sentence, ...]:
     # A blank sentence would match everywhere, and the loop would not end.
     written = [sentence for sentence in old.sentences if sentence.text.strip()]
-    rest, sentences = " ".join(text.split()), list[Sentence]()
-    while rest:
-        kept = next(
-            (sentence for sentence in written if _starts_with(rest, " ".join(sentence.text.split()))),
-            None,
-        )
-        part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]
-        facts = _similar_facts(part, old) if not kept and len(sentences) < _MAX_COMPARED else ()
-        sentences.append(kept or Sentence(text=part, factIds=facts))
-        rest = rest[len(part) :].lstrip()
-    if not sentences:
+    flat, at, parts = " ".join(text.split()), 0, list[Sentence]()
+    ends = [end for _, end in sentence_spans(flat, language)]
+    while at < len(flat):
+        kept = next((one for one in written if _continues_with(flat, at, " ".join(one.text.split()))), None)
+        end = next((end for end in ends if end > at), len(flat))
+        part = " ".join(kept.text.split()) if kept else flat[at:end]
+        facts = _similar_facts(part, old) if not kept and len(parts) < _MAX_COMPARED else ()
+        parts.append(kept or Sentence(text=part, factIds=facts))
+        at += len(part)
+        at += len(flat[at : at + 1]) - len(flat[at : at + 1].lstrip())
+    if not parts:
         raise Invalid(f"segment {old.id!r} would be empty", remedy="write at least one sentence")
-    return tuple(sentences)
+    return tuple(parts)
 
 
-def _starts_with(rest: str, sentence: str) -> bool:
+def _continues_with(text: str, at: int, sentence: str) -> bool:
     """Return whether the text continues with this whole sentence."""
-    return rest.startswith(sentence) and not rest[len(sentence) : len(sentence) + 1].isalnum()
+    end = at + len(sentence)
+    return text.startswith(sentence, at) and not text[end : end + 1].isalnum()
 
 
 def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:

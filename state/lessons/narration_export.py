@@ -1,5 +1,6 @@
 """Export of a narration as Markdown, SRT, WebVTT or JSON."""
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -11,6 +12,8 @@ from callsheet.state.lessons.narration import Narration, Segment, length
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2
+_BOUND: Final = "\N{NO-BREAK SPACE}"
+_ABBREVIATED: Final = re.compile(r"(\b\w{1,6}\.) ")
 
 
 class Cue(NamedTuple):
@@ -51,7 +54,9 @@ def _parts(text: str, language: str) -> list[str]:
     """Return the text in parts of two lines each."""
     spec = find(language)
     wide = spec is not None and spec.unit == "character" and spec.name != "thai"
-    lines = textwrap.wrap(" ".join(text.split()), _LINE // 2 if wide else _LINE)
+    # A dot within a sentence is that of an abbreviation or ordinal number, which stays with the next word.
+    bound = _ABBREVIATED.sub(r"\1" + _BOUND, " ".join(text.split()))
+    lines = [line.replace(_BOUND, " ") for line in textwrap.wrap(bound, _LINE // 2 if wide else _LINE)]
     return ["\n".join(lines[at : at + _LINES]) for at in range(0, len(lines), _LINES)]
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from callsheet.state.figures import ORDINALS, SMALL, TENS
+from callsheet.state.sentences import sentence_spans
 
 _DEFAULT_LEVEL: Final = 6.5
 """Reading level for an unknown age: grades 6 to 7."""
@@ -126,7 +127,6 @@ def _plausible(years: int) -> int | None:
 
 FORMULA: Final = "Flesch-Kincaid"
 _WORD: Final = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
-_END: Final = re.compile(r"[.!?…](?=[\s\"'”’)\]]|$)")
 _VOWELS: Final = re.compile(r"[aeiouy]+")
 _SPLIT_VOWELS: Final = re.compile(
     r"i[aou](?!n|ge)|e[ou]s?$|(?<![qg])ua|uo|reat(?:e|in)|ier|[aeo]y(?:er|or)|oing|[yi]ing"
@@ -145,9 +145,9 @@ def grade(text: str) -> float:
     words = _WORD.findall(text)
     if not words:
         return 0.0
-    sentences = max(1, len(_END.findall(text.strip())))
+    count = max(1, len(sentence_spans(text, "english")))
     syllable_count = sum(syllables(word) for word in words)
-    return round(0.39 * len(words) / sentences + 11.8 * syllable_count / len(words) - 15.59, 1)
+    return round(0.39 * len(words) / count + 11.8 * syllable_count / len(words) - 15.59, 1)
 
 
 def syllables(word: str) -> int:

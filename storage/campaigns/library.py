@@ -62,6 +62,12 @@ async def delete_library(storage: Storage, owner: str, embeddings: Embeddings | 
     await (await (await _libraries(storage, embeddings)).own(owner)).delete_all()
 
 
+async def check_libraries(storage: Storage) -> None:
+    """Raise `StorageDown` if the campaigns are in PostgreSQL, and it does not answer."""
+    if os.environ.get(URL_VARIABLE, "").strip():
+        await (await _libraries(storage, None)).check()
+
+
 def max_campaigns() -> int:
     """Return the most campaigns that an owner may have; 0 for no limit."""
     text = os.environ.get(MAX_CAMPAIGNS_VARIABLE, "").strip()
@@ -114,6 +120,10 @@ class _Libraries:
             await self._opened.popitem()[1].aclose()
         if "_pool" in self.__dict__:
             await self._pool.aclose()
+
+    async def check(self) -> None:
+        """Raise `StorageDown` if PostgreSQL does not answer."""
+        await self._pool.check()
 
     @cached_property
     def sample(self) -> CampaignIndex:

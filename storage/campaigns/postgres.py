@@ -40,7 +40,14 @@ from callsheet.storage.campaigns.words import (
 )
 
 _MAX_CONNECTIONS: Final = 10
-_TIMEOUT_S: Final = 60.0
+_CONNECT_S: Final = 3.0
+"""Seconds for a connection to open, or to become free."""
+_TIMEOUT_S: Final = 10.0
+"""Seconds for the answer to one statement."""
+_IMPORT_S: Final = 60.0
+"""Seconds that an import waits for another one of the same owner."""
+_REST_S: Final = 1.0
+"""Seconds after a failed connection during which no other one is tried."""
 _EMBEDDED_AT_ONCE: Final = 200
 _PUT_AT_ONCE: Final = 1_000
 _EXPORTED_AT_ONCE: Final = 500
@@ -61,18 +68,49 @@ class PostgresPool:
         self._origin = f"PostgreSQL at {server.hostname or 'this machine'!r}"
         self._opening = asyncio.Lock()
         self._pool: Any = None
+        self._failed_s = -_REST_S
+        """Time by the loop's clock at which a connection failed last."""
+        self._failure: Exception = TimeoutError()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """Yield a connection in a transaction; raises `StorageDown` if the database cannot be used."""
         try:
-            async with self._opening:
-                self._pool = self._pool or await self._open()
-            async with self._pool.acquire() as connection, connection.transaction():
+            pool = await self._opened()
+            async with (
+                pool.acquire(timeout=_CONNECT_S) as connection,
+                _closed_if_silent(connection),
+                connection.transaction(),
+                _closed_if_silent(connection),
+            ):
                 yield connection
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-            rule = f"{self._origin} cannot be used: {error or type(error).__name__}"
-            raise StorageDown(rule, remedy=f"Start the server, or correct {URL_VARIABLE}.") from error
+            raise self._outage(error) from error
+
+    async def check(self) -> None:
+        """Raise `StorageDown` if the database does not answer."""
+        async with self.connection() as connection:
+            await connection.fetchval("SELECT 1", timeout=_CONNECT_S)
+
+    async def _opened(self) -> Any:
+        """Return the pool, opened on first use; those who waited for it to fail share the failure."""
+        loop = asyncio.get_running_loop()
+        async with self._opening:
+            if self._pool is None:
+                if loop.time() < self._failed_s + _REST_S:
+                    raise self._failure
+                try:
+                    self._pool = await self._open()
+                except Exception as error:
+                    self._failed_s, self._failure = loop.time(), error
+                    raise
+            return self._pool
+
+    def _outage(self, error: Exception) -> StorageDown:
+        is_silent = isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError)
+        reason = "it gives no answer" if is_silent else str(error) or type(error).__name__
+        remedy = f"Start the server, or correct {URL_VARIABLE}."
+        return StorageDown(f"{self._origin} cannot be used: {reason}", remedy=remedy)
 
     async def aclose(self) -> None:
         """Close all connections. Safe to call twice."""
@@ -86,6 +124,7 @@ class PostgresPool:
             self._url,
             min_size=1,
             max_size=_MAX_CONNECTIONS,
+            timeout=_CONNECT_S,
             command_timeout=_TIMEOUT_S,
             server_settings=options,
         )
@@ -94,6 +133,16 @@ class PostgresPool:
             await connection.execute(sql.LOCK_SCHEMA)
             await connection.execute(sql.SCHEMA)
         return pool
+
+
+@asynccontextmanager
+async def _closed_if_silent(connection: Any) -> AsyncIterator[None]:
+    """Close a connection whose answer nobody waits for, so that its rollback waits for none either."""
+    try:
+        yield
+    except (TimeoutError, asyncio.CancelledError):
+        connection.terminate()
+        raise
 
 
 class PostgresIndex:
@@ -111,7 +160,7 @@ class PostgresIndex:
         rows = await asyncio.to_thread(_rows, campaigns)
         new = 0
         async with self._pool.connection() as connection:
-            await connection.execute(sql.LOCK, self._owner)
+            await connection.execute(sql.LOCK, self._owner, timeout=_IMPORT_S)
             for start in range(0, len(rows), _PUT_AT_ONCE):
                 text = json.dumps(rows[start : start + _PUT_AT_ONCE])
                 new += sum(row["is_new"] for row in await connection.fetch(sql.PUT, self._owner, text))

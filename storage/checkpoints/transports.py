@@ -15,8 +15,8 @@ from redis.cluster import ClusterNode
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
-from callsheet.state.errors import Invalid, StorageDown
-from callsheet.storage.redis.batching import FSYNC_MS, TIMEOUT_S, Batcher, CommandPolicy
+from callsheet.state.errors import Invalid, StorageDown, StorageFull
+from callsheet.storage.redis.batching import FSYNC_MS, TIMEOUT_S, Batcher, CommandPolicy, is_full
 from callsheet.storage.redis.connection import Client
 from callsheet.storage.redis.scripts import Argument, ScriptCall
 
@@ -177,6 +177,12 @@ def _translated_errors(origin: str) -> Iterator[None]:
         yield
     except (redis.ConnectionError, redis.TimeoutError, redis.RedisClusterException) as error:
         raise StorageDown(f"{origin} cannot be used: {error}", remedy=_REMEDY) from error
+    except redis.ResponseError as error:
+        if not is_full(error):
+            raise
+        raise StorageFull(
+            f"{origin} refuses writes: {error}", remedy="Free memory and disk space."
+        ) from error
 
 
 def _check_client(client: object, *, wait_aof: bool) -> None:

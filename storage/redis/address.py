@@ -15,13 +15,19 @@ _SCHEMES: Final = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 _TLS_OPTIONS: Final = frozenset(
     {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"}
 )
-_OPTIONS: Final = frozenset({"cluster", "db", "max_connections"}) | _TLS_OPTIONS
+_CONNECTION_OPTIONS: Final = frozenset(
+    {"client_name", "health_check_interval", "socket_connect_timeout", "socket_keepalive", "socket_timeout"}
+)
+"""Options that redis-py reads itself."""
+_SECONDS: Final = ("health_check_interval", "socket_connect_timeout", "socket_timeout")
+_OPTIONS: Final = frozenset({"cluster", "db", "max_connections"}) | _TLS_OPTIONS | _CONNECTION_OPTIONS
 _BOOLEANS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _REMEDY: Final = (
     "Write it as redis://[user:password@]host:port/db, rediss://…, redis+cluster://host:port,host:port… "
     "or unix:///path."
 )
 _PORT: Final = 6379
+_NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,9 @@ class Address:
     def docket_url(self, options: Mapping[str, object], node: tuple[str, int] | None = None) -> str:
         """Return the URL for Docket, with options for redis-py; that of a node has no login."""
         parts = urlsplit(self.url)
-        query = "&".join(filter(None, (parts.query, urlencode(options))))
+        # Its reads wait longer than a command may take.
+        kept = [pair for pair in parse_qsl(parts.query) if pair[0] not in _CONNECTION_OPTIONS]
+        query = urlencode([*kept, *options.items()])
         netloc = parts.netloc
         if node:
             netloc = f"[{node[0]}]:{node[1]}" if ":" in node[0] else f"{node[0]}:{node[1]}"
@@ -64,6 +72,9 @@ def parse(url: str) -> Address:
     limit = options.pop("max_connections", str(MAX_CONNECTIONS))
     if not limit.isdecimal() or int(limit) < 1:
         raise _invalid(url, f"has max_connections={limit!r}, which must be a number from 1")
+    for name in _SECONDS:
+        if not _NUMBER.fullmatch(options.get(name, "0")):
+            raise _invalid(url, f"has {name}={options[name]!r}, which must be a number of seconds")
     _check_target(url, parts, options.get("db"), cluster=_BOOLEANS[cluster])
     if others and not _BOOLEANS[cluster]:
         raise _invalid(url, "names several hosts, which only a cluster has")

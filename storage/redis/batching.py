@@ -15,11 +15,11 @@ transport that it closed before its reader noticed, uvloop raises `RuntimeError`
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from contextvars import Context
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from itertools import chain, islice
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from hiredis import pack_command
 from redis import exceptions
@@ -30,7 +30,15 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from callsheet.state.errors import Broken, CallsheetError, Refused, StorageDown, StorageRefused, StorageSilent
+from callsheet.state.errors import (
+    Broken,
+    CallsheetError,
+    Refused,
+    StorageDown,
+    StorageFull,
+    StorageRefused,
+    StorageSilent,
+)
 from callsheet.state.unicode import utf8_safe
 from callsheet.storage.redis.scripts import Argument, Command, ScriptCall
 
@@ -95,7 +103,33 @@ _SERVER_STATE: Final = re.compile(
 )
 """Error replies about the server's state, not the command; older servers wrap them if a script failed."""
 
+_FULL: Final = re.compile(r"(?:Error running script.*-)?(?:OOM|MISCONF)\b", re.DOTALL)
+"""Replies to a write that memory or disk have no room for."""
+_FULL_RETRY_S: Final = 0.2
+"""Seconds between two attempts at a write that waits for room."""
+
+_LACKS_RIGHT: Final = re.compile(
+    r"NOPERM|no permissions|ACL failure in script|can't run this command or subcommand"
+)
+"""Replies to a user without the right to a command, key or channel; some versions name none in a script."""
+_COMMAND: Final = re.compile(r"run the '([\w|-]+)' command")
+
 T = TypeVar("T")
+_WAITS: Final[ContextVar[bool]] = ContextVar("callsheet_waits_for_room", default=False)
+
+
+@contextmanager
+def waiting_for_room(*, waits: bool = True) -> Iterator[None]:
+    """Let the block's writes wait while memory or disk are full, instead of raising `StorageFull`.
+
+    A run in progress waits, since its effects would happen again in another attempt. Its time limit and its
+    cancellation still apply.
+    """
+    token = _WAITS.set(waits)
+    try:
+        yield
+    finally:
+        _WAITS.reset(token)
 
 
 class CommandPolicy:
@@ -117,22 +151,39 @@ class CommandPolicy:
 
         An error reply about the command itself (no such script, wrong type) stays redis-py's error.
         """
+        while True:
+            try:
+                return await self._run_once(call)
+            except StorageFull:
+                if not _WAITS.get():
+                    raise
+            await asyncio.sleep(_FULL_RETRY_S)
+
+    def raise_error(self, error: Exception) -> NoReturn:
+        """Raise an error reply, translated as `run` does."""
+        if isinstance(error, TimeoutError):
+            rule = f"{self.origin} gave no answer within {self.timeout_s:g} s"
+            raise StorageSilent(rule, remedy=self._remedy) from error
+        if translated := self._translate(error):
+            raise translated from error
+        raise error
+
+    async def _run_once(self, call: Callable[[], Awaitable[T]]) -> T:
         try:
             async with asyncio.timeout(self.timeout_s), self._slots:
                 return await call()
-        except TimeoutError as error:
-            rule = f"{self.origin} gave no answer within {self.timeout_s:g} s"
-            raise StorageSilent(rule, remedy=self._remedy) from error
-        except (exceptions.RedisError, exceptions.RedisClusterException) as error:
-            if translated := self._translate(error):
-                raise translated from error
-            raise
+        except (TimeoutError, exceptions.RedisError, exceptions.RedisClusterException) as error:
+            self.raise_error(error)
 
     def _refusal(self, error: Exception) -> StorageRefused:
         if isinstance(error, exceptions.InvalidResponse):
             return StorageRefused(
                 f"{self.origin} is no Redis, or expects TLS: its answer is not in Redis' protocol",
                 remedy="Correct REDIS_URL; for a server with TLS it begins with rediss://.",
+            )
+        if _LACKS_RIGHT.search(str(error)):
+            return StorageRefused(
+                f"{self.origin} refuses a command: {error}", remedy=_right_remedy(str(error))
             )
         return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy="Correct REDIS_URL.")
 
@@ -141,12 +192,12 @@ class CommandPolicy:
         match root := _root_cause(error):
             case CallsheetError():
                 return root
-            case exceptions.OutOfMemoryError():
-                return StorageDown(
+            case _ if _is_out_of_memory(root):
+                return StorageFull(
                     f"{self.origin} is out of memory", remedy=f"Raise its maxmemory, or {DELETE_THREADS}"
                 )
-            case exceptions.ResponseError() if str(root).startswith("MISCONF"):
-                return StorageDown(
+            case exceptions.ResponseError() if _FULL.match(str(root)):
+                return StorageFull(
                     f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."
                 )
             case _ if _is_refusal(root) or (root is not error and isinstance(root, exceptions.ResponseError)):
@@ -154,6 +205,17 @@ class CommandPolicy:
             case _ if isinstance(root, _UNAVAILABLE) or _SERVER_STATE.match(str(root)):
                 return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
         return None
+
+
+def _right_remedy(reply: str) -> str:
+    """Return how to give the user the right that a reply says it lacks."""
+    if command := _COMMAND.search(reply):
+        right = f"+{command[1]}"
+    elif kind := re.search(r"access (?:a|one of the) (key|channel)", reply):
+        right = "~* (all keys)" if kind[1] == "key" else "&* (all channels)"
+    else:
+        right = "the commands that docs/operations.md lists"
+    return f"Give the user in REDIS_URL this right with ACL SETUSER: {right}."
 
 
 def _root_cause(error: Exception) -> Exception:
@@ -174,7 +236,20 @@ def _is_refusal(error: Exception) -> bool:
         | exceptions.AuthorizationError
         | exceptions.NoPermissionError
         | exceptions.InvalidResponse,
+    ) or (isinstance(error, exceptions.ResponseError) and _LACKS_RIGHT.search(str(error)) is not None)
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether memory or disk have no room for a write."""
+    return _is_out_of_memory(error) or (
+        isinstance(error, exceptions.ResponseError) and _FULL.match(str(error)) is not None
     )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory is full; redis-py drops the reply's first word, unless it is wrapped."""
+    full = _FULL.match(str(error))
+    return isinstance(error, exceptions.OutOfMemoryError) or (full is not None and full[0].endswith("OOM"))
 
 
 def can_retry(error: Exception) -> bool:
@@ -347,9 +422,12 @@ class Batcher:
             # Repeat all from there on, to keep the order; calls are idempotent.
             missing = kinds.index(NoScriptError)
             replies[missing:] = await self.execute_batch(calls[missing:], scripts_loaded=False)
-        for reply in replies:
+        for number, reply in enumerate(replies):
             if isinstance(reply, Exception):
-                await self._policy.run(partial(_raise, reply))
+                if not (is_full(reply) and _WAITS.get()):
+                    self._policy.raise_error(reply)
+                await asyncio.sleep(_FULL_RETRY_S)
+                return [*replies[:number], *await self.execute_batch(calls[number:])]
         return replies
 
     async def aclose(self) -> None:
@@ -465,10 +543,6 @@ class Batcher:
                 for request, own_replies in zip(batch, replies, strict=True)
             ]
         return replies
-
-
-async def _raise(error: Exception) -> list[Any]:
-    raise error
 
 
 def _fsync_error(reply: Any) -> Exception | None:

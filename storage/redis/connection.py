@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.credentials import UsernamePasswordCredentialProvider
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
-from callsheet.state.errors import Broken, CallsheetError, Invalid, StorageDown, TimedOut
+from callsheet.state.errors import Broken, CallsheetError, Invalid, StorageDown, StorageRefused, TimedOut
 from callsheet.state.unicode import utf8_safe_value
 from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded import server as embedded
@@ -363,11 +363,35 @@ async def _open_embedded(data_dir: Path | None, timeout_s: float) -> Storage:
     return Storage(_connect_embedded(lease, policy), lease.url, origin, lease)
 
 
+async def read_info(storage: Storage, section: str | None = None) -> Mapping[str, Any]:
+    """Return what INFO says; without the right to it, version, mode and role as HELLO says them."""
+    try:
+        info: Mapping[str, Any] = await (storage.redis.info(section) if section else storage.redis.info())
+    except StorageRefused as error:
+        if not isinstance(error.__cause__, exceptions.NoPermissionError):
+            raise
+        if isinstance(storage.redis, ClusterClient):
+            raise
+        return await _read_hello(storage)
+    return info
+
+
+async def _read_hello(storage: Storage) -> Mapping[str, Any]:
+    reply: Any = await storage.redis.execute_command("HELLO")
+    pairs = reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)
+    said = {_text(name): _text(value) for name, value in pairs}
+    return {"redis_version": said["version"], "redis_mode": said["mode"], "role": said["role"], "hello": True}
+
+
+def _text(part: object) -> str:
+    return part.decode() if isinstance(part, bytes) else str(part)
+
+
 async def _check_server(storage: Storage) -> None:
     """Raise unless the server answers, accepts the credentials and is supported."""
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_S):
-            info = await storage.redis.info("server")
+            info = await read_info(storage, "server")
     except (TimeoutError, TimedOut) as error:
         raise StorageDown(
             f"{storage.origin} cannot be reached: it does not answer", remedy=_SILENT_REMEDY

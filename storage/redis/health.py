@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.batching import DELETE_THREADS
-from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.connection import Storage, read_info
 from callsheet.storage.redis.scripts import Batchable, Script
 
 _NEARLY_FULL: Final = 0.9
@@ -50,6 +50,8 @@ class ServerHealth:
     clients: int
     latency_s: float
     """Duration of the INFO command."""
+    watched: bool = True
+    """False if the user has no right to INFO, so that memory, disk and eviction are unknown."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class OutageLog:
 async def read_health(storage: Storage) -> ServerHealth:
     """Return the server's current health; raises what any command raises."""
     started_s = time.monotonic()
-    info: Mapping[str, Any] = await storage.redis.info()
+    info = await read_info(storage)
     return _parse_info(info, time.monotonic() - started_s)
 
 
@@ -155,6 +157,10 @@ def health_problems(health: ServerHealth) -> list[HealthProblem]:
 
 def health_warnings(health: ServerHealth) -> list[HealthProblem]:
     """Return the settings of the server that may lose data later."""
+    if not health.watched:
+        message = "memory, disk and eviction are not watched, because the user in REDIS_URL may not run INFO"
+        remedy = "Give it the right: ACL SETUSER name +info."
+        return [HealthProblem("memory", fatal=False, message=message, remedy=remedy)]
     warnings = []
     if not health.persistent:
         message = "no append-only file: changes after the last snapshot are lost if Redis stops"
@@ -186,4 +192,5 @@ def _parse_info(info: Mapping[str, Any], answered_s: float) -> ServerHealth:
         evicted_keys=int(info.get("evicted_keys", 0)),
         clients=int(info.get("connected_clients", 0)),
         latency_s=answered_s,
+        watched=not info.get("hello"),
     )

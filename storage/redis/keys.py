@@ -64,9 +64,15 @@ def call_window(rate_key: str, owner: str) -> str:
     return f"tool:{hash_tag(rate_key)}:calls:{owner}"
 
 
-def breaker(rate_key: str, tool: str) -> str:
-    """Hash with a tool's consecutive failures and the time its breaker opened."""
-    return f"tool:{hash_tag(rate_key)}:breaker:{tool}"
+@lru_cache(maxsize=1024)
+def breaker(rate_key: str, tool: str, owner: str) -> str:
+    """Hash with an owner's consecutive failures of a tool and the time the breaker opened."""
+    return f"tool:{hash_tag(rate_key)}:breaker:{tool}:{owner}"
+
+
+def open_breakers(rate_key: str, tool: str) -> str:
+    """Sorted set of the owners whose breaker of a tool has opened, by the time it admits a probe."""
+    return f"tool:{hash_tag(rate_key)}:open:{tool}"
 
 
 class ToolCallKeys(NamedTuple):
@@ -536,7 +542,10 @@ KEYS: Final = (
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
     Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),
-    Key("tool:{<id>}:breaker:<tool>", "hash", TOOL_WINDOW_S, "consecutive failures of a tool"),
+    Key(
+        "tool:{<id>}:breaker:<tool>:<owner*>", "hash", TOOL_WINDOW_S, "an owner's failures of a tool in a row"
+    ),
+    Key("tool:{<id>}:open:<tool>", "zset", TOOL_WINDOW_S, "owners whose breaker has opened, by end of rest"),
     Key("owner:{<id>}:tool-call:<call>", "hash", TOOL_CALL_TTL_S, "one tool call"),
     Key("owner:{<id>}:tool-calls", "zset", TOOL_CALL_TTL_S, "the owner's tool calls, by time"),
     Key("owner:{<id>}:tool-calls:<thread*>", "zset", TOOL_CALL_TTL_S, "a thread's tool calls, by time"),

@@ -6,10 +6,12 @@ it goes on, another process may have the thread, so it asks Redis before anythin
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final
 from weakref import WeakSet
 
+from callsheet.state.errors import StorageFull
 from callsheet.storage.checkpoints.transports import blocking_transport
 from callsheet.storage.runs.records import Action, RunAttempt, now_s
 from callsheet.storage.runs.runs import Runs
@@ -71,9 +73,14 @@ def renew_blocking(runs: Runs, leases: Sequence[Lease]) -> list[Lease]:
     Raises `StorageDown` if storage does not answer.
     """
     began_s = now_s()
+    lost: list[Lease] = []
     with blocking_transport(runs.redis) as execute_batch:
-        answers = execute_batch([runs.renew_call(lease.attempt) for lease in leases])
-    kept = [lease for lease, answer in zip(leases, answers, strict=True) if answer != b"fenced"]
-    for lease in kept:
-        lease.extend(began_s)
-    return [lease for lease in leases if lease not in kept]
+        for lease in leases:
+            # Storage that is full first looks if a later attempt has the thread; none can begin then.
+            with suppress(StorageFull):
+                [answer] = execute_batch([runs.renew_call(lease.attempt)])
+                if answer == b"fenced":
+                    lost.append(lease)
+                else:
+                    lease.extend(began_s)
+    return lost

@@ -298,8 +298,10 @@ return once({'yours', epoch, attempt, started})
 """)
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.
+# The first write is one that Redis accepts while its memory is full; then it accepts the rest of the script.
 RENEW: Final = _script("""
 if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 'fenced' end
+redis.call('PEXPIRE', lease, ARGV[3])
 redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
 return redis.call('HGET', run_key(ARGV[1]), 'cancel') or ''
 """)
@@ -339,8 +341,11 @@ redis.call('HSET', run_key(id), 'diedAt', checkpoint, 'died', died)
 return once({died})
 """)
 
+# Also after the lease has expired, unless another attempt has begun; and while memory is full.
 RELEASE: Final = _script("""
-if redis.call('GET', lease) ~= ARGV[2] then return 0 end
+local epoch, active = unpack(redis.call('HMGET', meta, 'epoch', 'active'))
+if epoch ~= ARGV[2] or active ~= ARGV[1] then return 0 end
+redis.call('DEL', lease)
 update_run(ARGV[1], 'status', 'pending', 'spared', 1)
-return redis.call('DEL', lease)
+return 1
 """)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
@@ -14,6 +15,9 @@ from callsheet.storage.campaigns.library import delete_library, library, own_lib
 from callsheet.storage.redis import keys
 from tests.doubles.campaigns import LIBRARY, CountingEmbeddings, campaign
 from tests.doubles.postgres_server import postgres
+from tests.doubles.served import served_app
+from tests.doubles.tcp_proxy import TcpProxy
+from tests.doubles.waiting import eventually
 
 ALL = Filters()
 
@@ -117,6 +121,36 @@ async def test_an_unreachable_server_raises_storage_down_without_the_password(st
             await question
         assert "secret" not in str(refused.value)
         assert "CALLSHEET_CAMPAIGNS_URL" in refused.value.remedy
+
+
+@pytest.mark.slow
+async def test_a_silent_server_is_an_outage_within_seconds_and_leaves_the_pool_free(
+    url: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """E22: every request ends with the reason, health is degraded, and all works once it answers."""
+    socket = f"{url.partition('host=')[2]}/.s.PGSQL.5432"
+    async with TcpProxy(socket) as proxy:
+        through = f"postgresql://callsheet@127.0.0.1:{proxy.port}/postgres?sslmode=disable"
+        monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", through)
+        async with served_app(valkey_url) as http:
+            assert (await http.get("/api/campaigns")).status_code == 200
+            assert (await http.get("/health")).json()["status"] == "ok"
+            for half in (True, False):
+                proxy.cut(half=half)
+                began_s = time.monotonic()
+                replies = await asyncio.gather(*(http.get("/api/campaigns") for _ in range(24)))
+                assert time.monotonic() - began_s < 25
+                assert {reply.status_code for reply in replies} == {503}
+                assert all("gives no answer" in reply.text for reply in replies)
+                health = (await http.get("/health")).json()
+                assert (health["status"], health["degraded"]) == ("degraded", ["campaigns"])
+                proxy.heal()
+
+                async def answers_again() -> bool:
+                    return (await http.get("/api/campaigns")).status_code == 200
+
+                await eventually(answers_again, "PostgreSQL answers again")
+                assert (await http.get("/health")).json()["status"] == "ok"
 
 
 async def test_a_url_with_another_scheme_is_refused(storage, monkeypatch):

@@ -1,4 +1,4 @@
-"""A proxy between a process and Redis that stops passing bytes on without closing connections."""
+"""A proxy between a process and a database that stops passing bytes on without closing connections."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,9 @@ _RESET: Final = struct.pack("ii", 1, 0)
 class TcpProxy:
     """Passes bytes on over loopback TCP while nothing is in their way."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, target: int | str) -> None:
+        """`target` is a loopback port, or the path of a unix socket."""
+        self._target = target
         self._up = asyncio.Event()
         self._down = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -32,9 +33,14 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
+    def port(self) -> int:
+        """The port of the proxy."""
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
     def url(self) -> str:
         """The URL of Redis through the proxy."""
-        return f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"redis://127.0.0.1:{self.port}"
 
     def cut(self, *, half: bool) -> None:
         """Let nothing through any more; `half`: requests arrive, and replies do not."""
@@ -60,7 +66,7 @@ class TcpProxy:
         task.add_done_callback(self._tasks.discard)
         self._clients.add(writer)
         task.add_done_callback(lambda _: self._clients.discard(writer))
-        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        upstream_reader, upstream_writer = await self._connect()
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await asyncio.wait(
                 [
@@ -71,6 +77,11 @@ class TcpProxy:
             )
         for end in (writer, upstream_writer):
             end.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, int):
+            return await asyncio.open_connection("127.0.0.1", self._target)
+        return await asyncio.open_unix_connection(self._target)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clear: asyncio.Event) -> None:

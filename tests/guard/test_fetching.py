@@ -279,3 +279,18 @@ def test_public_and_link_local_addresses_are_distinguished():
     assert is_public(PUBLIC)
     assert is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
     assert not is_public("fe80::1%eth0")
+
+
+async def test_dead_links_that_one_owner_gave_do_not_rest_the_tool(opened: Any):
+    """C46: a link that does not answer is an error of the input."""
+
+    class DeadNetwork(FakeNetwork):
+        async def connect_tcp(self, *args: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+            raise httpcore.ConnectError
+
+    for number in range(6):
+        dead = await fetch(opened, web_client(DeadNetwork()), f"https://dead{number}.example/")
+        assert "does not answer" in dead.output["error"]
+    network = FakeNetwork(news_example=f"{OK}News")
+    alive = await fetch(opened, web_client(network), "https://news.example/")
+    assert alive.ok, alive.output

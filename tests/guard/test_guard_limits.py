@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel
 
-from callsheet.state.errors import Invalid, Limited, NotReached, Unavailable
+from callsheet.state.errors import DeadLink, Invalid, Limited, NotReached, SlowLink, Unavailable
 from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.tool_admission import read_breakers
@@ -42,7 +42,7 @@ async def call_tool(tools, call="c1", scope=SCOPE, **params):
 
 async def read_breaker(opened, tools):
     item = tools["probe"]
-    return (await read_breakers(opened, [resolve_tool(item, ToolPolicy()).limits]))["probe"]
+    return (await read_breakers(opened, [resolve_tool(item, ToolPolicy()).limits], "local"))["probe"]
 
 
 async def breaker_is(opened, tools, state):
@@ -183,9 +183,45 @@ async def test_a_half_open_breaker_refuses_other_calls_while_one_tries(opened):
     assert await call_tool(tools, "c3") == "ok"
 
 
-@pytest.mark.parametrize("error", [Invalid("no"), Limited("later")])
+async def test_the_breaker_of_one_owner_refuses_no_calls_of_another(opened):
+    """C46: one owner's trouble is no one else's."""
+    flaky = FlakyTool(*[RuntimeError("down")] * 5)
+    tools = flaky.tool(options=ToolOptions(cache_s=0))
+    assert [await call_tool(tools, f"c{i}") for i in range(6)] == ["execution_error"] * 6
+    assert flaky.runs == 5
+    other_owner = replace(SCOPE, owner="ana", artefact="anas")
+    assert await call_tool(tools, "c6", other_owner, adId="anas") == "ok"
+    assert await breaker_is(opened, tools, "open")
+
+
+async def test_failures_of_different_services_are_not_in_a_row(opened):
+    """C46: the breaker counts by the service that failed, and by tool where none is named."""
+    errors = [Unavailable("away") for _ in range(9)]
+    for number, error in enumerate(errors):
+        error.service = "one" if number < 4 else "two"
+    tools = FlakyTool(*errors).tool(options=ToolOptions(cache_s=0, tries=1))
+    for number in range(8):
+        await call_tool(tools, f"c{number}")
+    assert await breaker_is(opened, tools, "closed")
+    await call_tool(tools, "c8")
+    assert await breaker_is(opened, tools, "open")
+
+
+async def test_a_deadline_after_retries_of_a_dead_link_is_not_a_failure_of_the_tool(opened):
+    """C46: three tries at a slow link take longer than the tool may."""
+
+    async def probe(args, call):
+        raise SlowLink("'https://slow.example' did not answer")
+
+    options = ToolOptions(failures=1, cache_s=0, tries=2, backoff_s=60, timeout_s=0.5)
+    tools = registry_with_tool(probe, options=options)
+    assert [await call_tool(tools, f"c{i}") for i in range(2)] == ["timeout_error"] * 2
+    assert await breaker_is(opened, tools, "closed")
+
+
+@pytest.mark.parametrize("error", [Invalid("no"), Limited("later"), DeadLink("no answer"), SlowLink("late")])
 async def test_an_error_caused_by_the_request_is_not_a_failure_of_the_tool(opened, error):
-    tools = FlakyTool(error, error).tool(options=ToolOptions(failures=1, cache_s=0))
+    tools = FlakyTool(error, error).tool(options=ToolOptions(failures=1, cache_s=0, tries=1))
     await call_tool(tools, "c1")
     await call_tool(tools, "c2")
     assert await call_tool(tools, "c3") == "ok"

@@ -7,7 +7,14 @@ from itertools import pairwise
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.narration import Narration, Sentence, place_segments, slots
+from callsheet.state.lessons.narration import (
+    Narration,
+    SegmentEdit,
+    Sentence,
+    apply_edits,
+    place_segments,
+    slots,
+)
 from callsheet.state.lessons.narration_export import cues, export
 from tests.lessons.test_narration import narration_of
 
@@ -98,3 +105,25 @@ def test_exported_json_is_read_back_as_the_same_narration():
 def test_an_unknown_format_is_refused():
     with pytest.raises(Invalid, match=r"'docx'"):
         export(narration_of(), "docx")
+
+
+def test_subtitles_keep_an_abbreviation_and_an_ordinal_number_with_the_next_word() -> None:
+    """Neither lines nor cues end with "Dr." or "am 3."."""
+    text = (
+        "The tall old lighthouse was drawn by Dr. Lee, and then it was rebuilt by Prof. Vale on the 3. May."
+    )
+    for pad in range(30):
+        narration = two_minute_narration(Sentence(text="A" * pad + " " + text if pad else text))
+        lines = [line for cue in cues(narration) for line in cue.text.splitlines()]
+        assert not [line for line in lines if line.endswith(("Dr.", "Prof.", "3."))]
+
+
+def test_an_edited_narration_is_cut_into_whole_sentences() -> None:
+    """An abbreviation ends none, in the language of the narration."""
+    before = two_minute_narration(Sentence(text="So be it."), language="german")
+    text = "Der Turm wurde am 3. Mai von Dr. Berg gebaut. Im 12. Jahrhundert lebten dort z. B. Händler."
+    after = apply_edits(before, [SegmentEdit(id=before.segments[0].id, narration=text)])
+    assert [one.text for one in after.segments[0].sentences] == [
+        "Der Turm wurde am 3. Mai von Dr. Berg gebaut.",
+        "Im 12. Jahrhundert lebten dort z. B. Händler.",
+    ]

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from callsheet.state.errors import Broken, Invalid, StorageDown, TimedOut
+from callsheet.state.errors import Broken, Invalid, StorageDown, StorageFull, TimedOut
 from callsheet.storage import Storage, connect, open_storage
 from callsheet.storage.embedded import server as embedded
 from callsheet.storage.embedded import watchdog
@@ -303,8 +303,8 @@ async def test_a_full_memory_is_reported_with_a_remedy(server: RedisServer) -> N
         (b"-BUSY Redis is busy running a script.\r\n", StorageDown, "cannot be used"),
         (
             b"-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n",
-            StorageDown,
-            "cannot be used",
+            StorageFull,
+            "out of memory",
         ),
         (b"-NOPERM User x has no permissions to run the 'get' command\r\n", StorageDown, "no permissions"),
         (b"-NOPERM User x has no permissions to run the 'get' command\r\n", Invalid, "no permissions"),

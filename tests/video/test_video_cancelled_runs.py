@@ -1,6 +1,8 @@
 """Executions whose run was cancelled or failed: cancelled, retried, continued (D-R5, D-R8, D-R15)."""
 
 import asyncio
+import itertools
+import random
 from typing import cast
 
 import pytest
@@ -76,6 +78,35 @@ async def test_a_failed_run_cancels_its_execution(valkey_url: str, planning_mode
         await video.wait_until_idle()
         assert (await video.http.get(f"/threads/{video.thread}")).json()["status"] == "error"
         assert (await video.execution(name))["counts"] == {"cancelled": 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_steps_of_a_cancelled_run_are_completed_where_their_effect_happened_and_undo_knows_them(
+    video: VideoClient, action: str
+):
+    """D-R8, D-R15: cancelled at any moment, the plan shows what changed, and undo restores exactly that."""
+    chance, colors = random.Random(action), itertools.count(1)
+    video.model.patch = lambda _: {"background": f"#{next(colors):06x}"}
+    undone = 0
+    for _ in range(12):
+        before, revisions = await video.contents(), await video.revisions()
+        name = await video.start("x", *(edit(scene, prompt="new") for scene in before))
+        await asyncio.sleep(chance.uniform(0, 0.2))
+        runs = (await video.http.get(f"/threads/{video.thread}/runs")).json()
+        for run in [one["run_id"] for one in runs if one["status"] in {"pending", "running"}]:
+            await cancel_run(video, run, action)
+        await video.wait_until_idle()
+        steps = (await video.execution(name))["plan"]["steps"]
+        completed = {one["params"]["sceneId"] for one in steps if one["status"] == "completed"}
+        changed = {scene for scene, now in (await video.revisions()).items() if now > revisions[scene]}
+        assert completed == changed
+        if completed:
+            undone += 1
+            undo = await video.call("POST", "/api/projects/launch/undo")
+            await video.wait_for_end(undo["executionId"])
+            assert await video.contents() == before
+    assert undone
 
 
 @pytest.mark.parametrize("reads", [0, 1])

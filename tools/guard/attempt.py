@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from callsheet.state.errors import (
+    DeadLink,
     Fenced,
     Limited,
     NotReached,
@@ -169,6 +170,8 @@ class Attempt:
     tries: int = 0
     error: Exception | None = None
     """Error that the tool raised."""
+    retried: Unavailable | None = None
+    """Error after which it was tried again last."""
     cached_text: str | None = None
     """Cached result, as JSON."""
     text: str = ""
@@ -216,7 +219,9 @@ class Attempt:
         """Return the commands that report an admitted call to limit and breaker, or withdraw it."""
         name = self.record.call
         if self.admitted:
-            return tool_admission.report_calls(self.limits, name, self._verdict(outcome), entry)
+            return tool_admission.report_calls(
+                self.limits, self.scope.owner, name, self._verdict(outcome), entry, self._failed_service
+            )
         return tool_admission.withdraw_calls(self.limits, self.scope.owner, name, entry)
 
     def _output_text(self, outcome: Outcome) -> str:
@@ -247,8 +252,20 @@ class Attempt:
     def _unknown_effect(outcome: Outcome) -> Outcome:
         return Outcome(ok=False, output={**outcome.output, "retryable": False, "suggestion": _ASK_PERSON})
 
+    @property
+    def _failed_service(self) -> str:
+        """Name of the service outside that failed; empty if none is named."""
+        return next((each.service for each in self._errors if isinstance(each, Unavailable)), "")
+
+    @property
+    def _errors(self) -> tuple[Exception | None, ...]:
+        """The error of the call; after the deadline, the one of its last try first."""
+        return (self.retried, self.error) if isinstance(self.error, TimedOut) else (self.error,)
+
     def _verdict(self, outcome: Outcome) -> Verdict:
-        if not self.ran or isinstance(self.error, Refused | Limited | Oversized):
+        """Return the result for the breaker; what the input causes says nothing about the tool."""
+        of_input = Refused | Limited | Oversized | DeadLink
+        if not self.ran or any(isinstance(each, of_input) for each in self._errors):
             return "neutral"
         if self.error:
             return "failed"
@@ -338,6 +355,7 @@ class Attempt:
             except Unavailable as error:
                 if self.tries >= self.policy.tries or not self._may_retry(error):
                     raise
+                self.retried = error
             await asyncio.sleep(_JITTER.uniform(0, self.policy.backoff_s * 2 ** (self.tries - 1)))
             if self.tool.writes and self.fence:
                 renewed = await self.artefact.revoke(self.fence, idle=False)

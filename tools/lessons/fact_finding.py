@@ -24,6 +24,7 @@ from callsheet.state.errors import ContextOverflow, Unavailable
 from callsheet.state.languages import detect, stated_name
 from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
+from callsheet.state.sentences import sentence_spans
 from callsheet.state.tokens import estimate_text, fitting_length
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools.call import Call
@@ -128,10 +129,12 @@ def _split_windows(text: str, tokens: int) -> list[tuple[int, str]]:
 
 def _break_before(text: str) -> int:
     """Return the place of the last paragraph's end in the second half, else of the last sentence's."""
-    for pattern in (r"\n\n", r"(?<=[.!?])\s|(?<=[。！？])"):
-        ends = [match.end() for match in re.finditer(pattern, text)]
-        if ends and ends[-1] > len(text) // 2:
-            return ends[-1]
+    paragraphs = (match.end() for match in re.finditer(r"\n\n", text))
+    # The last sentence may be cut.
+    for ends in (paragraphs, (start for start, _ in sentence_spans(text))):
+        last = max(ends, default=0)
+        if last > len(text) // 2:
+            return last
     return len(text)
 
 

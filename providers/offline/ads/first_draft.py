@@ -16,6 +16,7 @@ from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
 from callsheet.state.ads.timeline import build_timeline
 from callsheet.state.languages import LANGUAGES, detect
+from callsheet.state.sentences import split_sentences
 
 DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encoding="utf-8"))
 """Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
@@ -43,7 +44,6 @@ _MESSAGE: Final = re.compile(
     re.DOTALL,
 )
 """Text of `callsheet.state.ads.brief.message`."""
-_SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 """Thai ends a sentence with a blank; a blank beside a number ends none."""
 _CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
@@ -112,7 +112,7 @@ def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
 
 def sentences(text: str, language: str) -> list[str]:
     """Return the sentences of a text, as written."""
-    parts = _SENTENCE_END.split(text)
+    parts = split_sentences(text, language)
     if language == "thai":
         parts = [phrase for part in parts for phrase in _THAI_END.split(part)]
     return [part.strip() for part in parts if part.strip()]

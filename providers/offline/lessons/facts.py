@@ -14,11 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from callsheet.state.languages import detect
 from callsheet.state.lessons.facts import MAX_FACTS, MIN_FACTS
+from callsheet.state.sentences import sentence_spans
 
 ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
-_ABBREVIATIONS: Final = ("Mr", "Mrs", "Ms", "Dr", "St", "No", "vs", "e.g", "i.e", "etc", "approx", "[A-HJ-Z]")
-_NO_ABBREVIATION: Final = "".join(rf"(?<!\b{each})" for each in _ABBREVIATIONS)
-_END: Final = re.compile(rf"{_NO_ABBREVIATION}[.!?…][\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？।؟]+[”」』）]*|\n+")
 _LIST_MARK: Final = re.compile(r"\s*(?:(?:[-*•‣–]|\(?\d{1,3}[.)])\s+)?")
 _PIECE: Final = re.compile(r"\S.{0,900}(?=\s|$)|\S.{0,900}", re.DOTALL)
 """A sentence, or a part of a text without sentence ends."""
@@ -92,12 +90,9 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
 def spans(text: str) -> list[tuple[int, int]]:
     """Return the start and end of every sentence. A line break ends one; a list item's mark is left out."""
     bounds: list[tuple[int, int]] = []
-    start = 0
-    for end in [*(match.end() for match in _END.finditer(text)), len(text)]:
+    for start, end in sentence_spans(text):
         begin = next(_LIST_MARK.finditer(text, start, end)).end()
-        stop = start + len(text[start:end].rstrip())
-        bounds += [piece.span() for piece in _PIECE.finditer(text, begin, max(begin, stop))]
-        start = end
+        bounds += [piece.span() for piece in _PIECE.finditer(text, begin, max(begin, end))]
     return bounds
 
 

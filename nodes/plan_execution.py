@@ -284,6 +284,7 @@ def new_execution(plan: Plan, scope: Scope, state: Workflow, now_ms: int) -> Exe
         request=request,
         reasoning=texts.get("reasoning", ""),
         feedback=texts.get("feedback", ""),
+        style=texts.get("style", ""),
         status="planned",
         approved=live_plan.plan_digest(plan),
         task="",

@@ -16,11 +16,13 @@ from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_j
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
-MAX_STEPS: Final = 200
-"""Most steps of an execution with those that people insert."""
+"""Statuses of an execution that is over."""
+MAX_STEPS: Final = 100
+"""Most steps of an execution, with those that people insert."""
 MAX_CHANGES: Final = 500
 """Changes after which people cannot edit, insert or pause any more."""
-"""Statuses of an execution that is over."""
+MAX_CHANGE_BYTES: Final = 1_000_000
+"""Bytes of all changes as JSON: each look at an execution reads them."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Execution(TypedDict):
     """The person's message."""
     reasoning: str
     feedback: str
+    style: NotRequired[str]
+    """Style that the scenes of a video share."""
     status: ExecutionStatus
     asks: NotRequired[bool]
     """True until a person has decided about the plan; absent, it is not known."""
@@ -273,7 +277,7 @@ def edit_step(
     after = {**before, **params}
     if after == before:
         return record
-    _require_room(record)
+    _require_room(record, before, after)
     step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
     changed = _with_step(record, step_id, step={**step, "params": after})
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
@@ -291,7 +295,9 @@ def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execu
     """Return the record with further steps at the end."""
     if is_over(record):
         raise _too_late(record, "has ended", "start another execution with a message")
-    _require_room(record, len(steps))
+    if record["status"] == "planned" and record.get("asks", True):
+        raise _too_late(record, "waits for approval", "answer the question first, and insert the step then")
+    _require_room(record, *(step["params"] for step in steps), new_steps=len(steps))
     changed = _with(record, steps=[*record["steps"], *live_steps(steps)])
     for step in steps:
         changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
@@ -504,11 +510,14 @@ def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:
     return one
 
 
-def _require_room(record: Execution, new_steps: int = 0) -> None:
+def _require_room(record: Execution, *params: Mapping[str, Any], new_steps: int = 0) -> None:
     """Raise `Conflict` for too many steps or changes, which are read with every look at the execution."""
-    if len(record["steps"]) + new_steps > MAX_STEPS or len(record["changes"]) >= MAX_CHANGES:
+    size = len(canonical_json([record["changes"], params]).encode(errors="backslashreplace"))
+    counts_fit = len(record["steps"]) + new_steps <= MAX_STEPS and len(record["changes"]) < MAX_CHANGES
+    if not counts_fit or size > MAX_CHANGE_BYTES:
         raise Conflict(
-            f"execution {record['id']!r} would have more than {MAX_STEPS} steps or {MAX_CHANGES} changes",
+            f"execution {record['id']!r} would have more than {MAX_STEPS} steps, {MAX_CHANGES} changes or"
+            f" {MAX_CHANGE_BYTES:,} bytes of changes",
             remedy="let it end or cancel it, and start another one with a message",
         )
 

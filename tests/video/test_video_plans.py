@@ -11,7 +11,7 @@ from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step, plan_type
 from callsheet.state.plan_progress import events_between
-from callsheet.state.video import plan, project, undo
+from callsheet.state.video import plan, plan_forms, project, undo
 from callsheet.state.video.plan import RULES, PlannedStep, Project, SubmittedPlan
 from callsheet.state.video.project import DeletedScene, Order, about, scene_line, state_block
 
@@ -75,11 +75,70 @@ def test_all_faults_of_a_plan_are_reported_together():
 def test_a_single_tool_decision_becomes_a_plan_of_one_step():
     """D6."""
     single = {"toolName": "editScene", "reasoning": "r", "targetSceneId": "scene-2", "prompt": "x"}
-    [step] = plan.checked_steps(SubmittedPlan.model_validate(plan.as_plan(single)), Project(ORDER))
+    submitted = SubmittedPlan.model_validate(plan_forms.as_plan(single))
+    [step] = plan.checked_steps(submitted, Project(ORDER))
     assert (step["tool"], step["params"]["sceneId"]) == ("editScene", "scene-2")
-    assert plan.as_plan({"steps": []}) == {"steps": []}
+    assert plan_forms.as_plan({"steps": []}) == {"steps": []}
     several = {"toolName": "editScene", "targetSceneId": ["scene-1"], "prompt": "x"}
-    assert plan.as_plan(several)["steps"][0]["targetSceneId"] == ["scene-1"]
+    assert plan_forms.as_plan(several)["steps"][0]["scenes"] == ["scene-1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"steps": "no json"}, {"steps": "no json"}),
+        ({"steps": '{"tool": "addScene"}'}, {"steps": [{"tool": "addScene"}]}),
+        ({"type": "circular", "steps": []}, {"type": "circular", "steps": []}),
+        ({"context": {"mood": "x"}, "steps": []}, {"context": {"mood": "x"}, "steps": []}),
+        ({"context": {"sharedStyle": ""}, "steps": []}, {"steps": []}),
+        ({"steps": [{"tool": "x", "params": 5}]}, {"steps": [{"tool": "x", "params": 5}]}),
+        (
+            {"steps": [{"prompt": "a", "params": {"prompt": "b", "sceneId": None}}]},
+            {"steps": [{"prompt": "a", "prompt beside prompt": "b"}]},
+        ),
+        (
+            {"steps": [{"canParallelize": "no", "dependencies": ""}]},
+            {"steps": [{"canParallelize": "no", "after": []}]},
+        ),
+        (
+            {"steps": [{"tool": "addScene", "params": {"placeAfter": ["scene-2", "scene-1"]}}]},
+            {"steps": [{"tool": "addScene", "behind": "scene-2"}]},
+        ),
+        (
+            {"steps": [{"tool": "reorderScenes", "sceneIds": ["scene-2", "scene-1"], "placeAfter": []}]},
+            {"steps": [{"tool": "reorderScenes", "order": ["scene-2", "scene-1"], "behind": "start"}]},
+        ),
+        (
+            {"context": {"referenceSceneId": "scene-1"}, "steps": [{"tool": "x", "like": ["scene-1"]}]},
+            {"steps": [{"tool": "x", "like": ["scene-1"]}]},
+        ),
+    ],
+)
+def test_every_form_of_a_plan_is_read_and_what_has_no_meaning_stays(given: dict[str, Any], read: Any):
+    """D3, D5."""
+    assert plan_forms.as_plan(given) == read
+
+
+@pytest.mark.parametrize(
+    "context", [{"searchQueries": ["x"]}, {"needsWebSearch": True}, {"referenceSceneId": "scene-1"}]
+)
+def test_a_context_that_no_step_uses_is_refused(context: dict[str, Any]):
+    """D5."""
+    with pytest.raises(Invalid) as refused:
+        plan_forms.as_plan({"context": context, "steps": [{"tool": "editScene", "scenes": ["scene-2"]}]})
+    assert refused.value.remedy
+
+
+def test_a_name_with_two_meanings_is_refused_and_context_keys_belong_to_steps_that_read_them():
+    assert "'scene 1' may mean scene-1, scene-4; give its id" in fault_message(
+        edit("scene 1"), names={"scene-4": "Scene 1"}
+    )
+    assert "'End' may mean scene-1, scene-2; give its id" in fault_message(
+        edit("End"), names={"scene-1": "end", "scene-2": "END"}
+    )
+    trim = {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 2, "context": ["style:scene-2"]}
+    assert "trimScene reads no gathered `context`" in fault_message(trim)
+    assert plan_steps(edit("SCENE-2"))[0]["params"]["sceneId"] == "scene-2"
 
 
 def test_positions_and_names_of_new_scenes_are_resolved_to_ids():

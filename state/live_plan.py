@@ -91,6 +91,15 @@ class PlanChange(TypedDict):
     at_ms: int
 
 
+class QueuedRepetition(TypedDict):
+    """A step that a run is about to do again."""
+
+    run: str
+    step: str
+    completed: bool
+    """True if it was completed, and is repeated; False if it is retried."""
+
+
 class Execution(TypedDict):
     """The record of an execution."""
 
@@ -119,6 +128,8 @@ class Execution(TypedDict):
     epoch: int
     executed_by: NotRequired[str]
     """Id of the run that executes it, or did last; `run` where it is absent."""
+    repetition: NotRequired[QueuedRepetition | None]
+    """A step of an ended one that a queued run is about to do again; None once it has begun."""
     abandoned: NotRequired[ExecutionStatus | None]
     """Status when its run was cancelled or failed, from which another run goes on; None otherwise."""
     waits: NotRequired[bool]
@@ -136,11 +147,39 @@ Update = Callable[[Execution, int], Execution]
 
 
 def live_steps(steps: Sequence[Step]) -> list[LiveStep]:
-    """Return steps that are all pending."""
+    """Return steps that are all pending, but for those that a person left out."""
     return [
-        LiveStep(step=step, status="pending", generation=0, output={}, started_ms=0, ended_ms=0)
+        LiveStep(
+            step=step,
+            status="skipped" if step.get("left_out") else "pending",
+            generation=0,
+            output={},
+            started_ms=0,
+            ended_ms=0,
+        )
         for step in steps
     ]
+
+
+def left_out_changes(steps: Sequence[Step], now_ms: int) -> list[PlanChange]:
+    """Return the changes of a plan by the steps that a person left out when they approved it."""
+    return [
+        PlanChange(kind="skipped", step=step["id"], before={}, after={}, at_ms=now_ms)
+        for step in steps
+        if step.get("left_out")
+    ]
+
+
+def without_left_out(steps: Sequence[Step], names: Collection[str], rules: PlanRules) -> list[Step]:
+    """Return the steps, those with these ids marked as left out, and those that lack what one would make."""
+    left = {*names}
+    creators = {step["id"] for step in steps if step["tool"] in rules.creators}
+    size = -1
+    while size != len(left):
+        size = len(left)
+        lacking = left & creators
+        left |= {step["id"] for step in steps if lacking & {*step["dependencies"]}}
+    return [{**step, "left_out": True} if step["id"] in left else step for step in steps]
 
 
 def plan_digest(plan: Plan) -> str:
@@ -495,7 +534,7 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
             cut=False,
         )
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
-    return _with(record, status=status, ended_ms=0, abandoned=None)
+    return _with(record, status=status, ended_ms=0, abandoned=None, repetition=None)
 
 
 def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:

@@ -25,15 +25,16 @@ from callsheet.server.artefacts.service import (
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
+from callsheet.state.approvals import plan_decisions
 from callsheet.state.errors import Busy, Conflict, Invalid, InvalidArguments, Missing
-from callsheet.state.live_plan import Execution, Update
+from callsheet.state.live_plan import Execution, QueuedRepetition, Update
 from callsheet.state.plan import Plan, Step, call_digest
 from callsheet.state.workflow import Repetition
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions, find_place, missing_execution
-from callsheet.storage.runs.records import Created, RunRequest
+from callsheet.storage.runs.records import OPEN_STATUSES, Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.arguments import validate_arguments
@@ -184,7 +185,7 @@ async def read(ref: ExecutionRef) -> Execution:
     Raises `Missing` if there is none, or if Redis has lost the record of a plan whose question waits.
     """
     try:
-        return await ref.executions.settle(ref.id)
+        record = await ref.executions.settle(ref.id)
     except Missing:
         if await _open_questions(ref):
             raise Missing(
@@ -193,6 +194,19 @@ async def read(ref: ExecutionRef) -> Execution:
                 " has done; then ask for the rest again",
             ) from None
         raise
+    return record
+
+
+async def show(ref: ExecutionRef) -> Execution:
+    """Return the execution as people see it: one that a queued run does a step of again has not ended."""
+    record = await read(ref)
+    queued = record.get("repetition")
+    if not (queued and live_plan.is_over(record)):
+        return record
+    with suppress(Missing):
+        if (await ref.ctx.worker.runs.get(ref.thread.id, queued["run"])).status in OPEN_STATUSES:
+            return plan_recovery.as_queued(record, ref.workflow.turn.plan_rules)
+    return record
 
 
 async def require_no_question(worker: Worker, thread: Thread) -> None:
@@ -278,7 +292,11 @@ async def do_again(
     again = Repetition(step=step_id, completed=completed, generation=one["generation"])
     plan = Plan(id=record["id"], steps=[each["step"] for each in wanted["steps"]])
     text = f"{'Repeat' if completed else 'Retry'}: {one['step']['display']}"
-    await queue_run(ref.ctx, decided_run(caller, ref.thread, plan, text, edits.run_input(ref.thread), again))
+    request = decided_run(caller, ref.thread, plan, text, edits.run_input(ref.thread), again)
+    queued = QueuedRepetition(run=(await queue_run(ref.ctx, request)).run, step=step_id, completed=completed)
+    await ref.executions.update(
+        ref.id, lambda held, _: plan_recovery.queue_repetition(held, queued, again["generation"])
+    )
     return wanted
 
 
@@ -372,17 +390,29 @@ async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
     return pending_interrupts(state) if current and current["id"] == ref.id else []
 
 
-async def answer_plan(
-    ref: ExecutionRef, caller: RequestContext, decisions: Sequence[Mapping[str, Any]]
-) -> Execution:
-    """Approve, edit or reject a plan that waits for approval.
+async def answer_plan(ref: ExecutionRef, caller: RequestContext, answer: Mapping[str, Any]) -> Execution:
+    """Approve, edit or reject a plan that waits for approval, with some steps left out if wanted.
 
     Raises `Invalid` for decisions that do not fit the question, which then still waits.
     """
     await read(ref)
+    decisions = answer["decisions"]
     pending = await _open_questions(ref)
     is_edited = len(decisions) > 1 or bool(decisions[0].get("edited_action"))
     if pending and _is_about(pending[0].value, ref.id) and is_edited:
         raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
-    await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, {"decisions": [*decisions]}))
+    request = answer_interrupt(pending, caller, ref.thread, answer)
+    _require_edits(ref, pending[0].value, answer)
+    await submit(ref.ctx.worker, request)
     return await ref.executions.settle(ref.id)
+
+
+def _require_edits(ref: ExecutionRef, question: Any, answer: Mapping[str, Any]) -> None:
+    """Raise `InvalidArguments` for edits in the answer to the question about a plan that do not fit."""
+    if "action_requests" not in question:
+        return
+    tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
+    decided = plan_decisions(answer, question)
+    for decision, action in zip(decided, question["action_requests"], strict=True):
+        if decision["type"] == "edit":
+            require_arguments(tools[action["name"]], decision["args"], ref.artefact.id)

@@ -14,6 +14,7 @@ from callsheet.server.artefacts.service import (
     new_thread_id,
     pending_questions,
     question_view,
+    require_not_paused,
     run_request,
 )
 from callsheet.server.artefacts.views import last_message, tool_calls, turn_use, usage
@@ -71,6 +72,7 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
     )
     if answer_run := answer_in_words(pending, caller, thread, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 

@@ -29,6 +29,7 @@ from callsheet.server.artefacts.service import (
     human_message,
     is_recorded,
     question_view,
+    require_not_paused,
     run_request,
     submit,
     thread_of,
@@ -78,6 +79,7 @@ async def edit_run(
     caller = replace(caller, context={**caller.context, "approve_plan": body.approve})
     if answer_run := await budget_answer_run(worker, thread, caller, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
@@ -264,7 +266,7 @@ async def undo_run(
         )
     wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(storage, thread), record))
     prompts = [live_plan.find(record, name)["step"]["display"] for name in steps]
-    about = ", ".join(prompts) or record["request"]
+    about = ", ".join(prompts) or undo.subject(record["request"])
     if record["kind"] == "plan":
         text = f"the person undid {about!r}"
         await settings.add_preference(storage, thread.owner, text, record["ended_ms"])
@@ -281,7 +283,7 @@ async def redo_run(worker: Worker, caller: RequestContext, thread: Thread) -> Ru
     executions = Executions(worker.storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
     record = undo.redone_execution(await executions.newest(MAX_LISTED))
     wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(worker.storage, thread), record))
-    text = f"Redo: {record['request'].removeprefix('Undo: ')}"
+    text = f"Redo: {undo.subject(record['request'])}"
     run = decided_run(caller, thread, decided_plan(wanted, undo.REDO), text)
     return with_fingerprint(run, thread, caller, body)
 

@@ -350,7 +350,7 @@ class _Resolver:
 
     def _scene(self, name: str, *, deleted: bool = False) -> str:
         """Return the id that a name means; empty after a problem."""
-        scene = self._meant(name.strip())
+        scene = self._resolve_name(name.strip())
         if deleted and any(one.id == scene for one in self._order.deleted):
             return scene
         if scene in self._order.scenes and not deleted:
@@ -360,7 +360,7 @@ class _Resolver:
         self._problems.append(f"there is no {'deleted ' if deleted else ''}scene {name!r}; {reason}")
         return ""
 
-    def _meant(self, name: str) -> str:
+    def _resolve_name(self, name: str) -> str:
         """Return the scene of an id, a new scene's name, a place such as "scene 2", or a scene's own name."""
         if name in self._new or project.is_scene_id(name):
             return self._new.get(name, name)

@@ -61,22 +61,22 @@ def as_plan(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `Invalid` for a context that no step uses.
     """
-    whole = {**given, **wrapped} if isinstance(wrapped := given.get("executionPlan"), Mapping) else {**given}
-    whole.pop("executionPlan", None)
-    if "steps" not in whole and ("toolName" in whole or "tool" in whole):
-        whole = _as_single(whole)
-    whole = {_PLAN_NAMES.get(name, name): value for name, value in whole.items() if name not in _COMPUTED}
-    steps = _listed(whole.get("steps"))
+    fields = {**given, **wrapped} if isinstance(wrapped := given.get("executionPlan"), Mapping) else {**given}
+    fields.pop("executionPlan", None)
+    if "steps" not in fields and ("toolName" in fields or "tool" in fields):
+        fields = _as_single(fields)
+    fields = {_PLAN_NAMES.get(name, name): value for name, value in fields.items() if name not in _COMPUTED}
+    steps = _list_steps(fields.get("steps"))
     if not isinstance(steps, list) or not all(isinstance(one, Mapping) for one in steps):
-        return whole
+        return fields
     read = [as_step(one) for one in steps]
-    kind = whole.get("type")
+    kind = fields.get("type")
     if kind in _TYPES:
         # The dependencies decide; the label is computed from them again.
-        del whole["type"]
+        del fields["type"]
     if kind == "sequential" and not any(one.get("after") for one in read):
-        read = _chained(read)
-    return {**_with_context(whole, read), "steps": read}
+        read = _chain(read)
+    return {**_with_context(fields, read), "steps": read}
 
 
 def as_step(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _as_single(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"steps": [step], **{name: value for name, value in given.items() if name in _PLAN_FIELDS}}
 
 
-def _listed(steps: Any) -> Any:
+def _list_steps(steps: Any) -> Any:
     """Return steps that were sent as JSON text, or as one object, as a list."""
     if isinstance(steps, str):
         try:
@@ -129,7 +129,7 @@ def _listed(steps: Any) -> Any:
     return [steps] if isinstance(steps, Mapping) else steps
 
 
-def _chained(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _chain(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the steps of a sequential plan: each waits for the one before it."""
     chain: list[dict[str, Any]] = []
     for number, step in enumerate(steps, 1):
@@ -138,11 +138,11 @@ def _chained(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return chain
 
 
-def _with_context(whole: dict[str, Any], steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _with_context(fields: dict[str, Any], steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a plan with the style of its context; what steps look up and are like is in the steps."""
-    context = whole.pop("context", None) or {}
+    context = fields.pop("context", None) or {}
     if not isinstance(context, Mapping) or context.keys() - _CONTEXT:
-        return {**whole, "context": context}
+        return {**fields, "context": context}
     tools = {one.get("tool") for one in steps}
     if (context.get("needsWebSearch") or context.get("searchQueries")) and "contextGatherer" not in tools:
         raise Invalid(
@@ -159,4 +159,4 @@ def _with_context(whole: dict[str, Any], steps: Iterable[Mapping[str, Any]]) -> 
             remedy="name it as `like` in the steps that follow it",
         )
     style = context.get("sharedStyle")
-    return {**whole, "style": style} if style else whole
+    return {**fields, "style": style} if style else fields

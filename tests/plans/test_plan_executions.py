@@ -160,6 +160,22 @@ async def test_a_new_message_ends_a_paused_plan(ad: Plans, gates: Gates):
     assert (await ad.execution(first))["counts"] == {"completed": 1, "cancelled": 1}
 
 
+async def test_a_message_to_a_paused_plan_of_an_ad_is_refused_with_the_ways_out(ad: Plans, gates: Gates):
+    """D-R8: over REST; a LangGraph client's message ends the plan."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    await ad.call("POST", f"/api/executions/{name}/pause")
+    gates.open()
+    await ad.idle("interrupted")
+    refused = await ad.call(
+        "POST", "/api/ads/ad-1/chat", 409, json={"message": "louder", "provider": "openai"}
+    )
+    assert f"/api/executions/{name}/resume" in refused["remedy"]
+    assert (await ad.execution(name))["counts"] == {"completed": 1, "pending": 1}
+    await ad.call("POST", f"/api/executions/{name}/resume")
+    assert (await ad.wait_for_end(name))["counts"] == {"completed": 2}
+
+
 async def test_a_plan_of_one_step_has_no_record(ad: Plans, gates: Gates):
     body = {
         "assistant_id": "ad_creation",

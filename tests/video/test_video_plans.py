@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import live_plan, plan_recovery
+from callsheet.state import approvals, live_plan, plan_recovery
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step, plan_type
@@ -546,3 +546,55 @@ def test_repeated_undo_and_redo_go_through_the_executions_in_order():
     ):
         with pytest.raises(Conflict, match="nothing to"):
             refused()
+
+
+def test_an_answer_may_leave_steps_out_of_a_plan():
+    """D42."""
+    question = {
+        "action_requests": [{"name": "editScene", "args": {}}] * 2,
+        "review_configs": [{"action_name": "editScene"}],
+        "steps": ["a", "b"],
+        "plan_steps": 2,
+    }
+    approve, skip, reject = ({"type": kind} for kind in ("approve", "skip", "reject"))
+    answer = {"decisions": [approve], "leaveOut": ["b"]}
+    assert approvals.plan_decisions(answer, question) == [approve, skip]
+    for wrong, words in (
+        ({"decisions": [approve], "leaveOut": ["c"]}, "not all are steps"),
+        ({"decisions": [approve], "leaveOut": "a"}, "not all are steps"),
+        ({"decisions": [reject, skip]}, "ends the whole plan"),
+        ({"decisions": [skip]}, "every step"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            approvals.plan_decisions(wrong, question)
+    words = approvals.approval_sentence(["x" * 200, *"bcdefg"])
+    assert words == f"7 steps wait for your approval: {'x' * 120}…, b, c, d, e and 2 more."
+
+
+def test_a_queued_repetition_is_shown_unless_it_has_been_done():
+    """D50."""
+    done = live_plan.finish_step(record(edit("scene-1")), "s1", "completed", {"versionId": "v2"}, 5)
+    ended = live_plan.end({**done, "status": "running"}, 6)
+    queued = live_plan.QueuedRepetition(run="r", step="s1", completed=True)
+    held = plan_recovery.queue_repetition(ended, queued, 0)
+    assert plan_recovery.as_queued(held)["steps"][0]["status"] == "pending"
+    assert plan_recovery.queue_repetition(ended, queued, 1) == ended
+    assert plan_recovery.as_queued(ended) == ended
+    failed = live_plan.end({**live_plan.finish_step(done, "s1", "error", {}, 5), "status": "running"}, 6)
+    retried = plan_recovery.queue_repetition(failed, {**queued, "completed": False}, 0)
+    assert plan_recovery.as_queued(retried)["status"] == "running"
+
+
+def test_steps_that_lack_what_a_left_out_step_would_make_are_left_out():
+    """D42."""
+    steps = plan_steps(
+        {"tool": "addScene", "scenes": ["new"], "prompt": "x"}, edit("new"), edit("scene-1"), edit("scene-1")
+    )
+    left = live_plan.without_left_out(steps, ["s1", "s3"], RULES)
+    assert [one["status"] for one in live_plan.live_steps(left)] == [
+        "skipped",
+        "skipped",
+        "skipped",
+        "pending",
+    ]
+    assert [one["step"] for one in live_plan.left_out_changes(left, 5)] == ["s1", "s2", "s3"]

@@ -46,12 +46,18 @@ class QuestionTurnRules(TurnRules[CampaignState]):
         del drafts
         params = {step["id"]: step["params"] for step in (state.get("plan") or {"steps": ()})["steps"]}
         searches = [one for one in results if "count" in one["output"]]
-        changed: dict[str, Any] = {}
+        earlier = [one for one in state.get("results", ()) if "count" in one["output"]]
+        changed: dict[str, Any] = {} if earlier else {"aggregation": None}
+        has_campaigns = any(one["output"]["count"] for one in earlier)
         for one in searches:
             output = one["output"]
-            changed["detected_filters"] = output["detectedFilters"]
-            changed["aggregation"] = output.get("aggregation")
+            if output["campaigns"] or not has_campaigns:
+                # Of the campaigns that are shown: those of a later search without any stay.
+                changed["detected_filters"] = output["detectedFilters"]
+            if "aggregation" in output:
+                changed["aggregation"] = output["aggregation"]
             if output["campaigns"]:
+                has_campaigns = True
                 arguments = params.get(one["id"], {})
                 changed["result"] = LastResult(
                     source=one["tool"],

@@ -16,9 +16,10 @@ from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import is_under_way
 from callsheet.nodes.question import refusal_text
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.approvals import PLAN_SCHEMA, plan_decisions
+from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decisions
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
+from callsheet.state.live_plan import without_left_out
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
@@ -46,7 +47,7 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
         tools = workflow.allowed_tools(state)
         readable = [await _as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
-        shown = approval_request(readable, about, tools)
+        shown = approval_request(readable, about, tools) | {"plan_steps": len(plan["steps"])}
         await _record_question(scope, steps)
         decided = list(zip(steps, _ask(shown, tools, scope.artefact), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
@@ -59,10 +60,14 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
                     *(fingerprint(step) for step, choice in refused if not choice.get("words")),
                 ],
             }
+        left_out = [step["id"] for step, choice in decided if choice["type"] == "skip"]
         edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
-        approved = [call_digest(plan["id"], step) for step in edits.values()]
+        wanted = [step for step in edits.values() if step["id"] not in left_out]
+        approved = [call_digest(plan["id"], step) for step in wanted]
         await consents.grant(await storage.current(), scope.thread, approved)
-        return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
+        edited = [edits.get(step["id"], step) for step in plan["steps"]]
+        decided_steps = without_left_out(edited, left_out, workflow.turn.plan_rules)
+        return {"plan": {**plan, "steps": decided_steps}}
 
     return approval
 
@@ -80,14 +85,16 @@ def approval_request(
 
     `about` describes the target of each step; empty for none. An edit has the arguments of `args_schema`.
     """
+    described = [
+        f"{step['display']}: {name}" if name else step["display"]
+        for step, name in zip(steps, about, strict=True)
+    ]
     return {
+        "message": approval_sentence(described),
+        "steps": [step["id"] for step in steps],
         "action_requests": [
-            {
-                "name": step["tool"],
-                "args": step["params"],
-                "description": f"{step['display']}: {name}" if name else step["display"],
-            }
-            for step, name in zip(steps, about, strict=True)
+            {"name": step["tool"], "args": step["params"], "description": description}
+            for step, description in zip(steps, described, strict=True)
         ],
         "review_configs": [
             {

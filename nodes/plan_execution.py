@@ -284,6 +284,7 @@ def new_execution(plan: Plan, scope: Scope, state: Workflow, now_ms: int) -> Exe
         request=request,
         reasoning=texts.get("reasoning", ""),
         feedback=texts.get("feedback", ""),
+        style=texts.get("style", ""),
         status="planned",
         approved=live_plan.plan_digest(plan),
         task="",
@@ -293,5 +294,5 @@ def new_execution(plan: Plan, scope: Scope, state: Workflow, now_ms: int) -> Exe
         started_ms=0,
         ended_ms=0,
         steps=live_plan.live_steps(plan["steps"]),
-        changes=[],
+        changes=live_plan.left_out_changes(plan["steps"], now_ms),
     )

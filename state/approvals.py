@@ -2,8 +2,8 @@
 
 About one action they come as LangChain's cards or Agent Inbox's cards send them: LangChain uses `approve`,
 `edit`, `reject` and `respond`; Agent Inbox uses `accept`, `edit`, `ignore` and `response`, in a list of one.
-About the steps of a plan they are `approve`, `edit` and `reject`, one for each step or one for all. A plain
-yes or no counts in words; anything else that a person writes is for the model.
+About the steps of a plan they are `approve`, `edit`, `skip` and `reject`, one for each step or one for all.
+A plain yes or no counts in words; anything else that a person writes is for the model.
 """
 
 import re
@@ -79,7 +79,7 @@ PLAN_SCHEMA: Final[dict[str, Any]] = {
                 "type": "object",
                 "required": ["type"],
                 "properties": {
-                    "type": {"enum": ["approve", "edit", "reject"]},
+                    "type": {"enum": ["approve", "edit", "skip", "reject"]},
                     "edited_action": {
                         "type": "object",
                         "properties": {"name": {"type": "string"}, "args": {"type": "object"}},
@@ -87,10 +87,19 @@ PLAN_SCHEMA: Final[dict[str, Any]] = {
                     "message": {"type": "string"},
                 },
             },
-        }
+        },
+        "leaveOut": {"type": "array", "items": {"type": "string"}},
     },
 }
-"""JSON Schema of the answer about a plan: one decision per action request, in order, or one for all."""
+"""JSON Schema of the answer about a plan: one decision per action request, in order, or one for all.
+
+`leaveOut` has ids of `steps` that are not carried out, as `skip` says of one.
+"""
+_PLAN_KINDS: Final = ("approve", "edit", "skip", "reject")
+_SHOWN: Final = 5
+"""Steps that a sentence names."""
+_SHOWN_CHARS: Final = 120
+"""Characters of a step that a sentence shows."""
 _EDIT_NAMES: Final = ("edited_action", "editedAction")
 _EDIT_REMEDY: Final = 'send {"type": "edit", "edited_action": {"name": …, "args": {…}}} with all its args'
 
@@ -143,6 +152,19 @@ def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     )
 
 
+def steps_in_words(steps: Sequence[str]) -> str:
+    """Return the first of these steps, and how many more there are, after a colon."""
+    more = f" and {len(steps) - _SHOWN} more" if len(steps) > _SHOWN else ""
+    shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in steps[:_SHOWN]]
+    return f": {', '.join(shown)}{more}."
+
+
+def approval_sentence(steps: Sequence[str]) -> str:
+    """Return the question about a plan whose steps are described so."""
+    wait = "1 step waits" if len(steps) == 1 else f"{len(steps)} steps wait"
+    return f"{wait} for your approval{steps_in_words(steps)}"
+
+
 def check_answer(question: Any, answer: Any) -> None:
     """Raise `Invalid` if the question is about a plan, and the answer holds no valid decisions about it."""
     if isinstance(question, Mapping) and question.get("response_schema") == PLAN_SCHEMA:
@@ -153,17 +175,17 @@ def plan_decisions(answer: Any, question: Mapping[str, Any]) -> list[Mapping[str
     """Return one decision per action of the question about a plan; a single one, or a bare word, is for all.
 
     A decision of type `edit` has the `args` of its `edited_action`; words that are no plain yes or no are a
-    rejection with `words`. Raises `Invalid` for anything else.
+    rejection with `words`; a step that is left out has `skip`. Raises `Invalid` for anything else.
     """
     if isinstance(answer, str | bool):
         answer = {"decisions": [_decision_of_text(answer)]}
     listed = answer.get("decisions") if isinstance(answer, Mapping) else None
     if not isinstance(listed, list) or not all(
-        isinstance(item, Mapping) and item.get("type") in ("approve", "edit", "reject") for item in listed
+        isinstance(item, Mapping) and item.get("type") in _PLAN_KINDS for item in listed
     ):
         raise Invalid(
             f"the answer {str(answer)[:200]!r} holds no decisions",
-            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
+            remedy='send {"decisions": [{"type": "approve"}]}, or edit, skip or reject',
         )
     actions: Sequence[Mapping[str, Any]] = question["action_requests"]
     count = len(actions)
@@ -176,10 +198,36 @@ def plan_decisions(answer: Any, question: Mapping[str, Any]) -> list[Mapping[str
         raise Invalid(f"one edit was sent for {count} actions", remedy="send one decision for each")
     given = listed if len(listed) == count else listed * count
     schemas = {one["action_name"]: one.get("args_schema", {}) for one in question["review_configs"]}
-    return [
+    decisions = [
         _plan_decision(decision, action, schemas[action["name"]])
         for decision, action in zip(given, actions, strict=True)
     ]
+    return _leave_out(decisions, answer.get("leaveOut") or [], question)
+
+
+def _leave_out(
+    decisions: Sequence[Mapping[str, Any]], names: Any, question: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """Return the decisions with those about these steps replaced by `skip`."""
+    steps = question.get("steps", ())
+    if not isinstance(names, list) or not all(name in [*steps] for name in names):
+        raise Invalid(
+            f"leaveOut has {str(names)[:200]}, and not all are steps in question",
+            remedy=f"send ids of these steps: {', '.join(steps)}",
+        )
+    chosen = [
+        {"type": "skip"} if names and steps[place] in names else decision
+        for place, decision in enumerate(decisions)
+    ]
+    kinds = [one["type"] for one in chosen]
+    if "skip" in kinds and "reject" in kinds:
+        raise Invalid(
+            "one rejection ends the whole plan, and no step can be left out of it",
+            remedy="leave out what is not wanted, and approve the rest; or reject alone",
+        )
+    if kinds.count("skip") == question.get("plan_steps"):
+        raise Invalid("every step of the plan is left out", remedy="reject the plan instead")
+    return chosen
 
 
 def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false

@@ -3,6 +3,7 @@
 CallsheetError
 ├── Refused            the caller must change something; a retry fails again
 │   ├── Invalid          a value breaks a rule (400 or 422)
+│   │   └── InvalidArguments  arguments of a call do not fit its tool (422)
 │   ├── Unauthenticated  the request has no valid credentials (401)
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
@@ -46,6 +47,10 @@ class Refused(CallsheetError):
 
 class Invalid(Refused):
     """A value breaks a rule."""
+
+
+class InvalidArguments(Invalid):
+    """Arguments of a call do not fit its tool."""
 
 
 class Unauthenticated(Refused):

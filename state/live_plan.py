@@ -16,11 +16,13 @@ from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_j
 
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
-MAX_STEPS: Final = 200
-"""Most steps of an execution with those that people insert."""
+"""Statuses of an execution that is over."""
+MAX_STEPS: Final = 100
+"""Most steps of an execution, with those that people insert."""
 MAX_CHANGES: Final = 500
 """Changes after which people cannot edit, insert or pause any more."""
-"""Statuses of an execution that is over."""
+MAX_CHANGE_BYTES: Final = 1_000_000
+"""Bytes of all changes as JSON: each look at an execution reads them."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,15 @@ class PlanChange(TypedDict):
     at_ms: int
 
 
+class QueuedRepetition(TypedDict):
+    """A step that a run is about to do again."""
+
+    run: str
+    step: str
+    completed: bool
+    """True if it was completed, and is repeated; False if it is retried."""
+
+
 class Execution(TypedDict):
     """The record of an execution."""
 
@@ -105,6 +116,8 @@ class Execution(TypedDict):
     """The person's message."""
     reasoning: str
     feedback: str
+    style: NotRequired[str]
+    """Style that the scenes of a video share."""
     status: ExecutionStatus
     asks: NotRequired[bool]
     """True until a person has decided about the plan; absent, it is not known."""
@@ -115,6 +128,8 @@ class Execution(TypedDict):
     epoch: int
     executed_by: NotRequired[str]
     """Id of the run that executes it, or did last; `run` where it is absent."""
+    repetition: NotRequired[QueuedRepetition | None]
+    """A step of an ended one that a queued run is about to do again; None once it has begun."""
     abandoned: NotRequired[ExecutionStatus | None]
     """Status when its run was cancelled or failed, from which another run goes on; None otherwise."""
     waits: NotRequired[bool]
@@ -132,11 +147,39 @@ Update = Callable[[Execution, int], Execution]
 
 
 def live_steps(steps: Sequence[Step]) -> list[LiveStep]:
-    """Return steps that are all pending."""
+    """Return steps that are all pending, but for those that a person left out."""
     return [
-        LiveStep(step=step, status="pending", generation=0, output={}, started_ms=0, ended_ms=0)
+        LiveStep(
+            step=step,
+            status="skipped" if step.get("left_out") else "pending",
+            generation=0,
+            output={},
+            started_ms=0,
+            ended_ms=0,
+        )
         for step in steps
     ]
+
+
+def left_out_changes(steps: Sequence[Step], now_ms: int) -> list[PlanChange]:
+    """Return the changes of a plan by the steps that a person left out when they approved it."""
+    return [
+        PlanChange(kind="skipped", step=step["id"], before={}, after={}, at_ms=now_ms)
+        for step in steps
+        if step.get("left_out")
+    ]
+
+
+def without_left_out(steps: Sequence[Step], names: Collection[str], rules: PlanRules) -> list[Step]:
+    """Return the steps, those with these ids marked as left out, and those that lack what one would make."""
+    left = {*names}
+    creators = {step["id"] for step in steps if step["tool"] in rules.creators}
+    size = -1
+    while size != len(left):
+        size = len(left)
+        lacking = left & creators
+        left |= {step["id"] for step in steps if lacking & {*step["dependencies"]}}
+    return [{**step, "left_out": True} if step["id"] in left else step for step in steps]
 
 
 def plan_digest(plan: Plan) -> str:
@@ -273,7 +316,7 @@ def edit_step(
     after = {**before, **params}
     if after == before:
         return record
-    _require_room(record)
+    _require_room(record, before, after)
     step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
     changed = _with_step(record, step_id, step={**step, "params": after})
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
@@ -291,7 +334,9 @@ def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execu
     """Return the record with further steps at the end."""
     if is_over(record):
         raise _too_late(record, "has ended", "start another execution with a message")
-    _require_room(record, len(steps))
+    if record["status"] == "planned" and record.get("asks", True):
+        raise _too_late(record, "waits for approval", "answer the question first, and insert the step then")
+    _require_room(record, *(step["params"] for step in steps), new_steps=len(steps))
     changed = _with(record, steps=[*record["steps"], *live_steps(steps)])
     for step in steps:
         changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
@@ -489,7 +534,7 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
             cut=False,
         )
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
-    return _with(record, status=status, ended_ms=0, abandoned=None)
+    return _with(record, status=status, ended_ms=0, abandoned=None, repetition=None)
 
 
 def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:
@@ -504,11 +549,14 @@ def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:
     return one
 
 
-def _require_room(record: Execution, new_steps: int = 0) -> None:
+def _require_room(record: Execution, *params: Mapping[str, Any], new_steps: int = 0) -> None:
     """Raise `Conflict` for too many steps or changes, which are read with every look at the execution."""
-    if len(record["steps"]) + new_steps > MAX_STEPS or len(record["changes"]) >= MAX_CHANGES:
+    size = len(canonical_json([record["changes"], params]).encode(errors="backslashreplace"))
+    counts_fit = len(record["steps"]) + new_steps <= MAX_STEPS and len(record["changes"]) < MAX_CHANGES
+    if not counts_fit or size > MAX_CHANGE_BYTES:
         raise Conflict(
-            f"execution {record['id']!r} would have more than {MAX_STEPS} steps or {MAX_CHANGES} changes",
+            f"execution {record['id']!r} would have more than {MAX_STEPS} steps, {MAX_CHANGES} changes or"
+            f" {MAX_CHANGE_BYTES:,} bytes of changes",
             remedy="let it end or cancel it, and start another one with a message",
         )
 

@@ -35,6 +35,8 @@ class Step(TypedDict):
     """Streams it may write; other writes are refused."""
     after: NotRequired[list[str]]
     """Ids of steps that must have ended, however, before it starts."""
+    left_out: NotRequired[bool]
+    """True if a person left it out when they approved the plan."""
     alone: NotRequired[bool]
     """True if no other step may run at the same time."""
 

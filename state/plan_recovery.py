@@ -8,14 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from callsheet.state.live_plan import (
+    ANY,
     ENDED,
     Execution,
     LiveStep,
+    PlanRules,
+    QueuedRepetition,
     as_cancelled,
     call_of,
+    find,
     is_over,
     live_steps,
+    repeat_step,
     require_newest,
+    retry_step,
 )
 from callsheet.state.plan import StepResult
 
@@ -93,6 +99,23 @@ def open_calls(record: Execution) -> list[str]:
 
 def _is_open(one: LiveStep) -> bool:
     return one["status"] in {"pending", "in-progress"} or bool(one.get("cut"))
+
+
+def queue_repetition(record: Execution, queued: QueuedRepetition, generation: int) -> Execution:
+    """Return the record with a step that a run is about to do again, unless it has been done since."""
+    one = find(record, queued["step"])
+    is_due = is_over(record) and one["generation"] == generation
+    return _with(record, repetition=queued) if is_due else record
+
+
+def as_queued(record: Execution, rules: PlanRules = ANY) -> Execution:
+    """Return an ended record as it will be once the queued run does its step again."""
+    queued = record.get("repetition")
+    if not queued:
+        return record
+    if queued["completed"]:
+        return repeat_step(record, queued["step"], record["ended_ms"], rules)
+    return retry_step(record, queued["step"], record["ended_ms"])
 
 
 def lose(record: Execution, now_ms: int) -> Execution:

@@ -82,4 +82,5 @@ def _answer(plan: Plan | None, run: str, record: Execution, now_ms: int) -> Exec
         "asks": False,
         "approved": plan_digest(plan),
         "steps": live_plan.live_steps(plan["steps"]),
+        "changes": [*changed["changes"], *live_plan.left_out_changes(plan["steps"], now_ms)],
     }

@@ -22,15 +22,20 @@ from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
-from callsheet.state.video import plan, project
-from callsheet.state.video.plan import RULES, SubmittedPlan
+from callsheet.state.video import plan, plan_forms, project
+from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, Order, SceneLine, VideoState, scene_line, state_block
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.video import settings
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
+from callsheet.tools.guard.arguments import (
+    read_arguments,
+    repair_off_loop,
+    unwrap_arguments,
+    validate_arguments,
+)
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
 
 SUBMIT: Final = "submit_plan"
@@ -65,7 +70,6 @@ class ScenePlanning(Planning):
         self, workflow: WorkflowSpec[Any], state: VideoState, scope: Scope, answer: AIMessage
     ) -> Planned:
         """Return the plan that the answer submits; a bad one goes back to the model once."""
-        del workflow
         calls = [*calls_of(answer)]
         if not calls:
             return Planned(state={"replans": 0})
@@ -78,6 +82,8 @@ class ScenePlanning(Planning):
         try:
             submitted = await _read_plan(answer)
             steps = plan.checked_steps(submitted, about)
+            for step in steps:
+                validate_arguments(workflow.internal_tools[step["tool"]], step["params"], scope.artefact)
         except (Invalid, Missing) as error:
             refusal = failed_outcome(
                 "validation_error", error.message, suggestion=error.remedy, retryable=True
@@ -89,7 +95,11 @@ class ScenePlanning(Planning):
             closing = AIMessage(f"I could not make a plan that can be carried out: {error.message}.")
             return Planned(None, [*messages, closing], {"replans": 0})
         planned = Plan(id=uuid.uuid4().hex, steps=steps, call=str(calls[0]["id"]))
-        planned["about"] = {"reasoning": submitted.reasoning, "feedback": submitted.feedback}
+        planned["about"] = {
+            "reasoning": submitted.reasoning,
+            "feedback": submitted.feedback,
+            "style": submitted.style,
+        }
         return Planned(planned, others, {"replans": 0, "execution": planned["id"], "again": None})
 
     async def outcome_of_open_call(self, state: VideoState, scope: Scope, call_id: str) -> Outcome | None:
@@ -109,7 +119,14 @@ async def _read_plan(answer: AIMessage) -> SubmittedPlan:
         given = answer.tool_calls[0]["args"]
     else:
         given = await repair_off_loop(answer.invalid_tool_calls[0]["args"] or "")
-    arguments, _ = read_arguments(SubmittedPlan, dict(plan.as_plan(given)))
+    given = unwrap_arguments(given, SubmittedPlan.model_fields)
+    arguments, unknown = read_arguments(SubmittedPlan, plan_forms.as_plan(given))
+    if unknown:
+        raise Invalid(
+            f"the plan has fields that it cannot have: {', '.join(sorted({*unknown}))}. A plan has "
+            f"{', '.join(SubmittedPlan.model_fields)}, and a step {', '.join(PlannedStep.model_fields)}",
+            remedy="submit the whole plan again with these fields; say in `prompt` what has no field",
+        )
     try:
         return SubmittedPlan.model_validate(arguments)
     except ValidationError as error:

@@ -18,6 +18,7 @@ from callsheet.server.artefacts.service import (
     clean_message,
     human_message,
     question_view,
+    require_not_paused,
     run_request,
 )
 from callsheet.server.artefacts.views import turn_fields, turn_message, turn_use
@@ -84,6 +85,7 @@ async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestCont
     }
     if answer_run := answer_in_words(pending_interrupts(state), caller, thread, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     changes, notes = _changes(values, body)
     graph_input = {
         "ad_id": ADS.artefact_id(thread),

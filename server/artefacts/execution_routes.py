@@ -61,7 +61,7 @@ def _view(ref: ExecutionRef, record: Execution) -> dict[str, Any]:
 @with_policy(API_READ)
 async def get_execution(ref: _Execution) -> dict[str, Any]:
     """Show an execution: its plan, the status of each step, and what people changed."""
-    return _view(ref, await executions.read(ref))
+    return _view(ref, await executions.show(ref))
 
 
 @progress_router.get("", responses=_STREAM, response_class=Response)

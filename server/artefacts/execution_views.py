@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from callsheet.state.approvals import approval_sentence, steps_in_words
 from callsheet.state.live_plan import Execution, LiveStep, counts, is_over
 from callsheet.state.plan import plan_type
 from callsheet.state.plan_progress import step_view, total_seconds
@@ -32,12 +33,24 @@ def execution_view(record: Execution, context: Mapping[str, Any]) -> dict[str, A
     changes = [{**one, "at": iso_time_or_none(one["at_ms"])} for one in record["changes"]]
     return {
         **execution_summary(record),
+        "message": waiting_message(record),
         "plan": plan_view(record, context),
         "changes": [
             {name: one[name] for name in ("kind", "step", "before", "after", "at")} for one in changes
         ],
         "approvedPlan": record["approved"],
     }
+
+
+def waiting_message(record: Execution) -> str:
+    """Return in a sentence what a plan waits for a person about; empty for one that does not."""
+    if record["status"] == "planned" and record.get("asks"):
+        return approval_sentence([one["step"]["display"] for one in record["steps"] if one["step"]["writes"]])
+    if record["status"] != "paused":
+        return ""
+    pending = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
+    counted = "1 step is" if len(pending) == 1 else f"{len(pending)} steps are"
+    return f"The plan is paused, and {counted} pending{steps_in_words(pending) if pending else '.'}"
 
 
 def plan_view(record: Execution, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from uuid import uuid4
 
+from fastapi.exceptions import RequestValidationError
 from langgraph.types import Interrupt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.server.artefacts.service import (
@@ -24,18 +25,20 @@ from callsheet.server.artefacts.service import (
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
-from callsheet.state import live_plan
-from callsheet.state.errors import Busy, Conflict, Invalid, Missing
-from callsheet.state.live_plan import Execution, Update
+from callsheet.state import live_plan, plan_recovery
+from callsheet.state.approvals import plan_decisions
+from callsheet.state.errors import Busy, Conflict, Invalid, InvalidArguments, Missing
+from callsheet.state.live_plan import Execution, QueuedRepetition, Update
 from callsheet.state.plan import Plan, Step, call_digest
 from callsheet.state.workflow import Repetition
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions, find_place, missing_execution
-from callsheet.storage.runs.records import Created, RunRequest
+from callsheet.storage.runs.records import OPEN_STATUSES, Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.arguments import validate_arguments
+from callsheet.tools.registry import Tool
 
 _QUESTION_PATIENCE_S: Final = 5.0
 """Seconds for a paused execution to store its question."""
@@ -72,14 +75,28 @@ async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
 
 
 class _NewStep(BaseModel):
-    """A step to insert: a call of a tool."""
+    """A step to insert: a call of a tool, named as plans are shown, or shorter."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")] = ""
-    tool: str
+    tool: str = Field(validation_alias=AliasChoices("toolName", "tool"))
+    title: str = Field("", max_length=120, validation_alias=AliasChoices("displayName", "title"))
     params: dict[str, Any] = {}
-    after: Annotated[list[str], Field(max_length=100)] = []
+    after: list[str] = Field([], max_length=100, validation_alias=AliasChoices("dependencies", "after"))
+    parallel: bool = Field(default=True, validation_alias="canParallelize")
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def step_of_request(model: type[ModelT], given: Mapping[str, Any]) -> ModelT:
+    """Return the step of a request's body; raise `RequestValidationError` with the places of its faults."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        problems = [{**one, "loc": ("body", "step", *one["loc"])} for one in error.errors()]
+        raise RequestValidationError(problems) from error
 
 
 NewSteps = Callable[[Execution], list[Step]]
@@ -90,14 +107,14 @@ class PlanEdits:
     """Changes of plans by people, as far as workflows differ in them."""
 
     async def new_steps(self, ref: ExecutionRef, given: Mapping[str, Any]) -> NewSteps:
-        """Return the steps to insert for the body of a request; raise pydantic's error, or `Invalid`."""
-        step = _NewStep.model_validate(given)
+        """Return the steps to insert for the body of a request; raise for one that does not fit."""
+        step = step_of_request(_NewStep, given)
         tool = ref.workflow.tools.get(step.tool)
         if tool is None:
             raise Invalid(
                 f"there is no tool {step.tool!r}", remedy=f"the tools are: {', '.join(ref.workflow.tools)}"
             )
-        validate_arguments(tool, step.params, ref.artefact.id)
+        require_arguments(tool, step.params, ref.artefact.id)
 
         def build(record: Execution) -> list[Step]:
             known = require_known(record, step.after)
@@ -110,13 +127,13 @@ class PlanEdits:
             new = Step(
                 id=step.id or free_id(known),
                 tool=tool.name,
-                display=tool.display,
+                display=step.title or tool.display,
                 params=step.params,
                 dependencies=[*dict.fromkeys([*waits, *step.after])],
                 reads=sorted(tool.reads),
                 writes=sorted(tool.writes),
             )
-            return [new]
+            return [new if step.parallel else {**new, "alone": True}]
 
         return build
 
@@ -132,6 +149,18 @@ class PlanEdits:
         """Return what the plan looks up, for its view."""
         del record
         return {}
+
+
+def require_arguments(tool: Tool, params: Mapping[str, Any], artefact: str) -> None:
+    """Raise `InvalidArguments` for parameters that do not fit a tool, or that it has not."""
+    names = [name for name in tool.schema.model_fields if name != tool.subject]
+    remedy = f"its parameters are: {', '.join(names) or 'none'}"
+    try:
+        _, unknown = validate_arguments(tool, params, artefact)
+    except InvalidArguments as error:
+        raise InvalidArguments(error.message, remedy=remedy) from error
+    if unknown:
+        raise InvalidArguments(f"{tool.name} has no parameter {', '.join(map(repr, unknown))}", remedy=remedy)
 
 
 def require_known(record: Execution, names: Sequence[str]) -> set[str]:
@@ -156,7 +185,7 @@ async def read(ref: ExecutionRef) -> Execution:
     Raises `Missing` if there is none, or if Redis has lost the record of a plan whose question waits.
     """
     try:
-        return await ref.executions.settle(ref.id)
+        record = await ref.executions.settle(ref.id)
     except Missing:
         if await _open_questions(ref):
             raise Missing(
@@ -165,6 +194,19 @@ async def read(ref: ExecutionRef) -> Execution:
                 " has done; then ask for the rest again",
             ) from None
         raise
+    return record
+
+
+async def show(ref: ExecutionRef) -> Execution:
+    """Return the execution as people see it: one that a queued run does a step of again has not ended."""
+    record = await read(ref)
+    queued = record.get("repetition")
+    if not (queued and live_plan.is_over(record)):
+        return record
+    with suppress(Missing):
+        if (await ref.ctx.worker.runs.get(ref.thread.id, queued["run"])).status in OPEN_STATUSES:
+            return plan_recovery.as_queued(record, ref.workflow.turn.plan_rules)
+    return record
 
 
 async def require_no_question(worker: Worker, thread: Thread) -> None:
@@ -199,7 +241,7 @@ async def _consent(ref: ExecutionRef, before: Execution, after: Execution) -> No
 async def edit_step(
     ref: ExecutionRef, edits: PlanEdits, step_id: str, params: Mapping[str, Any]
 ) -> Execution:
-    """Change parameters of a pending step; raise `Invalid` for those that do not fit its tool."""
+    """Change parameters of a pending step; raise `InvalidArguments` for those that do not fit its tool."""
     rules = ref.workflow.turn.plan_rules
     tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
 
@@ -207,7 +249,7 @@ async def edit_step(
         edited = live_plan.edit_step(held, step_id, params, now_ms, rules)
         step = live_plan.find(edited, step_id)["step"]
         if tool := tools.get(step["tool"]):
-            validate_arguments(tool, step["params"], ref.artefact.id)
+            require_arguments(tool, step["params"], ref.artefact.id)
         return edited
 
     before = live_plan.find(await read(ref), step_id)["step"]["params"]
@@ -250,7 +292,11 @@ async def do_again(
     again = Repetition(step=step_id, completed=completed, generation=one["generation"])
     plan = Plan(id=record["id"], steps=[each["step"] for each in wanted["steps"]])
     text = f"{'Repeat' if completed else 'Retry'}: {one['step']['display']}"
-    await queue_run(ref.ctx, decided_run(caller, ref.thread, plan, text, edits.run_input(ref.thread), again))
+    request = decided_run(caller, ref.thread, plan, text, edits.run_input(ref.thread), again)
+    queued = QueuedRepetition(run=(await queue_run(ref.ctx, request)).run, step=step_id, completed=completed)
+    await ref.executions.update(
+        ref.id, lambda held, _: plan_recovery.queue_repetition(held, queued, again["generation"])
+    )
     return wanted
 
 
@@ -344,17 +390,29 @@ async def _open_questions(ref: ExecutionRef) -> list[Interrupt]:
     return pending_interrupts(state) if current and current["id"] == ref.id else []
 
 
-async def answer_plan(
-    ref: ExecutionRef, caller: RequestContext, decisions: Sequence[Mapping[str, Any]]
-) -> Execution:
-    """Approve, edit or reject a plan that waits for approval.
+async def answer_plan(ref: ExecutionRef, caller: RequestContext, answer: Mapping[str, Any]) -> Execution:
+    """Approve, edit or reject a plan that waits for approval, with some steps left out if wanted.
 
     Raises `Invalid` for decisions that do not fit the question, which then still waits.
     """
     await read(ref)
+    decisions = answer["decisions"]
     pending = await _open_questions(ref)
     is_edited = len(decisions) > 1 or bool(decisions[0].get("edited_action"))
     if pending and _is_about(pending[0].value, ref.id) and is_edited:
         raise Invalid("a paused execution is resumed or cancelled", remedy="send one approve, or one reject")
-    await submit(ref.ctx.worker, answer_interrupt(pending, caller, ref.thread, {"decisions": [*decisions]}))
+    request = answer_interrupt(pending, caller, ref.thread, answer)
+    _require_edits(ref, pending[0].value, answer)
+    await submit(ref.ctx.worker, request)
     return await ref.executions.settle(ref.id)
+
+
+def _require_edits(ref: ExecutionRef, question: Any, answer: Mapping[str, Any]) -> None:
+    """Raise `InvalidArguments` for edits in the answer to the question about a plan that do not fit."""
+    if "action_requests" not in question:
+        return
+    tools = {**ref.workflow.tools, **ref.workflow.internal_tools}
+    decided = plan_decisions(answer, question)
+    for decision, action in zip(decided, question["action_requests"], strict=True):
+        if decision["type"] == "edit":
+            require_arguments(tools[action["name"]], decision["args"], ref.artefact.id)

@@ -154,6 +154,8 @@ class ExecutionSummary(TypedDict):
 class ExecutionView(ExecutionSummary):
     """An execution with its plan."""
 
+    message: str
+    """Words of the question that waits; empty where none does."""
     plan: dict[str, Any]
     """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}`."""
     changes: list[dict[str, Any]]
@@ -221,7 +223,7 @@ class StepDecision(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["approve", "reject", "edit"]
+    type: Literal["approve", "reject", "edit", "skip"]
     message: str | None = Field(None, max_length=2_000, description="Reason of a rejection")
     edited_action: EditedStep | None = Field(None, validation_alias=_EDITED, description="Of an edit")
 
@@ -244,9 +246,14 @@ class PlanDecision(BaseModel):
     decisions: list[StepDecision] = Field(
         min_length=1,
         max_length=100,
-        description="One for each step that writes, or one for all: approve, reject with `message`, edit",
+        description="One for each step that writes, or one for all: approve, reject with `message`, edit,"
+        " skip",
+    )
+    leaveOut: list[str] = Field(
+        [], max_length=100, description="Ids of steps that are left out while the others are approved"
     )
 
-    def as_answer(self) -> list[dict[str, Any]]:
-        """Return the decisions as the answer to a question has them."""
-        return [one.model_dump(exclude_none=True) for one in self.decisions]
+    def as_answer(self) -> dict[str, Any]:
+        """Return the decisions as the answer to a question."""
+        decisions = [one.model_dump(exclude_none=True) for one in self.decisions]
+        return {"decisions": decisions} | ({"leaveOut": self.leaveOut} if self.leaveOut else {})

@@ -295,6 +295,22 @@ async def budget_answer_run(
     return answer_in_words(budgets, caller, thread, text, body)
 
 
+async def require_not_paused(worker: Worker, thread: Thread, caller: RequestContext) -> None:
+    """Raise `Conflict` while a plan of the conversation is paused: a message would end it.
+
+    A request that is sent again with its idempotency key is the recorded one.
+    """
+    questions = [one["value"] for several in thread.interrupts.values() for one in several]
+    paused = [one["executionId"] for one in questions if question_type(one) == PAUSED]
+    if thread.status == "interrupted" and paused and not await is_recorded(worker, thread, caller):
+        path = f"/api/executions/{paused[0]}"
+        raise Conflict(
+            "a plan of this conversation is paused, and a message would end it",
+            remedy=f"let it go on with POST {path}/resume, or end it with POST {path}/cancel; then send the"
+            " message again",
+        )
+
+
 async def decision_run(
     worker: Worker, thread: Thread, caller: RequestContext, answer: Any, question_id: str | None = None
 ) -> RunRequest:
@@ -328,6 +344,10 @@ def with_fingerprint(
 def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return an approval question as the API shows it."""
     return {"id": name, "actions": list(value.get("action_requests", ()))}
+
+
+PAUSED: Final = "paused"
+"""Type of the question of a paused plan."""
 
 
 def question_type(value: Any) -> str:

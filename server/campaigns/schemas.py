@@ -20,11 +20,11 @@ class CampaignAnswer(TypedDict):
     question: ApprovalQuestion | None
     """Question of a turn that could exceed a budget; the message yes or no answers it."""
     campaigns: list[dict[str, Any]]
-    """Campaigns of the last search with any, with the fields of the library."""
+    """Campaigns of the last search with any, with the fields of the library; with `merge` of all searches."""
     campaignsSource: str | None
-    """Tool that returned them."""
+    """Tool that returned them; with `merge` all of them."""
     total: int
-    """All campaigns that match; `campaigns` has the first."""
+    """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned."""
     aggregation: dict[str, Any] | None
     """`{groupBy, groups: [{value, count, spend, volume}]}`"""
     detectedFilters: dict[str, Any]
@@ -83,11 +83,16 @@ class Deleted(TypedDict):
 class CampaignChat(ModelChoice):
     """A question."""
 
+    model_config = ConfigDict(extra="forbid")
+
     message: str
     conversationId: str | None = Field(None, max_length=255, description="Goes on with a conversation")
     activeFilters: LooseFilters | None = Field(None, description="Filters that the page shows")
     applyFiltersToQuery: Flag | None = Field(
         default=None, description="False ignores activeFilters; true if they are there and this is left out"
+    )
+    merge: Flag = Field(
+        default=False, description="True returns the campaigns of all searches of the turn, each once"
     )
 
 
@@ -106,6 +111,8 @@ class SearchWrite(BaseModel):
 
 class CampaignQuery(BaseModel):
     """Filters, order and place of a page of campaigns."""
+
+    model_config = ConfigDict(extra="forbid")
 
     channel: list[str] = Field([], max_length=50)
     company: list[str] = Field([], max_length=50)
@@ -127,6 +134,8 @@ class CampaignQuery(BaseModel):
 class ExportQuery(BaseModel):
     """Campaigns to export."""
 
+    model_config = ConfigDict(extra="forbid")
+
     conversationId: str | None = Field(
         None, max_length=255, description="Its last result; the library if left out"
     )
@@ -134,6 +143,8 @@ class ExportQuery(BaseModel):
 
 class ImportQuery(BaseModel):
     """Options of an import."""
+
+    model_config = ConfigDict(extra="forbid")
 
     fileName: str = Field("", max_length=255, description="Its ending tells the kind")
     allOrNothing: bool = False

@@ -14,6 +14,7 @@ from callsheet.server.artefacts.service import (
     new_thread_id,
     pending_questions,
     question_view,
+    require_not_paused,
     run_request,
 )
 from callsheet.server.artefacts.views import last_message, tool_calls, turn_use, usage
@@ -63,14 +64,17 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
         "suggestions": [],
         "truncated": False,
         "checks": 0,
+        "merge": body.merge,
         "messages": [human_message(text)],
     }
     what = {"ask": "question", "message": text, "filters": base}
+    what |= {"merge": True} if body.merge else {}
     pending = (
         await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()
     )
     if answer_run := answer_in_words(pending, caller, thread, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
@@ -128,16 +132,12 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reply to a question."""
     interrupts = state.get("__interrupt__") or ()
     question = question_view(interrupts[0].id, interrupts[0].value) if interrupts else None
-    searched = any("count" in one["output"] for one in state.get("results", ()))
-    result = (state.get("result") or {}) if searched else {}
-    counts = [one["output"]["count"] for one in state.get("results", ()) if "count" in one["output"]]
+    shown = _shown_campaigns(state)
     return {
         "conversationId": thread_id,
         "response": question["actions"][0]["description"] if question else last_message(state),
         "question": question,
-        "campaigns": result.get("campaigns", []) if any(counts) else [],
-        "campaignsSource": result.get("source") if any(counts) else None,
-        "total": result.get("total", 0) if any(counts) else 0,
+        **shown,
         "aggregation": state.get("aggregation"),
         "detectedFilters": state.get("detected_filters") or {},
         "suggestions": state.get("suggestions") or [],
@@ -146,6 +146,27 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
         "usage": usage(state),
+    }
+
+
+def _shown_campaigns(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the campaigns of the turn, the tool that returned them, and how many there are."""
+    searches = [one for one in state.get("results", ()) if one["output"].get("count")]
+    if not searches:
+        return {"campaigns": [], "campaignsSource": None, "total": 0}
+    if state.get("merge"):
+        by_id = {campaign["id"]: campaign for one in searches for campaign in one["output"]["campaigns"]}
+        sources = dict.fromkeys(one["tool"] for one in searches)
+        return {
+            "campaigns": [*by_id.values()],
+            "campaignsSource": ", ".join(sources),
+            "total": len(by_id),
+        }
+    result = state.get("result") or {}
+    return {
+        "campaigns": result.get("campaigns", []),
+        "campaignsSource": result.get("source"),
+        "total": result.get("total", 0),
     }
 
 

@@ -57,6 +57,7 @@ async def reject(
 STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
     (errors.StorageSilent, 503, "storage_down"),
     (errors.StorageRefused, 503, "storage_down"),
+    (errors.InvalidArguments, 422, "invalid"),
     (errors.Invalid, 400, "invalid"),
     (errors.Unauthenticated, 401, "unauthenticated"),
     (errors.Forbidden, 403, "forbidden"),

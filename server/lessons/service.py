@@ -29,6 +29,7 @@ from callsheet.server.artefacts.service import (
     new_thread_id,
     pending_questions,
     question_type,
+    require_not_paused,
     run_request,
 )
 from callsheet.server.artefacts.views import question_text, turn_fields, turn_use
@@ -125,6 +126,7 @@ async def turn_run(
         what = {"ask": "chat", "message": text, **options}
         if answer_run := await budget_answer_run(worker, thread, caller, text, what):
             return answer_run
+        await require_not_paused(worker, thread, caller)
         return run_request(thread, caller, what, input=graph_input, stream_mode=[*CHAT])
     facts = body.chosen_facts
     choice = {"facts": facts, **({"message": message} if message.strip() else {})}

@@ -16,6 +16,7 @@ from callsheet.server.artefacts.service import (
     human_message,
     pending_questions,
     question_view,
+    require_not_paused,
     run_request,
 )
 from callsheet.server.artefacts.views import turn_fields, turn_message
@@ -44,6 +45,7 @@ async def chat_run(worker: Worker, page_id: str, body: PageChatCreate, caller: R
     what = {"ask": "chat", "message": text, "selected": selected}
     if answer_run := answer_in_words(pending, caller, thread, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     graph_input = {
         "page_id": PAGES.artefact_id(thread),
         "selected_element_id": selected,

@@ -23,7 +23,7 @@ from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import MAX_SCENES, ORDER, Order, about
-from callsheet.state.video.scene import FPS, Scene, starters
+from callsheet.state.video.scene import FPS, Scene, SceneElement, starters
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.artefacts.plans import Executions
@@ -221,7 +221,11 @@ def _scenes(given: list[dict[str, Any]]) -> tuple[Scene, ...]:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise Invalid(f"scene {number} is not valid at {place or 'its top'}: {first['msg']}") from error
+            raise Invalid(
+                f"scene {number} is not valid at {place or 'its top'}: {first['msg']}",
+                remedy=f"a scene has {', '.join(Scene.model_fields)}; its elements have"
+                f" {', '.join(SceneElement.model_fields)}",
+            ) from error
     return tuple(scenes)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
+from callsheet.server.artefacts import execution_views
 from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import RequestContext
@@ -262,7 +263,8 @@ def _reply(started: Started) -> dict[str, Any]:
         "executionId": record["id"] if record else None,
         "threadId": started.thread.id,
         "plan": plan_view(record, service.plan_context(record)) if record else None,
-        "message": started.message or (record["feedback"] if record else ""),
+        "message": started.message
+        or (execution_views.waiting_message(record) or record["feedback"] if record else ""),
         "question": started.question,
     }
 

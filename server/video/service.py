@@ -6,9 +6,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-
 from callsheet.nodes.video.planning import read_outline
 from callsheet.server.artefacts import executions as artefact_executions
 from callsheet.server.artefacts.conversation_stream import start_of_turn
@@ -18,8 +15,10 @@ from callsheet.server.artefacts.executions import (
     PlanEdits,
     free_id,
     queue_run,
+    require_arguments,
     require_known,
     require_no_question,
+    step_of_request,
 )
 from callsheet.server.artefacts.service import (
     CHAT,
@@ -30,6 +29,7 @@ from callsheet.server.artefacts.service import (
     human_message,
     is_recorded,
     question_view,
+    require_not_paused,
     run_request,
     submit,
     thread_of,
@@ -42,7 +42,7 @@ from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.plan import Plan, Step
-from callsheet.state.video import plan, project, undo
+from callsheet.state.video import plan, plan_forms, project, undo
 from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
@@ -79,6 +79,7 @@ async def edit_run(
     caller = replace(caller, context={**caller.context, "approve_plan": body.approve})
     if answer_run := await budget_answer_run(worker, thread, caller, text, what):
         return answer_run
+    await require_not_paused(worker, thread, caller)
     repeatable = caller.idempotency_key is None
     return run_request(thread, caller, what, repeatable=repeatable, input=graph_input, stream_mode=[*CHAT])
 
@@ -167,7 +168,7 @@ class SceneEdits(PlanEdits):
 
     async def new_steps(self, ref: ExecutionRef, given: Mapping[str, Any]) -> NewSteps:
         """Return the steps of a planned one, checked against the project as it will be."""
-        step = _planned_step(given)
+        step = step_of_request(PlannedStep, plan_forms.as_step(given))
         order, lines = await read_outline(ref.artefact)
         names = {line.id: line.name for line in lines}
 
@@ -182,6 +183,7 @@ class SceneEdits(PlanEdits):
             ]
             new = plan.checked_steps(alone, about, open_steps)
             for one in new:
+                require_arguments(ref.workflow.internal_tools[one["tool"]], one["params"], ref.artefact.id)
                 one["dependencies"] = [*dict.fromkeys([*one["dependencies"], *step.after])]
             return new
 
@@ -207,14 +209,6 @@ class SceneEdits(PlanEdits):
         return plan_context(record)
 
 
-def _planned_step(given: Mapping[str, Any]) -> PlannedStep:
-    try:
-        return PlannedStep.model_validate(given)
-    except ValidationError as error:
-        problems = [{**one, "loc": ("body", "step", *one["loc"])} for one in error.errors()]
-        raise RequestValidationError(problems) from error
-
-
 async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:
     """Return the thread of the owner's project; raise `Missing` if there is none."""
     try:
@@ -232,6 +226,7 @@ def plan_context(record: Execution) -> dict[str, Any]:
     return {
         "needsWebSearch": any("web" in params.get("sources", ()) for params in gathering),
         "searchQueries": [query for params in gathering for query in params.get("queries", ())],
+        "sharedStyle": record.get("style") or None,
         "referenceSceneId": references[0] if references else None,
     }
 
@@ -271,7 +266,7 @@ async def undo_run(
         )
     wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(storage, thread), record))
     prompts = [live_plan.find(record, name)["step"]["display"] for name in steps]
-    about = ", ".join(prompts) or record["request"]
+    about = ", ".join(prompts) or undo.subject(record["request"])
     if record["kind"] == "plan":
         text = f"the person undid {about!r}"
         await settings.add_preference(storage, thread.owner, text, record["ended_ms"])
@@ -288,7 +283,7 @@ async def redo_run(worker: Worker, caller: RequestContext, thread: Thread) -> Ru
     executions = Executions(worker.storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
     record = undo.redone_execution(await executions.newest(MAX_LISTED))
     wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(worker.storage, thread), record))
-    text = f"Redo: {record['request'].removeprefix('Undo: ')}"
+    text = f"Redo: {undo.subject(record['request'])}"
     run = decided_run(caller, thread, decided_plan(wanted, undo.REDO), text)
     return with_fingerprint(run, thread, caller, body)
 

@@ -29,6 +29,8 @@ class CampaignState(Workflow):
     """Filters of the page, which every tool applies."""
     result: NotRequired[LastResult | None]
     """The last result with campaigns; it lasts over turns, for "the second one"."""
+    merge: NotRequired[bool]
+    """True if the reply has the campaigns of all searches of the turn."""
     aggregation: NotRequired[dict[str, Any] | None]
     detected_filters: NotRequired[dict[str, Any]]
     suggestions: NotRequired[list[str]]

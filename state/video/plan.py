@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid
-from callsheet.state.live_plan import PlanRules
+from callsheet.state.live_plan import MAX_STEPS, PlanRules
 from callsheet.state.plan import Step
 from callsheet.state.video import project
 from callsheet.state.video.project import ORDER, Order
@@ -28,8 +28,6 @@ ToolName = Literal[
     "addAudio",
     "contextGatherer",
 ]
-MAX_STEPS: Final = 100
-"""Steps of a plan."""
 GATHERED: Final = ("gathered:latest", "gathered:styles", "gathered:colors", "gathered:animations")
 """Context keys that a search writes."""
 DISPLAY: Final[Mapping[str, str]] = {
@@ -52,13 +50,12 @@ _NEEDS_PROMPT: Final = frozenset({"editScene", "addScene", "addAudio"})
 class PlannedStep(BaseModel):
     """A step as a model writes it; one with several scenes becomes a step for each."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(extra="forbid")
 
-    tool: ToolName = Field(validation_alias=AliasChoices("tool", "toolName"))
+    tool: ToolName
     scenes: list[str] = Field(
         default=[],
         max_length=MAX_STEPS,
-        validation_alias=AliasChoices("scenes", "targetSceneId"),
         description="Ids of the scenes that change. For addScene and duplicateScene: your name for the new "
         "scene, such as new-1, which later steps may use",
     )
@@ -100,6 +97,11 @@ class PlannedStep(BaseModel):
     id: str = Field(default="", max_length=40, description="Your name for the step, such as s1")
     title: str = Field(default="", max_length=120, description='For people, such as "Making scene 1 faster"')
     alone: bool = Field(default=False, description="True if nothing else may run at the same time")
+    context: list[str] = Field(
+        default=[],
+        max_length=20,
+        description="editScene, addScene: keys of gathered context, if others than those of this plan",
+    )
 
 
 class SubmittedPlan(BaseModel):
@@ -112,6 +114,9 @@ class SubmittedPlan(BaseModel):
     )
     reasoning: str = Field(default="", max_length=2_000, description="Why these steps, in a sentence")
     feedback: str = Field(default="", max_length=2_000, description="What you will do, for the person")
+    style: str = Field(
+        default="", max_length=500, description="Style that the scenes share; every step sees it"
+    )
 
 
 @dataclass(frozen=True)
@@ -145,16 +150,6 @@ def order_after(order: Order, steps: Sequence[Step]) -> Order:
     return order
 
 
-def as_plan(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return submitted arguments as a plan; a single decision becomes a plan of one step."""
-    if "steps" in given or "toolName" not in given:
-        return given
-    step = {name: given[name] for name in ("toolName", "targetSceneId", "prompt") if name in given}
-    if isinstance(step.get("targetSceneId"), str):
-        step["targetSceneId"] = [step["targetSceneId"]]
-    return {"steps": [step], "reasoning": given.get("reasoning", "")}
-
-
 class _Resolver:
     """Turns planned steps into steps."""
 
@@ -171,8 +166,10 @@ class _Resolver:
         self._expanded: dict[str, list[str]] = {}
         """Ids of the steps that a planned step became."""
         self._problems: list[str] = []
+        self._style = ""
 
     def resolve(self, plan: SubmittedPlan) -> list[Step]:
+        self._style = plan.style
         names = [step.id or f"s{number}" for number, step in enumerate(plan.steps, 1)]
         for name in sorted({name for name in names if names.count(name) > 1}):
             self._problems.append(f"two steps have the id {name!r}")
@@ -214,6 +211,8 @@ class _Resolver:
         """Yield parameters, reads and writes of each step that a planned step becomes."""
         if planned.tool in _NEEDS_PROMPT and not planned.prompt.strip():
             self._problems.append(f"{planned.tool} needs a prompt that says what to do")
+        if planned.context and planned.tool not in {"editScene", "addScene"}:
+            self._problems.append(f"{planned.tool} reads no gathered `context`; editScene and addScene do")
         likes = [scene for name in planned.like if (scene := self._scene(name))]
         if planned.tool in _PER_SCENE:
             yield from self._existing_scenes(planned, likes)
@@ -239,12 +238,11 @@ class _Resolver:
         self, planned: PlannedStep, scene: str, likes: list[str]
     ) -> tuple[dict[str, Any], list[str], list[str]]:
         params: dict[str, Any] = {"sceneId": scene}
+        if not self._may_change(scene):
+            self._problems.append(self._attachment_problem(f"{scene} may not change"))
         if planned.tool in {"deleteScene", "restoreScene"}:
             self._change_order(planned.tool, scene)
             return params, [scene], [ORDER]
-        if self._about.attached and scene not in {*self._about.attached, *self._new.values()}:
-            attached = ", ".join(self._about.attached)
-            self._problems.append(f"{scene} may not change: the person attached {attached} to the message")
         if planned.tool == "trimScene":
             if planned.seconds is None:
                 self._problems.append("trimScene needs `seconds`")
@@ -254,10 +252,21 @@ class _Resolver:
                 self._problems.append("restoreVersion needs `version`")
             params["versionId"] = planned.version
         else:
-            params["prompt"] = planned.prompt
+            params["prompt"] = self._prompt(planned)
         if planned.tool == "editScene":
-            params |= self._context(likes)
+            params |= self._context(planned, likes)
         return params, likes if planned.tool == "editScene" else [], [scene]
+
+    def _may_change(self, scene: str) -> bool:
+        """Return True for a scene that the message is about, and for a new one."""
+        return not self._about.attached or scene in {*self._about.attached, *self._new.values()}
+
+    def _attachment_problem(self, rule: str) -> str:
+        return f"{rule}: the person attached {', '.join(self._about.attached)} to the message"
+
+    def _prompt(self, planned: PlannedStep) -> str:
+        """Return the words that a step sees, with the style that all share."""
+        return f"{planned.prompt}\n\nStyle of all scenes: {self._style}" if self._style else planned.prompt
 
     def _new_scene(
         self, planned: PlannedStep, name: str, likes: list[str]
@@ -279,8 +288,9 @@ class _Resolver:
         params: dict[str, Any] = {"sceneId": scene, "placeAfter": [*reversed(place)]}
         if self._copies(planned):
             copy = {"sceneId": source, "newSceneId": scene, "placeAfter": params["placeAfter"]}
-            return copy | ({"prompt": planned.prompt} if planned.prompt else {}), [source], [scene, ORDER]
-        params |= {"prompt": planned.prompt, **self._context(likes)}
+            copy |= {"prompt": self._prompt(planned)} if planned.prompt else {}
+            return copy, [source], [scene, ORDER]
+        params |= {"prompt": self._prompt(planned), **self._context(planned, likes)}
         params |= {"name": planned.name} if planned.name else {}
         params |= {"durationSeconds": planned.seconds} if planned.seconds else {}
         return params, likes, [scene, ORDER]
@@ -292,6 +302,9 @@ class _Resolver:
     def _reordering(self, planned: PlannedStep) -> tuple[dict[str, Any], list[str], list[str]]:
         scenes = self._moved_order(planned) if planned.scenes and not planned.order else []
         scenes = scenes or [scene for name in planned.order if (scene := self._scene(name))]
+        before = [scene for scene in self._order.scenes if not self._may_change(scene)]
+        if [scene for scene in scenes if not self._may_change(scene)] != before:
+            self._problems.append(self._attachment_problem("the order of other scenes may not change"))
         try:
             self._order = project.with_order(self._order, scenes)
         except Invalid as error:
@@ -325,24 +338,19 @@ class _Resolver:
             self._gone.discard(scene)
             self._order = project.with_restored(self._order, scene)
 
-    def _context(self, likes: Sequence[str]) -> dict[str, Any]:
-        """Return the references of a step, and the context that earlier steps gather for it."""
+    def _context(self, planned: PlannedStep, likes: Sequence[str]) -> dict[str, Any]:
+        """Return the references of a step, and the context that it names or earlier steps gather for it."""
         gathering = [step for step in self._steps if step["tool"] == "contextGatherer"]
         styles = {step["params"].get("targetSceneId") for step in gathering}
         keys = [f"style:{scene}" for scene in likes if scene in styles]
         if any("queries" in step["params"] for step in gathering):
             keys += GATHERED
+        keys = [*dict.fromkeys([*keys, *planned.context])]
         return ({"referenceSceneIds": [*likes]} if likes else {}) | ({"contextKeys": keys} if keys else {})
 
     def _scene(self, name: str, *, deleted: bool = False) -> str:
         """Return the id that a name means; empty after a problem."""
-        wanted = name.strip()
-        scene = self._new.get(wanted, wanted)
-        number = wanted.removeprefix("scene").strip(" #")
-        if not project.is_scene_id(scene) and number.isdecimal() and len(number) <= _DIGITS:
-            position = int(number)
-            known = self._about.order.scenes
-            scene = known[position - 1] if 0 < position <= len(known) else scene
+        scene = self._resolve_name(name.strip())
         if deleted and any(one.id == scene for one in self._order.deleted):
             return scene
         if scene in self._order.scenes and not deleted:
@@ -351,6 +359,22 @@ class _Resolver:
         reason = "it is deleted by an earlier step" if scene in self._gone else f"the scenes are: {there}"
         self._problems.append(f"there is no {'deleted ' if deleted else ''}scene {name!r}; {reason}")
         return ""
+
+    def _resolve_name(self, name: str) -> str:
+        """Return the scene of an id, a new scene's name, a place such as "scene 2", or a scene's own name."""
+        if name in self._new or project.is_scene_id(name):
+            return self._new.get(name, name)
+        folded = name.casefold()
+        if project.is_scene_id(folded):
+            return folded
+        known = self._about.order.scenes
+        number = folded.removeprefix("scene").strip(" #")
+        places = {known[int(number) - 1]} if _is_place(number, len(known)) else set()
+        named = {scene for scene, title in self._about.names.items() if title.strip().casefold() == folded}
+        if len(meanings := places or named) > 1 or (places and named - places):
+            several = ", ".join(sorted(meanings | named))
+            self._problems.append(f"{name!r} may mean {several}; give its id")
+        return next(iter(sorted(meanings)), name)
 
     def _display(self, planned: PlannedStep, scene: str, *, alone: bool) -> str:
         if planned.title and alone:
@@ -389,6 +413,10 @@ class _Resolver:
     def _check_cycles(self) -> None:
         if stuck := _cyclic_steps(self._steps):
             self._problems.append(f"the steps {', '.join(stuck)} wait for each other")
+
+
+def _is_place(number: str, count: int) -> bool:
+    return number.isdecimal() and len(number) <= _DIGITS and 0 < int(number) <= count
 
 
 def _reorders(step: Step, earlier: Step) -> bool:

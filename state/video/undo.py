@@ -4,6 +4,7 @@ A step is undone by the version that a scene had before, or by the opposite chan
 changed again later is left alone: a person must say which of its versions is wanted.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -84,21 +85,32 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
         written_by.setdefault(stream, []).append(version)
     steps: list[Step] = []
     for one in reversed(done):
-        if step := _undo_step(one, written_by, about, f"u{len(steps) + 1}"):
+        name = f"u{len(steps) + 1}"
+        if step := _undo_step(one, written_by, about, name, is_redone=record["kind"] == UNDO):
             steps.append(step)
     if not steps:
         raise Conflict("everything is as it was before already", remedy="choose other steps")
     return _in_turn(steps)
 
 
+def subject(text: str) -> str:
+    """Return what a request or a step is about that undoes or redoes it."""
+    match = _PREFIX.match(text)
+    return text[match.end() :] if match else text
+
+
+_VERBS: Final = {False: "Undoing", True: "Redoing"}
+_PREFIX: Final = re.compile("(?:(?:Undo|Redo|Undoing|Redoing): )++")
+
+
 def _undo_step(
-    one: LiveStep, written_by: Mapping[str, Sequence[str]], about: History, name: str
+    one: LiveStep, written_by: Mapping[str, Sequence[str]], about: History, name: str, *, is_redone: bool
 ) -> Step | None:
     """Return the step that undoes a step; None if the undoing of another one covers it."""
     step = one["step"]
     params = step["params"]
     scene = params.get("newSceneId") or params.get("sceneId", "")
-    display = f"Undoing: {step['display']}"
+    display = f"{_VERBS[is_redone]}: {subject(step['display'])}"
     if opposite := _OPPOSITE.get(step["tool"]):
         there = scene in about.order.scenes
         if there != (opposite == "deleteScene"):

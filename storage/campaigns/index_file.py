@@ -30,7 +30,7 @@ from callsheet.storage.campaigns.index_place import (
 )
 from callsheet.storage.campaigns.records import Changes
 from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, TYPE, Matrix, feedback
-from callsheet.storage.campaigns.words import Query, copy_text, normalize
+from callsheet.storage.campaigns.words import Query, copy_text, normalize, product_names
 
 _log = logging.getLogger(__name__)
 
@@ -448,7 +448,7 @@ def _matching(chosen: Values) -> Iterator[tuple[str, Sequence[object]]]:
         names = _names(chosen.company)
         yield f"({_any_of('company_key', names)} OR {_any_of('brand_key', names)})", [*names, *names]
     if chosen.product:
-        names = _names(chosen.product)
+        names = _names(product_names(chosen.product))
         yield f"({_any_of('product_key', names)})", names
 
 

@@ -36,6 +36,7 @@ from callsheet.storage.campaigns.words import (
     embedding_texts,
     normalize,
     parse,
+    product_names,
     snippets,
 )
 
@@ -349,7 +350,7 @@ def _lists(values: Values) -> list[list[str] | None]:
     # Nothing has a name of spaces, and what has no name must not match it.
     company, product = (
         [_storable(name.strip().casefold()) for name in each if name.strip()] if each else None
-        for each in (values.company, values.product)
+        for each in (values.company, product_names(values.product) or values.product)
     )
     channel, *enums = (
         [str(value) for value in each] or None

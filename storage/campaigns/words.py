@@ -193,6 +193,17 @@ def _values(values: Values) -> list[str]:
     return [text.replace("_", " ") for text in (*names, *enums)]
 
 
+def product_names(names: Sequence[str]) -> list[str]:
+    """Return names of products as they are compared: each in the singular and the plural of its last word."""
+    forms: list[str] = []
+    for name in filter(str.strip, names):
+        plain = " ".join(name.casefold().split())
+        singular = f"{plain[:-3]}y" if plain.endswith("ies") else plain.removesuffix("s")
+        plural = f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
+        forms += [plain, singular, plural]
+    return [*dict.fromkeys(forms)]
+
+
 def copy_text(campaign: Campaign) -> str:
     """Return the text that full-text search reads."""
     short, full = campaign.campaign_text, campaign.full_campaign_text

@@ -111,3 +111,61 @@ async def test_every_search_tool_returns_the_same_fields(
     assert len(reply["campaigns"]) == min(50, result["count"]) or tool == "semantic_search"
     assert len(reply["campaigns"]) > 5
     assert first.keys() >= {"full_campaign_text", "image_s3_urls", "spend", "volume"}
+
+
+async def test_the_campaigns_of_all_searches_are_merged_if_wanted(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E-R4: each campaign once, and every tool named."""
+    searches = (
+        search_call(channel=["email"]),
+        search_call("full_text_search", "call_2", query="card", channel=["email"]),
+        search_call("full_text_search", "call_3", query="lounge", channel=["facebook"]),
+    )
+    model.script(*searches, Say("Here they are."))
+    reply = await post_question(api, "compare", merge=True)
+    ids = [one["id"] for one in reply["campaigns"]]
+    assert len(ids) == len({*ids}) == reply["total"]
+    assert {one["channel"] for one in reply["campaigns"]} == {"email", "facebook"}
+    assert reply["campaignsSource"] == "filter_campaigns, full_text_search"
+
+
+async def test_filters_and_counts_are_those_of_what_is_shown(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E8, E-R7: a later search without results, or without groups, does not take them away."""
+    model.script(
+        search_call(channel=["facebook"], group_by="sentiment"),
+        search_call("full_text_search", "call_2", query="card", channel=["facebook"]),
+        search_call("full_text_search", "call_3", query="zebra crossing at noon"),
+        Say("Look."),
+    )
+    reply = await post_question(api, "moods?")
+    assert reply["detectedFilters"] == {"channel": ["facebook"]}
+    assert reply["aggregation"]["groupBy"] == "sentiment"
+    model.script(search_call("full_text_search", query="zebra crossing at noon"), Say("None."))
+    reply = await post_question(api, "zebras?", conversationId=reply["conversationId"])
+    assert (reply["detectedFilters"], reply["aggregation"], reply["total"]) == ({}, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("Credit Cards", "credit card"), ("mortgages", "mortgage"), ("credit  card", "credit card")],
+)
+async def test_a_product_is_found_in_the_plural_too(
+    api: httpx.AsyncClient, given: str, expected: str
+) -> None:
+    """E20."""
+    page = (await api.get("/api/campaigns", params={"product": given})).json()
+    assert page["total"] > 0
+    assert {one["primary_product"] for one in page["campaigns"]} == {expected}
+
+
+async def test_unknown_fields_and_query_parameters_are_named(api: httpx.AsyncClient) -> None:
+    """E5: a misspelt filter is not ignored."""
+    reply = await api.post("/api/chat", json={"message": "x", "provider": "offline", "activeFilter": {}})
+    assert (reply.status_code, "activeFilter" in reply.json()["error"]) == (400, True)
+    for path in ("/api/campaigns?chanel=email", "/api/campaigns/export?conversation=x"):
+        reply = await api.get(path)
+        name = path.partition("?")[2].partition("=")[0]
+        assert (reply.status_code, name in reply.json()["error"]) == (400, True), reply.text

@@ -187,14 +187,25 @@ def test_the_answer_to_a_pause_is_applied_once_and_a_second_pause_waits_for_it()
 
 def test_steps_and_changes_of_a_plan_are_limited() -> None:
     held = record(step("v", "voices"))
-    with pytest.raises(Conflict, match="more than 200 steps or 500 changes"):
-        live_plan.insert_steps(held, [step(f"s{number}") for number in range(200)], 5)
+    with pytest.raises(Conflict, match="more than 100 steps, 500 changes"):
+        live_plan.insert_steps(held, [step(f"s{number}") for number in range(100)], 5)
     for number in range(live_plan.MAX_CHANGES):
         held = live_plan.edit_step(held, "v", {"prompt": str(number)}, 5)
     for change in (
         lambda: live_plan.edit_step(held, "v", {"prompt": "one more"}, 5),
         lambda: live_plan.pause(held, 5),
     ):
-        with pytest.raises(Conflict, match="more than 200 steps"):
+        with pytest.raises(Conflict, match="more than 100 steps"):
             change()
     assert live_plan.cancel(held, 6)["status"] == "cancelled"
+
+
+def test_changes_of_a_plan_are_limited_in_bytes_and_no_step_joins_a_plan_that_waits_for_approval() -> None:
+    held = record(step("v", "voices"))
+    for number in range(8):
+        held = live_plan.edit_step(held, "v", {"prompt": str(number) * 60_000}, 5)
+    with pytest.raises(Conflict, match="bytes of changes"):
+        live_plan.edit_step(held, "v", {"prompt": "x" * 60_000}, 5)
+    waiting: Execution = {**record(step("v", "voices")), "status": "planned", "asks": True}
+    with pytest.raises(Conflict, match="waits for approval"):
+        live_plan.insert_steps(waiting, [step("w", "music")], 5)

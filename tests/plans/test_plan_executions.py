@@ -48,7 +48,7 @@ async def test_a_step_of_an_ad_is_edited_and_another_skipped_while_one_runs(ad: 
     path = f"/api/executions/{name}/steps"
     shown = await ad.call("PATCH", f"{path}/c2", json={"params": {"prompt": "loud drums"}})
     assert shown["plan"]["steps"][1]["params"] == {"prompt": "loud drums"}
-    wrong = await ad.call("PATCH", f"{path}/c2", 400, json={"params": {"duration": -1}})
+    wrong = await ad.call("PATCH", f"{path}/c2", 422, json={"params": {"duration": -1}})
     assert "duration" in json.dumps(wrong)
     await ad.call("POST", f"{path}/c3/skip")
     await ad.call("PATCH", f"{path}/c1", 409, json={"params": {"tracks": []}})
@@ -72,7 +72,7 @@ async def test_a_step_is_inserted_into_an_ads_plan(ad: Plans, gates: Gates):
     name = await ad.start(VOICES, MUSIC, parallel=3)
     path = f"/api/executions/{name}/steps"
     await ad.call("POST", path, 400, json={"step": {"tool": "none"}})
-    await ad.call("POST", path, 400, json={"step": {"tool": "create_music_draft", "params": {}}})
+    await ad.call("POST", path, 422, json={"step": {"tool": "create_music_draft", "params": {}}})
     new = {"tool": "create_music_draft", "params": {"prompt": "a choir"}}
     await ad.call("POST", path, 400, json={"step": {**new, "after": ["c9"]}})
     await ad.call("POST", path, 409, json={"step": {**new, "id": "c1"}})
@@ -158,6 +158,22 @@ async def test_a_new_message_ends_a_paused_plan(ad: Plans, gates: Gates):
     gates.open()
     assert (await ad.wait_for_end(second))["counts"] == {"completed": 2}
     assert (await ad.execution(first))["counts"] == {"completed": 1, "cancelled": 1}
+
+
+async def test_a_message_to_a_paused_plan_of_an_ad_is_refused_with_the_ways_out(ad: Plans, gates: Gates):
+    """D-R8: over REST; a LangGraph client's message ends the plan."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC)
+    await ad.call("POST", f"/api/executions/{name}/pause")
+    gates.open()
+    await ad.idle("interrupted")
+    refused = await ad.call(
+        "POST", "/api/ads/ad-1/chat", 409, json={"message": "louder", "provider": "openai"}
+    )
+    assert f"/api/executions/{name}/resume" in refused["remedy"]
+    assert (await ad.execution(name))["counts"] == {"completed": 1, "pending": 1}
+    await ad.call("POST", f"/api/executions/{name}/resume")
+    assert (await ad.wait_for_end(name))["counts"] == {"completed": 2}
 
 
 async def test_a_plan_of_one_step_has_no_record(ad: Plans, gates: Gates):

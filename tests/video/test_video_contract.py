@@ -35,6 +35,7 @@ async def test_a_plan_has_all_fields_even_if_the_model_left_some_out(video: Vide
     assert plan["context"] == {
         "needsWebSearch": True,
         "searchQueries": ["bakery"],
+        "sharedStyle": None,
         "referenceSceneId": "scene-3",
     }
     fields = {"id", "toolName", "displayName", "params", "dependencies", "canParallelize", "contextKeys"}

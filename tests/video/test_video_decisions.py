@@ -178,7 +178,7 @@ EDIT_DECISION = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1"
         ({"decision": "reject"}, "decision"),
         ({"decisions": [{"type": "approve"}], "plan": "x"}, "plan"),
         ({"decisions": []}, "decisions"),
-        ({"decisions": [{"type": "foo"}]}, "'approve', 'reject' or 'edit'"),
+        ({"decisions": [{"type": "foo"}]}, "'approve', 'reject', 'edit' or 'skip'"),
         ({"decisions": [{"type": "edit"}]}, "an edit needs edited_action"),
         ({"decisions": [{"type": "edit", "edited_action": {"prompt": "x"}}]}, "args"),
         ({"decisions": [{"type": "approve", "message": "but not 2"}]}, "has no message"),
@@ -373,14 +373,12 @@ async def test_an_edit_without_a_required_argument_is_refused(video: VideoClient
 
 
 async def test_an_edit_that_the_tool_rejects_repeats_the_question_with_the_reason(video: VideoClient):
-    """D-R5: nothing is executed."""
+    """D-R5: of a LangGraph client; nothing is executed."""
     name = await start_unapproved(video, {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 1.5})
     [proposed] = (await open_question(video))["action_requests"]
     for seconds in ("soon", 1):
         action = {"args": {**proposed["args"], "durationSeconds": seconds}}
-        body = {"decisions": [{"type": "edit", "edited_action": action}]}
-        await video.call("POST", f"/api/executions/{name}/decision", json=body)
-        await video.wait_until_idle()
+        await resume_with(video, {"decisions": [{"type": "edit", "edited_action": action}]})
         if seconds == "soon":
             assert (await video.execution(name))["status"] == "planned"
             assert "durationSeconds" in (await open_question(video))["problem"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import live_plan, plan_recovery
+from callsheet.state import approvals, live_plan, plan_recovery
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step, plan_type
 from callsheet.state.plan_progress import events_between
-from callsheet.state.video import plan, project, undo
+from callsheet.state.video import plan, plan_forms, project, undo
 from callsheet.state.video.plan import RULES, PlannedStep, Project, SubmittedPlan
 from callsheet.state.video.project import DeletedScene, Order, about, scene_line, state_block
 
@@ -75,11 +75,70 @@ def test_all_faults_of_a_plan_are_reported_together():
 def test_a_single_tool_decision_becomes_a_plan_of_one_step():
     """D6."""
     single = {"toolName": "editScene", "reasoning": "r", "targetSceneId": "scene-2", "prompt": "x"}
-    [step] = plan.checked_steps(SubmittedPlan.model_validate(plan.as_plan(single)), Project(ORDER))
+    submitted = SubmittedPlan.model_validate(plan_forms.as_plan(single))
+    [step] = plan.checked_steps(submitted, Project(ORDER))
     assert (step["tool"], step["params"]["sceneId"]) == ("editScene", "scene-2")
-    assert plan.as_plan({"steps": []}) == {"steps": []}
+    assert plan_forms.as_plan({"steps": []}) == {"steps": []}
     several = {"toolName": "editScene", "targetSceneId": ["scene-1"], "prompt": "x"}
-    assert plan.as_plan(several)["steps"][0]["targetSceneId"] == ["scene-1"]
+    assert plan_forms.as_plan(several)["steps"][0]["scenes"] == ["scene-1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"steps": "no json"}, {"steps": "no json"}),
+        ({"steps": '{"tool": "addScene"}'}, {"steps": [{"tool": "addScene"}]}),
+        ({"type": "circular", "steps": []}, {"type": "circular", "steps": []}),
+        ({"context": {"mood": "x"}, "steps": []}, {"context": {"mood": "x"}, "steps": []}),
+        ({"context": {"sharedStyle": ""}, "steps": []}, {"steps": []}),
+        ({"steps": [{"tool": "x", "params": 5}]}, {"steps": [{"tool": "x", "params": 5}]}),
+        (
+            {"steps": [{"prompt": "a", "params": {"prompt": "b", "sceneId": None}}]},
+            {"steps": [{"prompt": "a", "prompt beside prompt": "b"}]},
+        ),
+        (
+            {"steps": [{"canParallelize": "no", "dependencies": ""}]},
+            {"steps": [{"canParallelize": "no", "after": []}]},
+        ),
+        (
+            {"steps": [{"tool": "addScene", "params": {"placeAfter": ["scene-2", "scene-1"]}}]},
+            {"steps": [{"tool": "addScene", "behind": "scene-2"}]},
+        ),
+        (
+            {"steps": [{"tool": "reorderScenes", "sceneIds": ["scene-2", "scene-1"], "placeAfter": []}]},
+            {"steps": [{"tool": "reorderScenes", "order": ["scene-2", "scene-1"], "behind": "start"}]},
+        ),
+        (
+            {"context": {"referenceSceneId": "scene-1"}, "steps": [{"tool": "x", "like": ["scene-1"]}]},
+            {"steps": [{"tool": "x", "like": ["scene-1"]}]},
+        ),
+    ],
+)
+def test_every_form_of_a_plan_is_read_and_what_has_no_meaning_stays(given: dict[str, Any], read: Any):
+    """D3, D5."""
+    assert plan_forms.as_plan(given) == read
+
+
+@pytest.mark.parametrize(
+    "context", [{"searchQueries": ["x"]}, {"needsWebSearch": True}, {"referenceSceneId": "scene-1"}]
+)
+def test_a_context_that_no_step_uses_is_refused(context: dict[str, Any]):
+    """D5."""
+    with pytest.raises(Invalid) as refused:
+        plan_forms.as_plan({"context": context, "steps": [{"tool": "editScene", "scenes": ["scene-2"]}]})
+    assert refused.value.remedy
+
+
+def test_a_name_with_two_meanings_is_refused_and_context_keys_belong_to_steps_that_read_them():
+    assert "'scene 1' may mean scene-1, scene-4; give its id" in fault_message(
+        edit("scene 1"), names={"scene-4": "Scene 1"}
+    )
+    assert "'End' may mean scene-1, scene-2; give its id" in fault_message(
+        edit("End"), names={"scene-1": "end", "scene-2": "END"}
+    )
+    trim = {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 2, "context": ["style:scene-2"]}
+    assert "trimScene reads no gathered `context`" in fault_message(trim)
+    assert plan_steps(edit("SCENE-2"))[0]["params"]["sceneId"] == "scene-2"
 
 
 def test_positions_and_names_of_new_scenes_are_resolved_to_ids():
@@ -487,3 +546,55 @@ def test_repeated_undo_and_redo_go_through_the_executions_in_order():
     ):
         with pytest.raises(Conflict, match="nothing to"):
             refused()
+
+
+def test_an_answer_may_leave_steps_out_of_a_plan():
+    """D42."""
+    question = {
+        "action_requests": [{"name": "editScene", "args": {}}] * 2,
+        "review_configs": [{"action_name": "editScene"}],
+        "steps": ["a", "b"],
+        "plan_steps": 2,
+    }
+    approve, skip, reject = ({"type": kind} for kind in ("approve", "skip", "reject"))
+    answer = {"decisions": [approve], "leaveOut": ["b"]}
+    assert approvals.plan_decisions(answer, question) == [approve, skip]
+    for wrong, words in (
+        ({"decisions": [approve], "leaveOut": ["c"]}, "not all are steps"),
+        ({"decisions": [approve], "leaveOut": "a"}, "not all are steps"),
+        ({"decisions": [reject, skip]}, "ends the whole plan"),
+        ({"decisions": [skip]}, "every step"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            approvals.plan_decisions(wrong, question)
+    words = approvals.approval_sentence(["x" * 200, *"bcdefg"])
+    assert words == f"7 steps wait for your approval: {'x' * 120}…, b, c, d, e and 2 more."
+
+
+def test_a_queued_repetition_is_shown_unless_it_has_been_done():
+    """D50."""
+    done = live_plan.finish_step(record(edit("scene-1")), "s1", "completed", {"versionId": "v2"}, 5)
+    ended = live_plan.end({**done, "status": "running"}, 6)
+    queued = live_plan.QueuedRepetition(run="r", step="s1", completed=True)
+    held = plan_recovery.queue_repetition(ended, queued, 0)
+    assert plan_recovery.as_queued(held)["steps"][0]["status"] == "pending"
+    assert plan_recovery.queue_repetition(ended, queued, 1) == ended
+    assert plan_recovery.as_queued(ended) == ended
+    failed = live_plan.end({**live_plan.finish_step(done, "s1", "error", {}, 5), "status": "running"}, 6)
+    retried = plan_recovery.queue_repetition(failed, {**queued, "completed": False}, 0)
+    assert plan_recovery.as_queued(retried)["status"] == "running"
+
+
+def test_steps_that_lack_what_a_left_out_step_would_make_are_left_out():
+    """D42."""
+    steps = plan_steps(
+        {"tool": "addScene", "scenes": ["new"], "prompt": "x"}, edit("new"), edit("scene-1"), edit("scene-1")
+    )
+    left = live_plan.without_left_out(steps, ["s1", "s3"], RULES)
+    assert [one["status"] for one in live_plan.live_steps(left)] == [
+        "skipped",
+        "skipped",
+        "skipped",
+        "pending",
+    ]
+    assert [one["step"] for one in live_plan.left_out_changes(left, 5)] == ["s1", "s2", "s3"]

@@ -17,7 +17,7 @@ import json5
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import Invalid, InvalidArguments
 from callsheet.tools.registry import Tool
 
 MAX_CHARS: Final = 100_000
@@ -130,14 +130,14 @@ def read_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[di
     if schema is None:
         schema = _SCHEMAS[model] = dereference_refs(model.model_json_schema())
     ignored: list[str] = []
-    read = _read_object(_unwrap(given, schema.get("properties", {})), schema, ignored)
+    read = _read_object(unwrap_arguments(given, schema.get("properties", {})), schema, ignored)
     return read, [name for name in ignored if name not in SERVER_FIELDS]
 
 
 def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> tuple[BaseModel, list[str]]:
     """Return the arguments of a call, and the unknown names that were dropped.
 
-    The artefact's id is filled in. Raises `Invalid` for arguments that do not fit the tool's schema.
+    The artefact's id is filled in. Raises `InvalidArguments` for arguments that do not fit the schema.
     """
     params, ignored = read_arguments(tool.schema, given)
     if tool.subject:
@@ -149,10 +149,10 @@ def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> t
             f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
             for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
         )
-        raise Invalid(f"{tool.name} was called with wrong arguments: {problems}") from error
+        raise InvalidArguments(f"{tool.name} was called with wrong arguments: {problems}") from error
 
 
-def _unwrap(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
+def unwrap_arguments(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments inside `{"arguments": {…}}`."""
     if len(given) == 1:
         [(name, inner)] = given.items()

@@ -26,7 +26,9 @@ from callsheet.server.ads.schemas import (
 )
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted
 from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
@@ -87,6 +89,17 @@ async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     ref = await _ad_ref(ad_id, request)
     return await edits.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
+
+
+@router.delete("/ads/{ad_id}", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_ad(ad_id: str, request: Request) -> ArtefactDeleted:
+    """Delete an ad with everything that belongs to it: versions, mixer, locks, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    ref = await _ad_ref(ad_id, request)
+    return await delete_artefact(app_context(request), ref.artefact, ref.thread)
 
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))

@@ -1,11 +1,13 @@
-"""Artefacts of every served workflow over REST: lists, streams and versions, read only."""
+"""Artefacts of every served workflow over REST: lists, streams and versions, and deletion."""
 
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.server.artefacts import deletion
 from callsheet.server.artefacts.schemas import (
+    ArtefactDeleted,
     ArtefactList,
     ArtefactRef,
     ArtefactStream,
@@ -17,13 +19,14 @@ from callsheet.server.artefacts.schemas import (
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.policy import API_READ, with_policy
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.threads.threads import Thread
 
 router = APIRouter(prefix="/api/artefacts", route_class=StrictRoute, tags=["artefacts"])
 _READ: Final = (400, 403, 404, 500, 503, 504)
@@ -63,6 +66,19 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
         conversationId=meta.get("thread"),
         streams={name: _stream_view(stream) for name, stream in streams.items()},
     )
+
+
+@router.delete("/{kind}/{artefact_id}", responses=_responses(ArtefactDeleted, 409))
+@with_policy(API_WRITE)
+async def delete_artefact(kind: str, artefact_id: str, request: Request) -> ArtefactDeleted:
+    """Delete an artefact with everything that belongs to it: versions, files, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    spec = _workflow(request, kind)
+    artefact, meta = await _find(request, spec, artefact_id)
+    thread = Thread(meta.get("thread") or artefact_id, current_owner(request), spec.name)
+    return await deletion.delete_artefact(app_context(request), artefact, thread)
 
 
 @router.get("/{kind}/{artefact_id}/{stream}", responses=_responses(ArtefactVersionList))

@@ -65,6 +65,13 @@ class ArtefactVersion(ArtefactVersionBase):
     data: dict[str, Any]
 
 
+class ArtefactDeleted(TypedDict):
+    """A deleted artefact."""
+
+    deleted: str
+    """Its id."""
+
+
 class ToolCall(TypedDict):
     """A tool call of the turn."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-
 from callsheet.server.artefacts import uploads
 from callsheet.server.lessons import sessions
 from callsheet.server.lessons.service import LESSONS
@@ -25,7 +23,6 @@ from callsheet.state.versions import Version
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf, sources, web_sources
@@ -209,16 +206,6 @@ async def update_student(lesson: Lesson, age: str | None, interest: str | None, 
     head = await lesson.artefact.stream_head("student")
     student = Student.model_validate(head.newest.data if head.newest else {})
     await lesson.write("student", student.with_news(age, interest, style).kept(), expected_head=head)
-
-
-async def delete_session(lesson: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
-    """Delete the session with all its versions and files; raise `Busy` while a run has it."""
-    record = await threads.get(lesson.storage, lesson.thread.id, lesson.thread.owner)
-    async with threads.hold(lesson.storage, record.id, record.owner):
-        await lesson.artefact.erase(lesson_state.STREAMS)
-        # The record goes last, so that an interrupted deletion can be repeated.
-        await saver.adelete_thread(record.id)
-        await threads.delete(lesson.storage, record)
 
 
 _ASSETS_URL: Final = "/api/agent-create/session/assets"

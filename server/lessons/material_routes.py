@@ -26,9 +26,9 @@ from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.schemas import (
     Asset,
     AssetCreate,
+    AssetDeleted,
     AssetList,
     ImageList,
-    SessionDeleted,
     SessionStatistics,
     SourceCreate,
     SourceSaved,
@@ -246,7 +246,7 @@ async def get_asset_file(
     return await uploads.file_reply(lesson.storage, lesson.artefact, await edits.file_id_of(lesson, asset_id))
 
 
-@asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
+@asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=AssetDeleted))
 @with_policy(LESSON_WRITE)
 async def remove_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None

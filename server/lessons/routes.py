@@ -7,7 +7,9 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
@@ -34,7 +36,6 @@ from callsheet.server.lessons.schemas import (
     NarrationList,
     NarrationRewrite,
     NarrationSaved,
-    SessionDeleted,
     SessionList,
     SessionUpdate,
     SessionView,
@@ -122,16 +123,18 @@ async def update_session(
     return await get_session(request, thread.id)
 
 
-@router.delete("/session", responses=documented_responses(*READ, reply=SessionDeleted))
+@router.delete("/session", responses=documented_responses(*READ, reply=ArtefactDeleted))
 @with_policy(LESSON_WRITE)
 async def delete_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
-) -> dict[str, Any]:
-    """Delete a session with its files and versions."""
+) -> ArtefactDeleted:
+    """Delete a session with everything that belongs to it: versions, files, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    thread = service.session_thread(header or query, current_owner(request))
     ctx = app_context(request)
-    thread = await service.find_session(ctx.storage, current_owner(request), header or query)
-    await edits.delete_session(Lesson(ctx.storage, thread), ctx.saver)
-    return {"deleted": thread.id}
+    return await delete_artefact(ctx, LESSONS.artefact(ctx.storage, thread), thread)
 
 
 @router.get("/sessions", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=SessionList))

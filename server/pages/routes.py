@@ -10,7 +10,9 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
 from callsheet.server.artefacts.views import reply_builder
@@ -37,6 +39,7 @@ from callsheet.server.pages.schemas import (
     UploadList,
 )
 from callsheet.state.uploads import FORMATS, MAX_FILE, MAX_PAGE, FileType
+from callsheet.storage.threads.threads import Thread
 from callsheet.tools.pages.uploads import upload_url
 
 router = api_router("/api/pages/{page_id}", "pages")
@@ -79,6 +82,17 @@ async def list_pages(
 async def get_page(ref: _Page) -> dict[str, Any]:
     """Show a page: its elements, theme, newest and active version, and locks."""
     return await views.page_view(ref)
+
+
+@router.delete("", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_page(ref: _Page, request: Request) -> ArtefactDeleted:
+    """Delete a page with everything that belongs to it: versions, files, locks, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    thread = Thread(ref.thread, ref.owner, service.GRAPH)
+    return await delete_artefact(app_context(request), ref.artefact, thread)
 
 
 @router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))

@@ -56,7 +56,13 @@ async def find_project(ctx: AppContext, name: str, owner: str) -> ProjectRef:
 async def project_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return the owner's projects, newest change first: `{projects, next}`."""
     page = await indexes.list_owned(ctx.storage, owner, KIND, after=after, limit=limit)
-    refs = await asyncio.gather(*(find_project(ctx, name, owner) for name in page.ids))
+    artefacts = [Artefact(ctx.storage, KIND, name, owner) for name in page.ids]
+    metas = await asyncio.gather(*(artefact.meta() for artefact in artefacts))
+    refs = [
+        ProjectRef(ctx, artefact, owner, meta)
+        for artefact, meta in zip(artefacts, metas, strict=True)
+        if meta.get("owner") == owner
+    ]
     orders = await asyncio.gather(*(read_order(ref.artefact) for ref in refs))
     listed = [_project(ref, order) for ref, order in zip(refs, orders, strict=True)]
     return {"projects": listed, "next": page.next}

@@ -5,8 +5,10 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
@@ -40,6 +42,7 @@ from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.video.preview import POLICY, project_page, scene_page
 from callsheet.state.video.scene import Scene
+from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
 from callsheet.storage.video.context import ContextStore
 
@@ -93,6 +96,17 @@ async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any
 async def get_project(ref: _Project) -> dict[str, Any]:
     """Show a project: its scenes in order, deleted scenes and locks."""
     return await projects.project_view(ref)
+
+
+@router.delete("", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_project(ref: _Project, request: Request) -> ArtefactDeleted:
+    """Delete a project with everything that belongs to it: scenes, executions, context, conversation, runs.
+
+    Presets and learnt preferences are for all projects and stay. Refused (409) while a run has it.
+    """
+    thread = Thread(ref.meta.get("thread") or ref.artefact.id, ref.owner, service.GRAPH)
+    return await delete_artefact(app_context(request), ref.artefact, thread)
 
 
 @router.get("/scenes", responses=documented_responses(*_READ, reply=SceneList))

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.versions import Version, status
+from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, hgetall
+from callsheet.storage.redis.scripts import Script, execute, hgetall
 
 
 @dataclass(frozen=True)
@@ -228,21 +229,22 @@ class Artefact(StepReceipts):
         values: list[Any] = await self._redis.hvals(self._receipts)
         return [json.loads(value) for value in values]
 
-    async def erase(self, streams: Sequence[str]) -> None:
-        """Delete the artefact: these streams with all versions, files, receipts, fences and locks.
+    async def erase(self, owner: str) -> None:
+        """Delete everything of the artefact except its record: versions, files, receipts, locks, plans.
 
-        Nothing may be writing to it. Twice is safe.
+        Nothing may be writing to it. Twice is safe, and `erase_record` comes after it.
         """
-        stream_keys = [
-            self._key(key, name)
-            for name in streams
-            for key in (keys.versions, keys.active_version, keys.version_counter)
-        ]
-        await scripts.ERASE(
-            self._redis,
-            [self._meta, self._key(keys.files), *stream_keys, self._receipts, self._fences, self._locks],
-            [self._key(keys.file, ""), *(self._key(keys.version, name, "") for name in streams)],
-        )
+        stem = self._key(keys.artefact_stem)
+        plan_stem = keys.execution_keys(self.kind, self.stored_id, "").record
+        for name in await keyspace.keys_below(self._storage, plan_stem):
+            place = keys.execution_place(owner, name.removeprefix(plan_stem))
+            await execute(self._redis, "UNLINK", place)
+        await keyspace.delete_below(self._storage, stem, kept={self._meta})
+
+    async def erase_record(self, owner: str) -> None:
+        """Delete the artefact's record and its place in the owner's list. Twice is safe."""
+        await indexes.remove(self._storage, owner, self.kind, self.id)
+        await execute(self._redis, "UNLINK", self._meta)
 
     async def meta(self) -> dict[str, str]:
         """Return the artefact's record; empty if the artefact does not exist."""

@@ -19,7 +19,7 @@ from callsheet.state.ads.brief import language_name
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, status, version_fields
+from callsheet.state.versions import Version, origin, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
@@ -31,6 +31,7 @@ from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads import voices
 from callsheet.tools.ads.drafts import EffectPrompt, Track
 
+_SPEC: Final = ad_creation.WORKFLOW.artefact
 _MAX_PARTS: Final = 40
 """Tracks or effects of one version, as for the tools."""
 
@@ -113,7 +114,9 @@ def require_stream(stream: str) -> str:
     return stream
 
 
-async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
+async def write_version(
+    ref: AdRef, stream: str, raw: Mapping[str, Any], *, parent: str | None = None, action: str = ""
+) -> str:
     """Create a version by hand and return its id; raise what `normalize` raises."""
     streams = await ref.artefact.streams(ad.STREAMS)
     newest = {name: version.data for name, versions in streams.items() if (version := versions.newest())}
@@ -128,7 +131,9 @@ async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, pare
         thread=ref.thread.id,
         facts=ref.facts,
     )
-    new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
+    new = NewVersion(
+        stream, data, owner, request, parent, {"status": "draft"}, origin=origin("person", action)
+    )
     result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
     )
@@ -327,28 +332,33 @@ async def mixer_view(ref: AdRef) -> dict[str, Any]:
 
 async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:
     """Return the versions of a stream, newest last, and the active one."""
-    stored_stream = await ref.artefact.stream(stream)
-    return {
-        "versions": [
-            _version_summary(version, stored_stream.versions[-1]) for version in stored_stream.versions
-        ],
-        "active": stored_stream.active,
-    }
+    return await views.version_list(_SPEC, await ref.artefact.stream(stream))
 
 
 async def version_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
     """Return one version with its data, both under `data` and flat."""
-    version, newest = await find_version(ref, stream, version_id)
-    return {**version.data, **_version_summary(version, newest), "data": version.data}
+    stored_stream = await ref.artefact.stream(stream)
+    version = _find_version(ref, stream, stored_stream, version_id)
+    return {**version.data, **views.version_view(_SPEC, version, stored_stream), "data": version.data}
+
+
+async def diff_view(ref: AdRef, stream: str, old: str, new: str) -> dict[str, Any]:
+    """Return the differences from one version of a stream to another."""
+    return await views.diff_view(_SPEC, ref.artefact, stream, old, new)
 
 
 async def find_version(ref: AdRef, stream: str, version_id: str) -> tuple[Version, Version]:
     """Return a version and the newest of its stream; raise `Missing` for an unknown id."""
     stored_stream = await ref.artefact.stream(stream)
-    version, newest = stored_stream.find(version_id), stored_stream.newest()
-    if version is None or newest is None:
+    version = _find_version(ref, stream, stored_stream, version_id)
+    return version, stored_stream.newest() or version
+
+
+def _find_version(ref: AdRef, stream: str, stored_stream: Stream, version_id: str) -> Version:
+    version = stored_stream.find(version_id)
+    if version is None:
         raise ref.artefact.missing_version(stream, version_id)
-    return version, newest
+    return version
 
 
 async def write_reply(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
@@ -385,10 +395,6 @@ def _stream_view(stream: Stream) -> dict[str, Any]:
     active = stream.find(stream.active or "")
     shown = {"newest": newest, "active": active}
     return {
-        key: {**_version_summary(version, newest), "data": version.data} if version and newest else None
+        key: {**views.version_view(_SPEC, version, stream), "data": version.data} if version else None
         for key, version in shown.items()
     } | {"count": len(stream.versions)}
-
-
-def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
-    return version_fields(version, newest) | {"summary": ad.summary(version.stream, version.data)}

@@ -28,7 +28,7 @@ from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.schemas import ArtefactDeleted
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
@@ -215,7 +215,9 @@ async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
-    return await edits.write_reply(ref, stream, await edits.write_version(ref, stream, data))
+    return await edits.write_reply(
+        ref, stream, await edits.write_version(ref, stream, data, action="written by hand")
+    )
 
 
 @version_router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
@@ -223,6 +225,15 @@ async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], re
 async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
     return await edits.version_view(ref, stream, version_id)
+
+
+@version_router.get(
+    "/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+)
+@with_policy(API_READ)
+async def diff_versions(stream: str, version_id: str, other_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Compare two versions: what another one changed of this one, as data and in words."""
+    return await edits.diff_view(ref, stream, version_id, other_id)
 
 
 @version_router.patch("/{version_id}", responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten))
@@ -237,7 +248,11 @@ async def patch_version(
     before, _ = await edits.find_version(ref, stream, version_id)
     changed = edits.apply_patch(before, patch)
     return await edits.write_reply(
-        ref, stream, await edits.write_version(ref, stream, changed, parent=before.id)
+        ref,
+        stream,
+        await edits.write_version(
+            ref, stream, changed, parent=before.id, action=f"a change of {before.id} by hand"
+        ),
     )
 
 
@@ -259,7 +274,11 @@ async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, 
     """Clone a version as a new draft."""
     before, _ = await edits.find_version(ref, stream, version_id)
     return await edits.write_reply(
-        ref, stream, await edits.write_version(ref, stream, before.data, parent=before.id)
+        ref,
+        stream,
+        await edits.write_version(
+            ref, stream, before.data, parent=before.id, action=f"a clone of {before.id}"
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from callsheet.state.lessons.lesson import Status
 from callsheet.state.lessons.narration import Narration, SegmentEdit
 from callsheet.state.lessons.student import Student
 from callsheet.state.uploads import FORMATS, MAX_MATERIAL, FileType, Ticket, file_extension
-from callsheet.state.versions import Version
+from callsheet.state.versions import Version, origin
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.redis.connection import Storage
@@ -137,11 +137,6 @@ async def get_narration(lesson: Lesson, version: str | None) -> Version:
     return newest
 
 
-def narration_summary(version: Version) -> str:
-    """Return a one-line summary of a narration."""
-    return f"{version.data['total_duration']} s about {version.data['topic']}"
-
-
 async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
     """Change segments of the narration.
 
@@ -171,7 +166,9 @@ async def _write_narration(
     before = {segment.id: segment for segment in _parse(cast("Version", head.newest)).segments}
     changed = tuple(segment.id for segment in new.segments if segment != before.get(segment.id))
     data = {**base, **new.model_dump(mode="json")}
-    return await lesson.write("narration", data, expected_head=head, parent=parent), changed
+    source = origin("undo", f"restore {parent}") if parent else origin("person", "edited by hand")
+    written = await lesson.write("narration", data, expected_head=head, parent=parent, origin=source)
+    return written, changed
 
 
 async def _editable_narration(lesson: Lesson) -> tuple[StreamHead, Version]:

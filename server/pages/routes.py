@@ -12,7 +12,7 @@ from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.schemas import ArtefactDeleted
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
 from callsheet.server.artefacts.views import reply_builder
@@ -111,6 +111,15 @@ async def list_page_versions(
 async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Show a version: its page and its changes."""
     return await views.version_view(ref, version_id)
+
+
+@router.get(
+    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+)
+@with_policy(API_READ)
+async def compare_page_versions(version_id: str, other_id: str, ref: _Page) -> dict[str, Any]:
+    """Compare two versions: what another one changed of this one, as data and in words."""
+    return await views.versions_diff(ref, version_id, other_id)
 
 
 @router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))

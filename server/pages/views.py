@@ -4,9 +4,11 @@ import asyncio
 import base64
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from callsheet.graphs import page_builder
 from callsheet.server.artefacts import views
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Busy, Conflict, Missing
@@ -14,10 +16,10 @@ from callsheet.state.pages import edits, history
 from callsheet.state.pages.history import STARTER, PageData, diff
 from callsheet.state.pages.page import STREAM, Page, digests, walk
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, version_fields
+from callsheet.state.versions import Version, origin
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
-from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
@@ -26,6 +28,7 @@ from callsheet.tools.pages.html import Document, render_document
 from callsheet.tools.pages.uploads import upload_url
 
 KIND: Final = "page"
+_SPEC: Final = page_builder.WORKFLOW.artefact
 PAGE_LIMIT: Final = 50
 """Default number of versions in a list."""
 MAX_INLINED: Final = 10_000_000
@@ -118,7 +121,7 @@ async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[st
     end = ids.index(before) if before is not None else len(ids)
     shown = stream.versions[max(0, end - limit) : end]
     return {
-        "versions": [_version_summary(version, stream.versions[-1]) for version in shown],
+        "versions": await asyncio.to_thread(views.version_views, _SPEC, shown, stream),
         "active": stream.active,
         "before": shown[0].id if end > limit else None,
     }
@@ -126,9 +129,9 @@ async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[st
 
 async def version_view(ref: PageRef, version_id: str) -> dict[str, Any]:
     """Return one version: its page and its changes."""
-    version, newest = await _version(ref, version_id)
+    version, shown = await _version(ref, version_id)
     page = history.page_of(version)
-    return _version_summary(version, newest) | {
+    return shown | {
         "page": page.data(),
         "changes": version.data["changes"],
         "digests": digests(page),
@@ -150,8 +153,8 @@ async def diff_view(ref: PageRef, old: str, new: str) -> dict[str, Any]:
 async def activate_version(ref: PageRef, version_id: str) -> dict[str, Any]:
     """Activate a version."""
     await ref.artefact.activate(STREAM, version_id)
-    version, newest = await _version(ref, version_id)
-    return _version_summary(version, newest) | {"status": "active", "active": version_id}
+    _, shown = await _version(ref, version_id)
+    return shown | {"status": "active", "active": version_id}
 
 
 async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
@@ -177,6 +180,7 @@ async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
             None if version_id == history.BEGINNING else version_id,
             {"status": "draft"},
             head,
+            origin("undo", f"restore {version_id}"),
         )
         try:
             created = await ref.artefact.create_version(
@@ -236,12 +240,19 @@ async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:
     return data_uris
 
 
-async def _version(ref: PageRef, version_id: str) -> tuple[Version, Version]:
+async def _version(ref: PageRef, version_id: str) -> tuple[Version, dict[str, Any]]:
     version, head = await asyncio.gather(
         ref.artefact.version(STREAM, version_id), ref.artefact.stream_head(STREAM)
     )
-    return version, head.newest or version
+    # Of long histories, only what is shown is read. A parent may have been deleted.
+    parents: list[Version] = []
+    if version.parent:
+        with suppress(Missing):
+            parents.append(await ref.artefact.version(STREAM, version.parent))
+    stream = Stream((*parents, version, head.newest or version))
+    return version, await asyncio.to_thread(views.version_view, _SPEC, version, stream)
 
 
-def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
-    return version_fields(version, newest) | {"summary": history.summary(version.data)}
+async def versions_diff(ref: PageRef, old: str, new: str) -> dict[str, Any]:
+    """Return the differences from one version to another in the form of all streams."""
+    return await views.diff_view(_SPEC, ref.artefact, STREAM, old, new)

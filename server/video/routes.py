@@ -8,7 +8,7 @@ from starlette.responses import Response
 from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
-from callsheet.server.artefacts.schemas import ArtefactDeleted
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
@@ -132,6 +132,16 @@ async def get_scene(
 async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
     """List the versions of a scene, newest last."""
     return await projects.scene_versions(ref, scene_id)
+
+
+@router.get(
+    "/scenes/{scene_id}/versions/{version_id}/diff/{other_id}",
+    responses=documented_responses(*_READ, reply=VersionDiff),
+)
+@with_policy(API_READ)
+async def diff_scene_versions(scene_id: str, version_id: str, other_id: str, ref: _Project) -> dict[str, Any]:
+    """Compare two versions of a scene: what another one changed of this one, as data and in words."""
+    return await projects.diff_view(ref, scene_id, version_id, other_id)
 
 
 @router.post(

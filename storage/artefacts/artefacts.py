@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
-from callsheet.state.versions import Version, status
+from callsheet.state.versions import Origin, Version, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
@@ -62,6 +62,7 @@ class NewVersion:
     """Fields of the receipt in addition to `versionId`."""
     expected_head: "StreamHead | None" = None
     """State that the version was derived from; None skips the check."""
+    origin: Origin = field(default_factory=Origin)
 
 
 class Artefact(StepReceipts):
@@ -118,7 +119,8 @@ class Artefact(StepReceipts):
     def _write_arguments(self, new: NewVersion) -> Sequence[str]:
         head = new.expected_head
         newest_id = head.newest.id if head and head.newest else ""
-        record = _json_tail({"data": new.data, "created_by": new.created_by, "batch": new.batch})
+        fields = {"data": new.data, "created_by": new.created_by, "batch": new.batch}
+        record = _json_tail(fields | ({"origin": new.origin} if new.origin else {}))
         expected = ("yes", newest_id, head.locks) if head else ("no", "", "")
         return [
             self._key(keys.version, new.stream, ""),

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,7 +22,7 @@ from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, origin, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import artefacts as mixers
-from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
@@ -58,6 +58,21 @@ class VoicesData(_TrackBody):
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
     language: str | None = Field(None, max_length=80, description="The script's; the cast's when left out")
+
+
+class TrackPatch(_TrackBody):
+    """Changes of one track."""
+
+    version: str | None = Field(None, max_length=80, description="Newest voices version; or send If-Match")
+    text: str | None = Field(None, min_length=1, max_length=10_000, description="The words to speak")
+    voiceId: str | None = Field(None, min_length=1, max_length=200)
+    playAfter: str | None = Field(None, max_length=80)
+    overlap: float | None = Field(None, ge=-60, le=60)
+    speed: float | None = Field(None, ge=0.5, le=2)
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields to change."""
+        return self.model_dump(exclude_none=True, exclude={"version"})
 
 
 class MusicData(_TrackBody):
@@ -114,10 +129,37 @@ def require_stream(stream: str) -> str:
     return stream
 
 
+async def edit_track(ref: AdRef, track_id: str, changes: Mapping[str, Any], version: str) -> str:
+    """Create a voices version with one changed track and return its id.
+
+    Raises `Missing` for an unknown track, and `Conflict` if `version` is not the newest one.
+    """
+    head = await ref.artefact.stream_head("voices")
+    views.require_newest(head, version, "voices")
+    newest = cast("Version", head.newest)
+    known = [str(track["id"]) for track in newest.data["voiceTracks"]]
+    if track_id not in known:
+        raise Missing(f"there is no track {track_id[:80]!r}", remedy=f"use one of {', '.join(known)}")
+    if not changes:
+        raise Invalid("there is nothing to change", remedy="send the fields to change")
+    data = apply_patch(newest, {"voiceTracks": {track_id: changes}})
+    action = f"{track_id} edited by hand"
+    return await write_version(ref, "voices", data, action=action, expected_head=head)
+
+
 async def write_version(
-    ref: AdRef, stream: str, raw: Mapping[str, Any], *, parent: str | None = None, action: str = ""
+    ref: AdRef,
+    stream: str,
+    raw: Mapping[str, Any],
+    *,
+    parent: str | None = None,
+    action: str = "",
+    expected_head: StreamHead | None = None,
 ) -> str:
-    """Create a version by hand and return its id; raise what `normalize` raises."""
+    """Create a version by hand and return its id; raise what `normalize` raises.
+
+    Raises `Conflict` if the stream has another head than the expected one.
+    """
     streams = await ref.artefact.streams(ad.STREAMS)
     newest = {name: version.data for name, versions in streams.items() if (version := versions.newest())}
     data = normalize(stream, raw, newest, ref.facts)
@@ -132,7 +174,7 @@ async def write_version(
         facts=ref.facts,
     )
     new = NewVersion(
-        stream, data, owner, request, parent, {"status": "draft"}, origin=origin("person", action)
+        stream, data, owner, request, parent, {"status": "draft"}, expected_head, origin("person", action)
     )
     result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)

@@ -36,7 +36,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
-from callsheet.server.http.requests import IdempotencyKey, api_router
+from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
 from callsheet.storage.archive.file import ArtefactEntry
@@ -161,6 +161,24 @@ async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, 
     """Unlock a stream."""
     ref = await _ad_ref(ad_id, request)
     return await views.unlock(ref.artefact, "stream", edits.require_stream(stream))
+
+
+@router.patch(
+    "/ads/{ad_id}/voices/tracks/{track_id}", responses=documented_responses(*_WRITE, reply=VersionWritten)
+)
+@with_policy(API_WRITE)
+async def edit_track(
+    ad_id: str, track_id: str, body: edits.TrackPatch, request: Request, if_match: IfMatch = None
+) -> dict[str, Any]:
+    """Edit one track by hand: its text, voice, pace or place. The others stay as they are.
+
+    Names the newest voices version, by `version` or `If-Match`; 409 if there is a newer one.
+    """
+    ref = await _ad_ref(ad_id, request)
+    version = expected_version(if_match, body.version)
+    return await edits.write_reply(
+        ref, "voices", await edits.edit_track(ref, track_id, body.changes(), version)
+    )
 
 
 async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:

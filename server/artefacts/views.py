@@ -10,10 +10,11 @@ from callsheet.nodes.workflow import ArtefactSpec
 from callsheet.server.engine.execution import BuildReply
 from callsheet.state import conversation
 from callsheet.state.differences import one_line
+from callsheet.state.errors import Conflict
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, version_fields
 from callsheet.storage import spending
-from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.artefacts.artefacts import Artefact, Stream, StreamHead
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.spending import Account, ModelUsage
@@ -74,6 +75,16 @@ async def version_list(spec: ArtefactSpec[Any], stream: Stream) -> dict[str, Any
     # In a thread, because long materials take a while to compare.
     shown = await asyncio.to_thread(version_views, spec, stream.versions, stream)
     return {"versions": shown, "active": stream.active}
+
+
+def require_newest(head: StreamHead, version: str, name: str) -> None:
+    """Raise `Conflict` if `version` is not the newest one of the stream."""
+    newest = head.newest.id if head.newest else ""
+    if newest != version:
+        raise Conflict(
+            f"the newest version of {name} is {newest or 'not there yet'}, not {version!r:.80}",
+            remedy="look at the newest version and repeat the edit",
+        )
 
 
 async def diff_view(

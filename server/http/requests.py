@@ -79,6 +79,24 @@ def checked_idempotency_key(idempotency_key: str | None) -> str | None:
     return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
 
 
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", max_length=300, description='Version that the edit is based on, such as "v3"'),
+]
+
+
+def expected_version(if_match: str | None, version: str | None) -> str:
+    """Return the version that an edit is based on, from the header or the body; raise `Invalid` for none."""
+    header = (if_match or "").strip().removeprefix("W/").strip('"')
+    names = {name for name in (header, version) if name}
+    if len(names) != 1:
+        raise Invalid(
+            "the edit does not name one version that it is based on",
+            remedy='send `version`, or the header If-Match: "v3", with the newest version that you know',
+        )
+    return names.pop()
+
+
 class ModelChoice(BaseModel):
     """Model fields of every request that runs a model."""
 

@@ -21,12 +21,13 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.requests import IdempotencyKey, api_router
+from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.server.pages import chat, service, views
 from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.schemas import (
     DecisionCreate,
     Diff,
+    ElementPatch,
     LockList,
     PageActivated,
     PageChatCreate,
@@ -141,6 +142,20 @@ async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     Refused (403) where it would change what is locked.
     """
     return await views.restore_version(ref, version_id)
+
+
+@router.patch("/elements/{element_id}", responses=documented_responses(*_QUERY, 409, 413, reply=PageVersion))
+@with_policy(API_WRITE)
+async def edit_element(
+    element_id: str, body: ElementPatch, ref: _Page, if_match: IfMatch = None
+) -> dict[str, Any]:
+    """Edit one element by hand: its text, style, attributes or label. The others stay as they are.
+
+    Names the newest version, by `version` or `If-Match`, or `start` before the first; 409 if there is a newer
+    one. Refused (403) for a locked element.
+    """
+    version = expected_version(if_match, body.version)
+    return await views.edit_element(ref, element_id, body.changes(), version)
 
 
 @router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,14 +16,15 @@ from callsheet.state.pages import edits, history
 from callsheet.state.pages.history import STARTER, PageData, diff
 from callsheet.state.pages.page import STREAM, Page, digests, walk
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, origin
+from callsheet.state.versions import Origin, Version, origin
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
-from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
+from callsheet.storage.artefacts.receipts import RecordedResult, StepFence, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
+from callsheet.tools.pages.edits import ElementChanges
 from callsheet.tools.pages.html import Document, render_document
 from callsheet.tools.pages.uploads import upload_url
 
@@ -162,38 +163,65 @@ async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
 
     Raises `Forbidden` if a locked element would change.
     """
-    await page_at(ref, version_id)
+    earlier = await page_at(ref, version_id)
+    parent = None if version_id == history.BEGINNING else version_id
+
+    def restore(before: Page) -> Page:
+        return history.restore_page(before, earlier)
+
+    return await _write_by_hand(ref, restore, origin("undo", f"restore {version_id}"), parent)
+
+
+async def edit_element(
+    ref: PageRef, element_id: str, changes: ElementChanges, version: str
+) -> dict[str, Any]:
+    """Create a version with one changed element.
+
+    Raises `Conflict` if `version` is not the newest one (`start` before the first), `Forbidden` for a locked
+    element, and what `edits.modify` raises.
+    """
+
+    def modify(before: Page) -> Page:
+        return edits.modify(before, element_id, **changes.model_dump())
+
+    source = origin("person", f"{element_id} edited by hand")
+    return await _write_by_hand(ref, modify, source, version=version)
+
+
+async def _write_by_hand(
+    ref: PageRef,
+    change: Callable[[Page], Page],
+    source: Origin,
+    parent: str | None = None,
+    version: str | None = None,
+) -> dict[str, Any]:
+    """Write the changed page as a new version and return it; `version` must be the newest one, if given."""
     step = receipt_name(ref.thread, "by hand", str(uuid.uuid4()))
-    # The fence keeps a write that is repeated after a lost connection from creating a second version.
-    fence = await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
-    created = fence.result if isinstance(fence, RecordedResult) else None
+    fence: StepFence | RecordedResult | None = None
     for _ in range(_TRIES):
-        if created is not None:
-            await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
-            return await version_view(ref, str(created["versionId"]))
         head = await ref.artefact.stream_head(STREAM)
-        new = NewVersion(
-            STREAM,
-            await _restored_data(ref, head, version_id),
-            ref.owner,
-            step,
-            None if version_id == history.BEGINNING else version_id,
-            {"status": "draft"},
-            head,
-            origin("undo", f"restore {version_id}"),
-        )
+        if version is not None:
+            views.require_newest(head, "" if version == history.BEGINNING else version, "the page")
+        data = await asyncio.to_thread(_changed_data, head, change)
+        new = NewVersion(STREAM, data, ref.owner, step, parent, {"status": "draft"}, head, source)
+        # The fence keeps a write that is repeated after a lost connection from creating a second version.
+        fence = fence or await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
         try:
-            created = await ref.artefact.create_version(
-                new, None if isinstance(fence, RecordedResult) else fence
+            created = (
+                fence.result
+                if isinstance(fence, RecordedResult)
+                else await ref.artefact.create_version(new, fence)
             )
         except Conflict:
             continue
+        await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
+        return await version_view(ref, str(created["versionId"]))
     raise Busy(f"the page {ref.artefact.id!r} was changed by others each time", remedy="try again")
 
 
-async def _restored_data(ref: PageRef, head: StreamHead, version_id: str) -> PageData:
+def _changed_data(head: StreamHead, change: Callable[[Page], Page]) -> PageData:
     before = history.page_of(head.newest)
-    after = history.restore_page(before, await page_at(ref, version_id))
+    after = change(before)
     edits.check_locks(before, after, head.locked)
     return history.edit_version(head.newest, before, after)
 

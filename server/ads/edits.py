@@ -254,7 +254,7 @@ def _tracks(edits: Sequence[TrackEdit]) -> list[ad.VoiceTrack]:
         if voices.find(track.voiceId) is None:
             raise Invalid(
                 f"voice {track.voiceId!r} is not in the catalogue",
-                remedy="use the id of a voice a search returned",
+                remedy="use the id of a voice of GET /api/voices",
             )
     tracks = [track.model_dump(exclude_none=True, exclude={"id"}) for track in edits]
     return ad.track_list([track | after for track, after in zip(tracks, _play_after(edits), strict=True)])

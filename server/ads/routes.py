@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Depends, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.ads import edits, service
+from callsheet.server.ads import edits, service, voice_routes
 from callsheet.server.ads.schemas import (
     AdChat,
     AdGenerate,
@@ -326,10 +326,11 @@ def _require_number(facts: Mapping[str, str], name: str) -> None:
 
 
 API: Final = FeatureApi(
-    routers=(router, version_router),
+    routers=(router, version_router, voice_routes.router),
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",
+        "voices": "Voices that ads may use",
         "versions": "Versions of an ad's voices, music and sound effects",
     },
     check_artefact=_check_artefact,

@@ -208,6 +208,8 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
         "to": "v1",
         "stream": "music",
         "version_id": "v1",
+        "other_id": "v1",
+        "track_id": "track-0",
         "thread_id": thread_id,
         "assistant_id": assistant["assistant_id"],
         "checkpoint_id": state["checkpoint"]["checkpoint_id"],

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -71,11 +71,11 @@ async def add_page(lesson: Lesson, url: str, web: WebClient = WEB) -> Source:
     return await _store(lesson, await web_sources.fetch_source(url.strip(), web, owner=lesson.thread.owner))
 
 
-async def read_file(name: str, chunks: AsyncIterator[bytes]) -> bytes:
-    """Return an uploaded file; raise `Invalid` for an empty one or another type, and `TooLarge`."""
+def material_ticket(name: str) -> Ticket:
+    """Return the ticket of a material; raise `Invalid` for another type of file."""
     if file_extension(name) not in _FORMATS:
         raise Invalid(f"{name!r} is no PDF and no text", remedy="send a .pdf or a .txt file")
-    return await uploads.read_body(chunks, _ticket(name))
+    return _ticket(name)
 
 
 async def add_file(lesson: Lesson, name: str, data: bytes, report: OnProgress) -> Source:
@@ -225,16 +225,20 @@ async def add_asset(
     return await _add(lesson, {"id": uuid.uuid4().hex, "assetType": kind, "url": url, "metadata": metadata})
 
 
+def asset_ticket(name: str) -> Ticket:
+    """Return the ticket of an asset's file; raise `Invalid` for a name of another type."""
+    return uploads.open_ticket(_file_type(name), name)
+
+
 async def upload_asset(
-    lesson: Lesson, name: str, chunks: AsyncIterator[bytes], attribution: Mapping[str, str]
+    lesson: Lesson, ticket: Ticket, data: bytes, attribution: Mapping[str, str]
 ) -> dict[str, Any]:
     """Store a file as an asset and return it; `attribution` are metadata from its sender.
 
-    Raises `Invalid` for content that does not match the name, and `TooLarge` over the limit of its type, or
-    if the lesson's files exceed 200 MiB.
+    Raises `Invalid` for content that does not match the name, and `TooLarge` if the lesson's files exceed
+    200 MiB.
     """
-    ticket = uploads.open_ticket(_file_type(name), name)
-    data = await uploads.read_body(chunks, ticket)
+    name = ticket["fileName"]
     record = await asyncio.to_thread(uploads.describe_file, name, data)
     await files.store(
         lesson.storage, lesson.artefact, ticket["id"], files.split(data), record, MAX_LESSON_BYTES

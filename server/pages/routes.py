@@ -14,14 +14,14 @@ from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
+from callsheet.server.artefacts.uploads import binary_responses, file_reply
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
+from callsheet.server.http.requests import UPLOAD_BODY, IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.server.pages import chat, service, views
 from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.schemas import (
@@ -213,7 +213,7 @@ async def export_page(
 
 upload_router = api_router("/api/pages/{page_id}/uploads", "pages")
 _WRITE = (*_READ, 409, 413, 422)
-_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
+_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE + uploads.FORM_ROOM))
 
 
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -238,27 +238,37 @@ async def list_uploads(target: _Target) -> dict[str, Any]:
 
 
 @upload_router.post(
-    "", status_code=201, responses=documented_responses(*_WRITE, reply=Upload, status=201), openapi_extra=BODY
+    "",
+    status_code=201,
+    responses=documented_responses(*_WRITE, reply=Upload, status=201),
+    openapi_extra=UPLOAD_BODY,
 )
 @with_policy(_UPLOAD_POLICY)
 async def upload_file(
     request: Request,
     target: _Target,
-    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
+    name: Annotated[
+        str | None, Query(alias="fileName", max_length=210, description="Such as logo.png")
+    ] = None,
     kind: Annotated[FileType, Query(alias="fileType")] = "image",
 ) -> dict[str, Any]:
-    """Upload an unrequested file as the body; the tool `upload_file` finds it by its name."""
-    ticket = uploads.open_ticket(kind, name)
-    return await uploads.store_unrequested(target, ticket, request.stream())
+    """Upload an unrequested file as the body, or in a form; the tool `upload_file` finds it by its name.
+
+    The name is that of the form's file unless `fileName` is sent.
+    """
+    ticket, data = await uploads.receive_file(request, name, partial(uploads.open_ticket, kind))
+    return await uploads.store_unrequested(target, ticket, data)
 
 
-@upload_router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
+@upload_router.put(
+    "/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=UPLOAD_BODY
+)
 @with_policy(_UPLOAD_POLICY)
 async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
-    """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
-    return await uploads.store_requested(
-        target, await uploads.get_ticket(target, upload_id), request.stream()
-    )
+    """Upload the file that an upload waits for, as the body or in a form; again, it changes nothing."""
+    ticket = await uploads.get_ticket(target, upload_id)
+    _, data = await uploads.receive_file(request, ticket["fileName"], lambda _: ticket)
+    return await uploads.store_requested(target, ticket, data)
 
 
 @upload_router.get("/{upload_id}", responses=_FILE, response_class=Response)

@@ -86,7 +86,7 @@ class TenantServer:
     def _body(self, method: str, path: str, operation: Any, ids: Mapping[str, str]) -> str | None:
         if "requestBody" not in operation:
             return None
-        (content,) = operation["requestBody"]["content"].values()
+        content, *_ = operation["requestBody"]["content"].values()
         body = bodies(ids).get((method, path))
         return json.dumps(self._minimal_value(content["schema"]) if body is None else body)
 
@@ -193,30 +193,32 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
     calls = await client.get("/api/tool-executions")
     video = await create_video(client)
     client.headers.pop("X-Api-Key")
-    return dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID) | {
-        "execution_id": calls.json()["executions"][0]["id"],
-        **video,
-        "ad_id": "ad-1",
-        "page_id": "home",
-        "kind": "ad",
-        "artefact_id": "ad-1",
-        "conversation_id": page.json()["conversationId"],
-        "element_id": "heading-1",
-        "fileName": "mine.txt",
-        "q": "leaves",
-        "from": "start",
-        "to": "v1",
-        "stream": "music",
-        "version_id": "v1",
-        "other_id": "v1",
-        "track_id": "track-0",
-        "thread_id": thread_id,
-        "assistant_id": assistant["assistant_id"],
-        "checkpoint_id": state["checkpoint"]["checkpoint_id"],
-        "namespace": "child",
-        "key": "note",
-        "run_id": runs[0]["run_id"],
-    }
+    versions = dict.fromkeys(("version_id", "other_id", "to"), "v1")
+    return (
+        dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID)
+        | versions
+        | {
+            "execution_id": calls.json()["executions"][0]["id"],
+            **video,
+            "ad_id": "ad-1",
+            "page_id": "home",
+            "kind": "ad",
+            "artefact_id": "ad-1",
+            "conversation_id": page.json()["conversationId"],
+            "element_id": "heading-1",
+            "fileName": "mine.txt",
+            "q": "leaves",
+            "from": "start",
+            "stream": "music",
+            "track_id": "track-0",
+            "thread_id": thread_id,
+            "assistant_id": assistant["assistant_id"],
+            "checkpoint_id": state["checkpoint"]["checkpoint_id"],
+            "namespace": "child",
+            "key": "note",
+            "run_id": runs[0]["run_id"],
+        }
+    )
 
 
 @pytest.fixture

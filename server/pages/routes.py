@@ -192,12 +192,20 @@ async def export_page(
         Literal["inline", "linked"],
         Query(description="Whether images that were sent to the page are inside the file"),
     ] = "inline",
+    external: Annotated[
+        Literal["blocked", "linked"],
+        Query(description="Whether it loads images and films from elsewhere, or names their addresses"),
+    ] = "blocked",
     view: Annotated[
         Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
     ] = "inline",
 ) -> Response:
-    """Export a version as one HTML file without scripts; its content policy forbids them, too."""
-    document = await views.export_html(ref, version, inline=images == "inline")
+    """Export a version as one HTML file without scripts; its content policy forbids them, too.
+
+    It loads what lies elsewhere with `external=linked` only: that tells the other server what the address
+    holds.
+    """
+    document = await views.export_html(ref, version, inline=images == "inline", external=external == "linked")
     name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(
         document.html,

@@ -247,11 +247,16 @@ async def page_at(ref: PageRef, version_id: str | None) -> Page:
     return await asyncio.to_thread(history.page_of, version)
 
 
-async def export_html(ref: PageRef, version_id: str | None, *, inline: bool) -> Document:
-    """Return a version as an HTML document; `inline` embeds the images uploaded to the page."""
+async def export_html(
+    ref: PageRef, version_id: str | None, *, inline: bool, external: bool = False
+) -> Document:
+    """Return a version as an HTML document; `inline` embeds the images uploaded to the page.
+
+    `external` lets it load images and films from elsewhere.
+    """
     page = await page_at(ref, version_id)
     images = await _image_data_uris(ref, page) if inline else {}
-    return await asyncio.to_thread(render_document, page, images)
+    return await asyncio.to_thread(render_document, page, images, external=external)
 
 
 async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:

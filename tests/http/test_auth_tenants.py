@@ -176,6 +176,18 @@ async def create_video(client: httpx.AsyncClient) -> dict[str, str]:
     return {"project_id": "film", "campaign_id": "film", "scene_id": "scene-1", "name": "mine", **steps}
 
 
+async def list_ids(client: httpx.AsyncClient, thread: str) -> dict[str, str]:
+    """Return the ids of a tool call, and of a checkpoint and a run of this thread."""
+    calls = await client.get("/api/tool-executions")
+    state = (await client.get(f"/threads/{thread}/state")).json()
+    runs = (await client.get(f"/threads/{thread}/runs")).json()
+    return {
+        "execution_id": calls.json()["executions"][0]["id"],
+        "checkpoint_id": state["checkpoint"]["checkpoint_id"],
+        "run_id": runs[0]["run_id"],
+    }
+
+
 async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Create one of everything; return the ids by the name of the path parameter."""
     client.headers.update(headers)
@@ -186,39 +198,30 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
     assert page.json()["drafts"] == {"page": "v1"}, page.text
     assistant = {"graph_id": "ad_creation", "name": SECRET_WORD, "assistant_id": UNKNOWN_ID[:-1] + "9"}
     assert (await client.post("/assistants", json=assistant)).status_code == 200
-    state = (await client.get(f"/threads/{thread_id}/state")).json()
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
-    runs = (await client.get(f"/threads/{thread_id}/runs")).json()
-    calls = await client.get("/api/tool-executions")
-    video = await create_video(client)
+    ids = await list_ids(client, thread_id) | await create_video(client)
     client.headers.pop("X-Api-Key")
-    versions = dict.fromkeys(("version_id", "other_id", "to"), "v1")
-    return (
-        dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID)
-        | versions
-        | {
-            "execution_id": calls.json()["executions"][0]["id"],
-            **video,
-            "ad_id": "ad-1",
-            "page_id": "home",
-            "kind": "ad",
-            "artefact_id": "ad-1",
-            "conversation_id": page.json()["conversationId"],
-            "element_id": "heading-1",
-            "fileName": "mine.txt",
-            "q": "leaves",
-            "from": "start",
-            "stream": "music",
-            "track_id": "track-0",
-            "thread_id": thread_id,
-            "assistant_id": assistant["assistant_id"],
-            "checkpoint_id": state["checkpoint"]["checkpoint_id"],
-            "namespace": "child",
-            "key": "note",
-            "run_id": runs[0]["run_id"],
-        }
-    )
+    ids |= dict.fromkeys(("version_id", "other_id", "to"), "v1")
+    ids |= dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID)
+    return ids | {
+        "ad_id": "ad-1",
+        "page_id": "home",
+        "kind": "ad",
+        "artefact_id": "ad-1",
+        "conversation_id": page.json()["conversationId"],
+        "element_id": "heading-1",
+        "fileName": "mine.txt",
+        "q": "leaves",
+        "voice_id": VOICE,
+        "from": "start",
+        "stream": "music",
+        "track_id": "track-0",
+        "thread_id": thread_id,
+        "assistant_id": assistant["assistant_id"],
+        "namespace": "child",
+        "key": "note",
+    }
 
 
 @pytest.fixture

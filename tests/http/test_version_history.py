@@ -11,6 +11,8 @@ from pydantic import TypeAdapter
 from callsheet.server.ads.schemas import VersionList
 from callsheet.server.artefacts.schemas import ArtefactVersionList, VersionDiff
 from callsheet.state.differences import MAX_LINE, compare, one_line
+from callsheet.state.pages import edits, history
+from callsheet.state.pages.history import STARTER
 from callsheet.state.versions import MAX_REQUEST, Version, origin, version_fields
 from callsheet.storage import Storage
 from callsheet.storage.redis import keys
@@ -204,3 +206,12 @@ def test_the_request_of_a_version_is_one_line_and_shortened():
     assert len(origin("model", "x" * 1000)["request"]) == MAX_REQUEST
     version = Version("v1", "music", {}, 0, "alice", None, "b")
     assert version_fields(version, version)["by"] == "person"
+
+
+def test_differences_of_pages_name_elements_fields_and_the_theme():
+    page, new_id = edits.create(STARTER, "page", {"type": "divider"})
+    changes = history.differences(STARTER, edits.apply_theme(page, "dark", {}))
+    assert [(change["kind"], change["path"]) for change in changes[:1]] == [("added", new_id)]
+    themes = [change for change in changes if change["path"].startswith("page.")]
+    assert {change["kind"] for change in themes} == {"changed"}
+    assert all("after" in change for change in themes)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
+from callsheet.state.differences import Difference
 from callsheet.state.pages import history, page
 from callsheet.state.pages.page import PageState, outline
 from callsheet.state.plan import Step
@@ -31,9 +32,25 @@ class PageArtefact(ArtefactSpec[PageState]):
         return state.get("page_id") or thread_id
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
-        """Return the differences of a version in one line."""
-        del stream
+        """Return the differences of a version in one line, or the file of an upload ticket."""
+        if stream == page.UPLOADS:
+            return str(data["fileName"])
         return history.summary(data)
+
+    def differences(
+        self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[Difference]:
+        """Return the differences between two pages in page order, or between two upload tickets."""
+        if stream == page.UPLOADS:
+            return super().differences(stream, before, after)
+        pages = [page.Page.model_validate(data["page"]) for data in (before, after)]
+        return history.differences(*pages)
+
+    def change_lines(self, parent: Version, version: Version) -> list[str]:
+        """Return the differences as the version holds them, unless it has another parent than was edited."""
+        if version.data.get("back") == parent.id:
+            return [change["text"] for change in version.data["changes"]]
+        return super().change_lines(parent, version)
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for a page or an upload ticket that no tool could have written."""

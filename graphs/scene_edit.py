@@ -20,6 +20,7 @@ from callsheet.nodes.video.approval import scene_approval_node
 from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
 from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
+from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, StepResult
 from callsheet.state.versions import Version
@@ -56,6 +57,14 @@ class VideoArtefact(ArtefactSpec[VideoState]):
         if stream == ORDER:
             return ", ".join(Order.model_validate(data).scenes) or "no scenes"
         return Scene.model_validate(data["scene"]).name
+
+    def differences(
+        self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[Difference]:
+        """Return the differences between two orders, or two scenes."""
+        if stream == ORDER:
+            return super().differences(stream, before, after)
+        return super().differences(stream, before["scene"], after["scene"])
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for an order or a scene that no tool could have written."""

@@ -22,7 +22,8 @@ from langgraph.runtime import Runtime
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
-from callsheet.state.conversation import first_requests
+from callsheet.state.conversation import first_requests, maker_of, newest_request
+from callsheet.state.differences import Difference, compare
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.live_plan import ANY, PlanRules
 from callsheet.state.owners import LOCAL
@@ -82,6 +83,17 @@ class ArtefactSpec(Generic[S]):
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""
         del stream, data
+
+    def differences(
+        self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[Difference]:
+        """Return the differences between the data of two versions; empty for equal ones."""
+        del stream
+        return compare(before, after)
+
+    def change_lines(self, parent: Version, version: Version) -> list[str]:
+        """Return the differences between a version and its parent in words; empty for equal ones."""
+        return [each["text"] for each in self.differences(version.stream, parent.data, version.data)]
 
     async def streams_of(self, artefact: Artefact) -> tuple[str, ...]:
         """Return the streams of an artefact that turns are summarised by; some workflows add streams."""
@@ -291,6 +303,8 @@ class WorkflowSpec(ABC, Generic[S]):
             facts=self.view.facts(state),
             brief=brief,
             request=request,
+            words=newest_request(state["messages"]),
+            maker=maker_of(state["messages"], shared.get("provider", "")),
             has_answer=self.turn.has_answer(state),
             earlier_drafts=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),
             selected=self.view.selection(state),

@@ -63,6 +63,25 @@ def turn_id(messages: Sequence[BaseMessage]) -> str:
     return str(messages[starts[-1]].id) if starts else ""
 
 
+def newest_request(messages: Sequence[BaseMessage]) -> str:
+    """Return the text of the newest human message, which began the turn; empty for none."""
+    starts = turn_starts(messages)
+    return messages[starts[-1]].text if starts else ""
+
+
+def maker_of(messages: Sequence[BaseMessage], provider: str) -> str:
+    """Return `provider/model` of the newest answer of a model in this turn; empty for none.
+
+    Answers that no model has made, as for a plan that a person decided, have no name of a model.
+    """
+    starts = turn_starts(messages)
+    for message in reversed(messages[starts[-1] if starts else 0 :]):
+        if isinstance(message, AIMessage):
+            name = str(message.response_metadata.get("model_name") or "")
+            return f"{provider}/{name}" if name and provider and provider != name else name
+    return ""
+
+
 def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
     """Return the messages after the one with this id; all messages when none has it."""
     for index, message in enumerate(messages):

@@ -6,14 +6,30 @@ drafts together. *Active* is a pointer that a person sets.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from typing_extensions import TypedDict
 
 from callsheet.state.times import iso_time
 
 Status = Literal["draft", "frozen"]
 MODEL: Final = "llm"
 """Author of versions that a model made."""
+Author = Literal["model", "person", "undo", "import"]
+"""Kind of author: a model, a person by hand, the restoring of an earlier version, or an import."""
+MAX_REQUEST: Final = 300
+"""Characters of a request that are kept with a version."""
+
+
+class Origin(TypedDict, total=False):
+    """The author of a version, and the words that it was made for."""
+
+    by: Author
+    model: str
+    """Model that made it; empty for none."""
+    request: str
+    """The person's words, or the action, shortened to `MAX_REQUEST`; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,8 @@ class Version:
     """Id of the newest version at the time, or of the one it clones or restores."""
     batch: str
     """Id of the run or request that created it."""
+    origin: Origin = field(default_factory=Origin)
+    """Empty for versions of earlier releases."""
 
     def created_at(self) -> str:
         """Return the creation time in ISO-8601, UTC."""
@@ -42,6 +60,13 @@ class Version:
 def created_by_model(version: Version) -> bool:
     """Return True if a model created the version, False if a person did."""
     return version.created_by == MODEL
+
+
+def origin(by: Author, request: str = "", model: str = "") -> Origin:
+    """Return the origin of a new version, with its request on one line, shortened."""
+    words = " ".join(request.split())
+    shown = words if len(words) <= MAX_REQUEST else f"{words[: MAX_REQUEST - 1]}…"
+    return Origin(by=by, model=model, request=shown)
 
 
 def status(version: Version, newest: Version) -> Status:
@@ -57,6 +82,9 @@ def version_fields(version: Version, newest: Version) -> dict[str, Any]:
         "createdAt": version.created_at(),
         "createdBy": version.created_by,
         "parent": version.parent,
+        "by": version.origin.get("by") or ("model" if created_by_model(version) else "person"),
+        "model": version.origin.get("model", ""),
+        "request": version.origin.get("request", ""),
     }
 
 

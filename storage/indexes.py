@@ -48,6 +48,11 @@ def touch_call(owner: str, kind: str, name: str) -> ScriptCall:
     return ScriptCall(_TOUCH, [keys.owned_artefacts(owner, kind)], [name])
 
 
+async def remove(storage: Storage, owner: str, kind: str, name: str) -> None:
+    """Remove an artefact from its owner's list. Twice is safe."""
+    await storage.redis.zrem(keys.owned_artefacts(owner, kind), name)
+
+
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
     """Move a thread to the head of its owner's list."""
     await storage.redis.execute_batch([touch_thread_call(owner, thread_id)])

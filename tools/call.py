@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from callsheet.state.errors import Forbidden
+from callsheet.state.versions import MODEL, Author, origin
 
 if TYPE_CHECKING:
     # A sandboxed tool has no storage and should not wait for the import of its client.
@@ -35,6 +36,10 @@ class Scope:
     """Text of the person from before this turn, whose contacts, figures and legal lines a script must say."""
     request: str = ""
     """Text of the person for this turn; a script must say the same of it."""
+    words: str = ""
+    """Newest message of the person, kept with the versions that it leads to."""
+    maker: str = ""
+    """`provider/model` of the answer that the call comes from; empty for none."""
     has_answer: bool = False
     """True if a person has written since the artefact's question was put to them last."""
     earlier_drafts: tuple[tuple[str, str], ...] = ()
@@ -57,6 +62,7 @@ class VersionDraft:
     """None for the newest version at the time of writing."""
     expected_head: "StreamHead | None" = None
     """Head that the version was made from; None skips the check."""
+    by: Author = "model"
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,18 @@ class Call:
                 )
         from callsheet.storage.artefacts.artefacts import NewVersion  # noqa: PLC0415 -- as above
 
+        scope = self.scope
         new = [
-            NewVersion(one.stream, one.data, "llm", self.scope.run, one.parent, result, one.expected_head)
+            NewVersion(
+                one.stream,
+                one.data,
+                MODEL,
+                scope.run,
+                one.parent,
+                result,
+                one.expected_head,
+                origin(one.by, scope.words, scope.maker or scope.model),
+            )
             for one in drafts
         ]
         return await self.artefact.create_versions(new, self.fence)
@@ -98,6 +114,7 @@ class Call:
         parent: str | None = None,
         result: Mapping[str, Any],
         expected_head: "StreamHead | None" = None,
+        by: Author = "model",
     ) -> dict[str, Any]:
         """Write a version of `stream` together with its receipt, and return the tool's result.
 
@@ -105,4 +122,4 @@ class Call:
         returns the receipt. Raises `Forbidden` outside the step's write set or for a locked part, and
         `Conflict` if the head has changed.
         """
-        return await self.write_all([VersionDraft(stream, data, parent, expected_head)], result=result)
+        return await self.write_all([VersionDraft(stream, data, parent, expected_head, by)], result=result)

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,10 +19,10 @@ from callsheet.state.ads.brief import language_name
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, status, version_fields
+from callsheet.state.versions import Version, origin, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import artefacts as mixers
-from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
@@ -31,6 +31,7 @@ from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads import voices
 from callsheet.tools.ads.drafts import EffectPrompt, Track
 
+_SPEC: Final = ad_creation.WORKFLOW.artefact
 _MAX_PARTS: Final = 40
 """Tracks or effects of one version, as for the tools."""
 
@@ -57,6 +58,21 @@ class VoicesData(_TrackBody):
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
     language: str | None = Field(None, max_length=80, description="The script's; the cast's when left out")
+
+
+class TrackPatch(_TrackBody):
+    """Changes of one track."""
+
+    version: str | None = Field(None, max_length=80, description="Newest voices version; or send If-Match")
+    text: str | None = Field(None, min_length=1, max_length=10_000, description="The words to speak")
+    voiceId: str | None = Field(None, min_length=1, max_length=200)
+    playAfter: str | None = Field(None, max_length=80)
+    overlap: float | None = Field(None, ge=-60, le=60)
+    speed: float | None = Field(None, ge=0.5, le=2)
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields to change."""
+        return self.model_dump(exclude_none=True, exclude={"version"})
 
 
 class MusicData(_TrackBody):
@@ -113,8 +129,37 @@ def require_stream(stream: str) -> str:
     return stream
 
 
-async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
-    """Create a version by hand and return its id; raise what `normalize` raises."""
+async def edit_track(ref: AdRef, track_id: str, changes: Mapping[str, Any], version: str) -> str:
+    """Create a voices version with one changed track and return its id.
+
+    Raises `Missing` for an unknown track, and `Conflict` if `version` is not the newest one.
+    """
+    head = await ref.artefact.stream_head("voices")
+    views.require_newest(head, version, "voices")
+    newest = cast("Version", head.newest)
+    known = [str(track["id"]) for track in newest.data["voiceTracks"]]
+    if track_id not in known:
+        raise Missing(f"there is no track {track_id[:80]!r}", remedy=f"use one of {', '.join(known)}")
+    if not changes:
+        raise Invalid("there is nothing to change", remedy="send the fields to change")
+    data = apply_patch(newest, {"voiceTracks": {track_id: changes}})
+    action = f"{track_id} edited by hand"
+    return await write_version(ref, "voices", data, action=action, expected_head=head)
+
+
+async def write_version(
+    ref: AdRef,
+    stream: str,
+    raw: Mapping[str, Any],
+    *,
+    parent: str | None = None,
+    action: str = "",
+    expected_head: StreamHead | None = None,
+) -> str:
+    """Create a version by hand and return its id; raise what `normalize` raises.
+
+    Raises `Conflict` if the stream has another head than the expected one.
+    """
     streams = await ref.artefact.streams(ad.STREAMS)
     newest = {name: version.data for name, versions in streams.items() if (version := versions.newest())}
     data = normalize(stream, raw, newest, ref.facts)
@@ -128,7 +173,9 @@ async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, pare
         thread=ref.thread.id,
         facts=ref.facts,
     )
-    new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
+    new = NewVersion(
+        stream, data, owner, request, parent, {"status": "draft"}, expected_head, origin("person", action)
+    )
     result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
     )
@@ -207,7 +254,7 @@ def _tracks(edits: Sequence[TrackEdit]) -> list[ad.VoiceTrack]:
         if voices.find(track.voiceId) is None:
             raise Invalid(
                 f"voice {track.voiceId!r} is not in the catalogue",
-                remedy="use the id of a voice a search returned",
+                remedy="use the id of a voice of GET /api/voices",
             )
     tracks = [track.model_dump(exclude_none=True, exclude={"id"}) for track in edits]
     return ad.track_list([track | after for track, after in zip(tracks, _play_after(edits), strict=True)])
@@ -327,28 +374,33 @@ async def mixer_view(ref: AdRef) -> dict[str, Any]:
 
 async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:
     """Return the versions of a stream, newest last, and the active one."""
-    stored_stream = await ref.artefact.stream(stream)
-    return {
-        "versions": [
-            _version_summary(version, stored_stream.versions[-1]) for version in stored_stream.versions
-        ],
-        "active": stored_stream.active,
-    }
+    return await views.version_list(_SPEC, await ref.artefact.stream(stream))
 
 
 async def version_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
     """Return one version with its data, both under `data` and flat."""
-    version, newest = await find_version(ref, stream, version_id)
-    return {**version.data, **_version_summary(version, newest), "data": version.data}
+    stored_stream = await ref.artefact.stream(stream)
+    version = _find_version(ref, stream, stored_stream, version_id)
+    return {**version.data, **views.version_view(_SPEC, version, stored_stream), "data": version.data}
+
+
+async def diff_view(ref: AdRef, stream: str, old: str, new: str) -> dict[str, Any]:
+    """Return the differences from one version of a stream to another."""
+    return await views.diff_view(_SPEC, ref.artefact, stream, old, new)
 
 
 async def find_version(ref: AdRef, stream: str, version_id: str) -> tuple[Version, Version]:
     """Return a version and the newest of its stream; raise `Missing` for an unknown id."""
     stored_stream = await ref.artefact.stream(stream)
-    version, newest = stored_stream.find(version_id), stored_stream.newest()
-    if version is None or newest is None:
+    version = _find_version(ref, stream, stored_stream, version_id)
+    return version, stored_stream.newest() or version
+
+
+def _find_version(ref: AdRef, stream: str, stored_stream: Stream, version_id: str) -> Version:
+    version = stored_stream.find(version_id)
+    if version is None:
         raise ref.artefact.missing_version(stream, version_id)
-    return version, newest
+    return version
 
 
 async def write_reply(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
@@ -385,10 +437,6 @@ def _stream_view(stream: Stream) -> dict[str, Any]:
     active = stream.find(stream.active or "")
     shown = {"newest": newest, "active": active}
     return {
-        key: {**_version_summary(version, newest), "data": version.data} if version and newest else None
+        key: {**views.version_view(_SPEC, version, stream), "data": version.data} if version else None
         for key, version in shown.items()
     } | {"count": len(stream.versions)}
-
-
-def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
-    return version_fields(version, newest) | {"summary": ad.summary(version.stream, version.data)}

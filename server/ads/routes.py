@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Depends, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.ads import edits, service
+from callsheet.server.ads import edits, service, voice_routes
 from callsheet.server.ads.schemas import (
     AdChat,
     AdGenerate,
@@ -26,7 +26,9 @@ from callsheet.server.ads.schemas import (
 )
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import CHAT, RequestContext
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
@@ -34,7 +36,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
-from callsheet.server.http.requests import IdempotencyKey, api_router
+from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
 from callsheet.storage.archive.file import ArtefactEntry
@@ -87,6 +89,17 @@ async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     ref = await _ad_ref(ad_id, request)
     return await edits.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
+
+
+@router.delete("/ads/{ad_id}", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_ad(ad_id: str, request: Request) -> ArtefactDeleted:
+    """Delete an ad with everything that belongs to it: versions, mixer, locks, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    ref = await _ad_ref(ad_id, request)
+    return await delete_artefact(app_context(request), ref.artefact, ref.thread)
 
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
@@ -150,6 +163,24 @@ async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, 
     return await views.unlock(ref.artefact, "stream", edits.require_stream(stream))
 
 
+@router.patch(
+    "/ads/{ad_id}/voices/tracks/{track_id}", responses=documented_responses(*_WRITE, reply=VersionWritten)
+)
+@with_policy(API_WRITE)
+async def edit_track(
+    ad_id: str, track_id: str, body: edits.TrackPatch, request: Request, if_match: IfMatch = None
+) -> dict[str, Any]:
+    """Edit one track by hand: its text, voice, pace or place. The others stay as they are.
+
+    Names the newest voices version, by `version` or `If-Match`; 409 if there is a newer one.
+    """
+    ref = await _ad_ref(ad_id, request)
+    version = expected_version(if_match, body.version)
+    return await edits.write_reply(
+        ref, "voices", await edits.edit_track(ref, track_id, body.changes(), version)
+    )
+
+
 async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
     return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
 
@@ -202,7 +233,9 @@ async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
 @with_policy(API_WRITE)
 async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
-    return await edits.write_reply(ref, stream, await edits.write_version(ref, stream, data))
+    return await edits.write_reply(
+        ref, stream, await edits.write_version(ref, stream, data, action="written by hand")
+    )
 
 
 @version_router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
@@ -210,6 +243,15 @@ async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], re
 async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
     return await edits.version_view(ref, stream, version_id)
+
+
+@version_router.get(
+    "/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+)
+@with_policy(API_READ)
+async def diff_versions(stream: str, version_id: str, other_id: str, ref: _AdRef) -> dict[str, Any]:
+    """Compare two versions: what another one changed of this one, as data and in words."""
+    return await edits.diff_view(ref, stream, version_id, other_id)
 
 
 @version_router.patch("/{version_id}", responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten))
@@ -224,7 +266,11 @@ async def patch_version(
     before, _ = await edits.find_version(ref, stream, version_id)
     changed = edits.apply_patch(before, patch)
     return await edits.write_reply(
-        ref, stream, await edits.write_version(ref, stream, changed, parent=before.id)
+        ref,
+        stream,
+        await edits.write_version(
+            ref, stream, changed, parent=before.id, action=f"a change of {before.id} by hand"
+        ),
     )
 
 
@@ -246,7 +292,11 @@ async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, 
     """Clone a version as a new draft."""
     before, _ = await edits.find_version(ref, stream, version_id)
     return await edits.write_reply(
-        ref, stream, await edits.write_version(ref, stream, before.data, parent=before.id)
+        ref,
+        stream,
+        await edits.write_version(
+            ref, stream, before.data, parent=before.id, action=f"a clone of {before.id}"
+        ),
     )
 
 
@@ -276,10 +326,11 @@ def _require_number(facts: Mapping[str, str], name: str) -> None:
 
 
 API: Final = FeatureApi(
-    routers=(router, version_router),
+    routers=(router, version_router, voice_routes.router),
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",
+        "voices": "Voices that ads may use",
         "versions": "Versions of an ad's voices, music and sound effects",
     },
     check_artefact=_check_artefact,

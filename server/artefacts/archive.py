@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
@@ -23,7 +24,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import StrictRoute, identifier
+from callsheet.server.http.requests import UPLOAD_BODY, StrictRoute, identifier, receive_upload
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
@@ -224,7 +225,7 @@ async def export_thread(thread_id: str, request: Request) -> Response:
     status_code=201,
     responses=_IMPORT,
     response_model=None,
-    openapi_extra={"requestBody": {"required": True, "content": _FILE["content"]}},
+    openapi_extra=UPLOAD_BODY,
 )
 @with_policy(_IMPORT_POLICY)
 async def import_thread(
@@ -237,18 +238,18 @@ async def import_thread(
         bool | None, Query(description="Read types of any library; from the operator's terminal alone")
     ] = None,
 ) -> JsonReply:
-    """Create a thread, owned by the caller, from the exported file in the body.
+    """Create a thread, owned by the caller, from the exported file, the body or in a form.
 
     All or nothing: 409 if the thread or one of its artefacts exists.
     """
     if trust:
         get_caller(request.scope).require("operator")
+    with tempfile.TemporaryFile() as file:
+        await receive_upload(request, file)
+        file.seek(0)
+        content = await asyncio.to_thread(file.read)
     record = await import_file(
-        thread_archive(request),
-        await request.body(),
-        current_owner(request),
-        new_id=new_id,
-        trusted=bool(trust),
+        thread_archive(request), content, current_owner(request), new_id=new_id, trusted=bool(trust)
     )
     return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
 

@@ -1,29 +1,31 @@
-"""Artefacts of every served workflow over REST: lists, streams and versions, read only."""
+"""Artefacts of every served workflow over REST: lists, streams and versions, and deletion."""
 
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.server.artefacts import deletion, views
 from callsheet.server.artefacts.schemas import (
+    ArtefactDeleted,
     ArtefactList,
     ArtefactRef,
     ArtefactStream,
     ArtefactVersion,
     ArtefactVersionList,
-    ArtefactVersionSummary,
     ArtefactView,
+    VersionDiff,
 )
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.policy import API_READ, with_policy
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.threads.threads import Thread
 
 router = APIRouter(prefix="/api/artefacts", route_class=StrictRoute, tags=["artefacts"])
 _READ: Final = (400, 403, 404, 500, 503, 504)
@@ -65,6 +67,19 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
     )
 
 
+@router.delete("/{kind}/{artefact_id}", responses=_responses(ArtefactDeleted, 409))
+@with_policy(API_WRITE)
+async def delete_artefact(kind: str, artefact_id: str, request: Request) -> ArtefactDeleted:
+    """Delete an artefact with everything that belongs to it: versions, files, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    spec = _workflow(request, kind)
+    artefact, meta = await _find(request, spec, artefact_id)
+    thread = Thread(meta.get("thread") or artefact_id, current_owner(request), spec.name)
+    return await deletion.delete_artefact(app_context(request), artefact, thread)
+
+
 @router.get("/{kind}/{artefact_id}/{stream}", responses=_responses(ArtefactVersionList))
 @with_policy(API_READ)
 async def list_artefact_versions(
@@ -73,17 +88,7 @@ async def list_artefact_versions(
     """List the versions of a stream, newest last, and name the active one."""
     spec = _workflow(request, kind)
     versions = await _stream(request, spec, artefact_id, stream)
-    newest = versions.newest()
-    return ArtefactVersionList(
-        versions=[
-            ArtefactVersionSummary(
-                **version_fields(version, newest), summary=spec.artefact.summary(stream, version.data)
-            )
-            for version in versions.versions
-            if newest
-        ],
-        active=versions.active,
-    )
+    return ArtefactVersionList.model_validate(await views.version_list(spec.artefact, versions))
 
 
 @router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion))
@@ -92,13 +97,25 @@ async def get_artefact_version(
     kind: str, artefact_id: str, stream: str, version_id: str, request: Request
 ) -> ArtefactVersion:
     """Show a version with its data."""
-    versions = await _stream(request, _workflow(request, kind), artefact_id, stream)
-    version, newest = versions.find(version_id), versions.newest()
-    if version is None or newest is None:
+    spec = _workflow(request, kind)
+    versions = await _stream(request, spec, artefact_id, stream)
+    version = versions.find(version_id)
+    if version is None:
         raise Missing(
             f"{kind} {artefact_id!r} has no version {version_id!r} of {stream!r}", remedy="list the versions"
         )
-    return ArtefactVersion(**version_fields(version, newest), data=version.data)
+    return ArtefactVersion(**views.version_view(spec.artefact, version, versions), data=version.data)
+
+
+@router.get("/{kind}/{artefact_id}/{stream}/{version_id}/diff/{other_id}", responses=_responses(VersionDiff))
+@with_policy(API_READ)
+async def diff_artefact_versions(
+    kind: str, artefact_id: str, stream: str, version_id: str, other_id: str, request: Request
+) -> dict[str, Any]:
+    """Compare two versions of a stream: what another one changed of this one, as data and in words."""
+    spec = _workflow(request, kind)
+    artefact, _ = await _find(request, spec, artefact_id)
+    return await views.diff_view(spec.artefact, artefact, stream, version_id, other_id)
 
 
 def _workflow(request: Request, kind: str) -> WorkflowSpec[Any]:

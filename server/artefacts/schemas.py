@@ -5,6 +5,9 @@ from typing import Any, Final, Literal, Self
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
+from callsheet.state.differences import Difference
+from callsheet.state.versions import Author
+
 
 class ArtefactRef(BaseModel):
     """An artefact in a list."""
@@ -44,12 +47,15 @@ class ArtefactVersionBase(BaseModel):
     createdAt: str
     createdBy: str = Field(description="`llm`, or the owner who made it by hand")
     parent: str | None = Field(description="Version that it was made from")
+    by: Author = Field(description="Author: a model, a person, the restoring of a version, or an import")
+    model: str = Field(description="`provider/model` that made it; empty for none")
+    request: str = Field(description="The person's words, or the action; empty if unknown")
+    summary: str
+    change: str | None = Field(description="Difference to the parent in one line; null without a parent")
 
 
 class ArtefactVersionSummary(ArtefactVersionBase):
     """A version in a list."""
-
-    summary: str
 
 
 class ArtefactVersionList(BaseModel):
@@ -63,6 +69,13 @@ class ArtefactVersion(ArtefactVersionBase):
     """A version with its data."""
 
     data: dict[str, Any]
+
+
+class ArtefactDeleted(TypedDict):
+    """A deleted artefact."""
+
+    deleted: str
+    """Its id."""
 
 
 class ToolCall(TypedDict):
@@ -116,7 +129,28 @@ class VersionSummary(TypedDict):
     createdBy: str
     """`llm`, or the owner who made it by hand."""
     parent: str | None
+    by: Author
+    """Author: a model, a person by hand, the restoring of an earlier version, or an import."""
+    model: str
+    """`provider/model` that made it; empty for none."""
+    request: str
+    """The person's words, or the action; empty if unknown."""
     summary: str
+    change: str | None
+    """Difference to the parent in one line; null without a parent."""
+
+
+_From = TypedDict("_From", {"from": str})
+
+
+class VersionDiff(_From):
+    """The differences from one version of a stream to another."""
+
+    stream: str
+    to: str
+    changes: list[Difference]
+    text: str
+    """The changes in words, a line each; empty for equal versions."""
 
 
 class ImportedThread(TypedDict):

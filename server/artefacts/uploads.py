@@ -4,25 +4,27 @@ import asyncio
 import hashlib
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 from urllib.parse import quote
 
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from callsheet.server.http.requests import receive_upload
 from callsheet.state.errors import Invalid, Missing, TooLarge
 from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FORMATS, MAX_PAGE, MEDIA, FileType, Ticket, create_ticket, media_type
+from callsheet.state.versions import origin
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.artefacts.files import FileRecord
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.pages.uploads import upload_url
 
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
-"""OpenAPI description of a body that is a file."""
+FORM_ROOM: Final = 65_536
+"""Bytes of a form beside its file: the limit of a body is that of the file and this."""
 
 
 def binary_responses(*types: FileType) -> dict[str, Any]:
@@ -92,50 +94,84 @@ async def get_ticket(target: UploadTarget, upload_id: str) -> Ticket:
     )
 
 
-async def store_requested(
-    target: UploadTarget, ticket: Ticket, chunks: AsyncIterator[bytes]
-) -> dict[str, Any]:
+async def store_requested(target: UploadTarget, ticket: Ticket, data: bytes) -> dict[str, Any]:
     """Store the file of a ticket; the same file again changes nothing.
 
-    Raises `TooLarge` as soon as it exceeds the ticket's limit, `Invalid` for a file of another type, and
-    `Conflict` if the ticket has another file.
+    Raises `Invalid` for a file of another type, and `Conflict` if the ticket has another file.
     """
-    data = await read_body(chunks, ticket)
     record = await asyncio.to_thread(describe_file, ticket["fileName"], data)
     await files.store(target.storage, target.artefact, ticket["id"], files.split(data), record, MAX_PAGE)
     return _ticket_view(target, ticket, record)
 
 
-async def store_unrequested(
-    target: UploadTarget, ticket: Ticket, chunks: AsyncIterator[bytes]
-) -> dict[str, Any]:
+async def store_unrequested(target: UploadTarget, ticket: Ticket, data: bytes) -> dict[str, Any]:
     """Store an unrequested file and its ticket; raise what `store_requested` raises."""
-    shown = await store_requested(target, ticket, chunks)
-    new = NewVersion(UPLOADS, ticket, target.owner, ticket["id"], None, {"uploadId": ticket["id"]})
+    shown = await store_requested(target, ticket, data)
+    new = NewVersion(
+        UPLOADS,
+        ticket,
+        target.owner,
+        ticket["id"],
+        None,
+        {"uploadId": ticket["id"]},
+        origin=origin("person", f"upload of {ticket['fileName']}"),
+    )
     await target.artefact.create_version(new)
     return shown
 
 
-async def read_body(chunks: AsyncIterator[bytes], ticket: Ticket) -> bytes:
-    """Return an uploaded file; raise `TooLarge` as soon as it exceeds its ticket's limit.
+async def receive_file(
+    request: Request, name: str | None, ticket_of: Callable[[str], Ticket]
+) -> tuple[Ticket, bytes]:
+    """Return the request's file and its ticket: the body itself, or the one file of a form of a browser.
 
-    Raises `Invalid` for an empty one.
+    `name` is the file's, by default that of the form. Raises `TooLarge` as soon as the file exceeds its
+    ticket's limit, and `Invalid` for an empty file, one without a name, and what `receive_upload` refuses.
     """
+    ticket = ticket_of(name) if name else None
     # An unnamed file cannot be opened by others, and disappears with the process.
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        size = 0
-        async for piece in chunks:
-            size += len(piece)
-            if size > ticket["maxSize"]:
-                raise TooLarge(
-                    f"{ticket['fileName']!r} has more than {ticket['maxSize']} bytes, which is the limit",
-                    remedy="send a smaller file",
-                )
-            await asyncio.to_thread(file.write, piece)
-        if not size:
+        limited = _LimitedFile(file, ticket)
+        upload = await receive_upload(request, cast("IO[bytes]", limited))
+        ticket = limited.ticket = ticket or ticket_of(_base_name(upload.name))
+        limited.check()
+        if not limited.size:
             raise Invalid(f"{ticket['fileName']!r} is empty", remedy="send the bytes of the file as the body")
         file.seek(0)
-        return await asyncio.to_thread(file.read)
+        return ticket, await asyncio.to_thread(file.read)
+
+
+class _LimitedFile:
+    """A file that refuses more bytes than its ticket allows."""
+
+    def __init__(self, file: IO[bytes], ticket: Ticket | None) -> None:
+        self._file = file
+        self.ticket = ticket
+        """None until the name is known; then the limit of the body alone holds."""
+        self.size = 0
+
+    def write(self, piece: bytes) -> int:
+        """Write a piece."""
+        self.size += len(piece)
+        self.check()
+        return self._file.write(piece)
+
+    def check(self) -> None:
+        """Raise `TooLarge` beyond the ticket's limit."""
+        if self.ticket and self.size > self.ticket["maxSize"]:
+            name, limit = self.ticket["fileName"], self.ticket["maxSize"]
+            rule = f"{name!r} has more than {limit} bytes, which is the limit"
+            raise TooLarge(rule, remedy="send a smaller file")
+
+
+def _base_name(path: str) -> str:
+    """Return the name of a form's file without folders, which some browsers send."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    if not name:
+        raise Invalid(
+            "the file has no name", remedy="send its name as `fileName`, or a form whose file has a name"
+        )
+    return name
 
 
 def describe_file(name: str, data: bytes) -> FileRecord:

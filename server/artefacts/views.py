@@ -1,16 +1,20 @@
 """Views of turns, their use of models, and the locks of artefacts."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
+from callsheet.nodes.workflow import ArtefactSpec
 from callsheet.server.engine.execution import BuildReply
 from callsheet.state import conversation
+from callsheet.state.differences import one_line
+from callsheet.state.errors import Conflict
 from callsheet.state.times import iso_time_or_none
+from callsheet.state.versions import Version, version_fields
 from callsheet.storage import spending
-from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.artefacts import Artefact, Stream, StreamHead
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.spending import Account, ModelUsage
@@ -37,6 +41,60 @@ async def locks_view(artefact: Artefact, part: str) -> list[dict[str, Any]]:
         {part: name, "by": entry["by"], "at": iso_time_or_none(entry["at_ms"])}
         for name, entry in locks.items()
     ]
+
+
+def version_view(spec: ArtefactSpec[Any], version: Version, stream: Stream) -> dict[str, Any]:
+    """Return a version of a stream without its data, with a summary and the difference to its parent."""
+    return version_views(spec, [version], stream)[0]
+
+
+def version_views(
+    spec: ArtefactSpec[Any], versions: Sequence[Version], stream: Stream
+) -> list[dict[str, Any]]:
+    """Return `version_view` of some versions of a stream."""
+    known = {version.id: version for version in stream.versions}
+    return [
+        {
+            **version_fields(version, stream.versions[-1]),
+            "summary": spec.summary(version.stream, version.data),
+            "change": _change(spec, version, known.get(version.parent or "")),
+        }
+        for version in versions
+    ]
+
+
+def _change(spec: ArtefactSpec[Any], version: Version, parent: Version | None) -> str | None:
+    if parent is None:
+        return None
+    lines = spec.change_lines(parent, version)
+    return one_line(lines) if lines else f"the same as {parent.id}"
+
+
+async def version_list(spec: ArtefactSpec[Any], stream: Stream) -> dict[str, Any]:
+    """Return the versions of a stream, newest last, and the active one."""
+    # In a thread, because long materials take a while to compare.
+    shown = await asyncio.to_thread(version_views, spec, stream.versions, stream)
+    return {"versions": shown, "active": stream.active}
+
+
+def require_newest(head: StreamHead, version: str, name: str) -> None:
+    """Raise `Conflict` if `version` is not the newest one of the stream."""
+    newest = head.newest.id if head.newest else ""
+    if newest != version:
+        raise Conflict(
+            f"the newest version of {name} is {newest or 'not there yet'}, not {version!r:.80}",
+            remedy="look at the newest version and repeat the edit",
+        )
+
+
+async def diff_view(
+    spec: ArtefactSpec[Any], artefact: Artefact, stream: str, old: str, new: str
+) -> dict[str, Any]:
+    """Return the differences from one version of a stream to another; raise `Missing` for an unknown one."""
+    before, after = await asyncio.gather(*(artefact.version(stream, name) for name in (old, new)))
+    changes = await asyncio.to_thread(spec.differences, stream, before.data, after.data)
+    text = "\n".join(change["text"] for change in changes)
+    return {"stream": stream, "from": old, "to": new, "changes": changes, "text": text}
 
 
 def turn_fields(

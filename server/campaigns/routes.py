@@ -193,6 +193,14 @@ async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     return await run_and_ack(ctx.worker, await service.question_run(ctx.worker, question, caller))
 
 
+@router.delete("/searches", responses=documented_responses(500, 503, 504, reply=SavedSearches))
+@with_policy(API_WRITE)
+async def delete_searches(request: Request) -> dict[str, Any]:
+    """Delete all saved searches."""
+    await searches.delete_all(app_context(request).storage, current_owner(request))
+    return {"searches": {}}
+
+
 @router.delete("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
 @with_policy(API_WRITE)
 async def delete_search(name: str, request: Request) -> dict[str, Any]:

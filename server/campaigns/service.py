@@ -67,7 +67,7 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
         "merge": body.merge,
         "messages": [human_message(text)],
     }
-    what = {"ask": "question", "message": text, "filters": base}
+    what: dict[str, Any] = {"ask": "question", "message": text, "filters": base}
     what |= {"merge": True} if body.merge else {}
     pending = (
         await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()

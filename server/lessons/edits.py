@@ -2,12 +2,10 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from urllib.parse import quote
-
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.artefacts import uploads
 from callsheet.server.lessons import sessions
@@ -21,11 +19,10 @@ from callsheet.state.lessons.lesson import Status
 from callsheet.state.lessons.narration import Narration, SegmentEdit
 from callsheet.state.lessons.student import Student
 from callsheet.state.uploads import FORMATS, MAX_MATERIAL, FileType, Ticket, file_extension
-from callsheet.state.versions import Version
+from callsheet.state.versions import Version, origin
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf, sources, web_sources
@@ -74,11 +71,11 @@ async def add_page(lesson: Lesson, url: str, web: WebClient = WEB) -> Source:
     return await _store(lesson, await web_sources.fetch_source(url.strip(), web, owner=lesson.thread.owner))
 
 
-async def read_file(name: str, chunks: AsyncIterator[bytes]) -> bytes:
-    """Return an uploaded file; raise `Invalid` for an empty one or another type, and `TooLarge`."""
+def material_ticket(name: str) -> Ticket:
+    """Return the ticket of a material; raise `Invalid` for another type of file."""
     if file_extension(name) not in _FORMATS:
         raise Invalid(f"{name!r} is no PDF and no text", remedy="send a .pdf or a .txt file")
-    return await uploads.read_body(chunks, _ticket(name))
+    return _ticket(name)
 
 
 async def add_file(lesson: Lesson, name: str, data: bytes, report: OnProgress) -> Source:
@@ -140,11 +137,6 @@ async def get_narration(lesson: Lesson, version: str | None) -> Version:
     return newest
 
 
-def narration_summary(version: Version) -> str:
-    """Return a one-line summary of a narration."""
-    return f"{version.data['total_duration']} s about {version.data['topic']}"
-
-
 async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
     """Change segments of the narration.
 
@@ -174,7 +166,9 @@ async def _write_narration(
     before = {segment.id: segment for segment in _parse(cast("Version", head.newest)).segments}
     changed = tuple(segment.id for segment in new.segments if segment != before.get(segment.id))
     data = {**base, **new.model_dump(mode="json")}
-    return await lesson.write("narration", data, expected_head=head, parent=parent), changed
+    source = origin("undo", f"restore {parent}") if parent else origin("person", "edited by hand")
+    written = await lesson.write("narration", data, expected_head=head, parent=parent, origin=source)
+    return written, changed
 
 
 async def _editable_narration(lesson: Lesson) -> tuple[StreamHead, Version]:
@@ -211,16 +205,6 @@ async def update_student(lesson: Lesson, age: str | None, interest: str | None, 
     await lesson.write("student", student.with_news(age, interest, style).kept(), expected_head=head)
 
 
-async def delete_session(lesson: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
-    """Delete the session with all its versions and files; raise `Busy` while a run has it."""
-    record = await threads.get(lesson.storage, lesson.thread.id, lesson.thread.owner)
-    async with threads.hold(lesson.storage, record.id, record.owner):
-        await lesson.artefact.erase(lesson_state.STREAMS)
-        # The record goes last, so that an interrupted deletion can be repeated.
-        await saver.adelete_thread(record.id)
-        await threads.delete(lesson.storage, record)
-
-
 _ASSETS_URL: Final = "/api/agent-create/session/assets"
 """URL of the assets' files."""
 _TYPES: Final[tuple[FileType, ...]] = ("image", "video")
@@ -241,16 +225,20 @@ async def add_asset(
     return await _add(lesson, {"id": uuid.uuid4().hex, "assetType": kind, "url": url, "metadata": metadata})
 
 
+def asset_ticket(name: str) -> Ticket:
+    """Return the ticket of an asset's file; raise `Invalid` for a name of another type."""
+    return uploads.open_ticket(_file_type(name), name)
+
+
 async def upload_asset(
-    lesson: Lesson, name: str, chunks: AsyncIterator[bytes], attribution: Mapping[str, str]
+    lesson: Lesson, ticket: Ticket, data: bytes, attribution: Mapping[str, str]
 ) -> dict[str, Any]:
     """Store a file as an asset and return it; `attribution` are metadata from its sender.
 
-    Raises `Invalid` for content that does not match the name, and `TooLarge` over the limit of its type, or
-    if the lesson's files exceed 200 MiB.
+    Raises `Invalid` for content that does not match the name, and `TooLarge` if the lesson's files exceed
+    200 MiB.
     """
-    ticket = uploads.open_ticket(_file_type(name), name)
-    data = await uploads.read_body(chunks, ticket)
+    name = ticket["fileName"]
     record = await asyncio.to_thread(uploads.describe_file, name, data)
     await files.store(
         lesson.storage, lesson.artefact, ticket["id"], files.split(data), record, MAX_LESSON_BYTES

@@ -20,15 +20,15 @@ from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent
-from callsheet.server.http.requests import api_router
+from callsheet.server.http.requests import UPLOAD_BODY, api_router
 from callsheet.server.lessons import edits, service, statistics
 from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.schemas import (
     Asset,
     AssetCreate,
+    AssetDeleted,
     AssetList,
     ImageList,
-    SessionDeleted,
     SessionStatistics,
     SourceCreate,
     SourceSaved,
@@ -77,22 +77,26 @@ async def add_source(
     return with_session_header(JsonReply(_source_view(session, source), 201), session)
 
 
-@router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=uploads.BODY, response_model=None)
-@with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL)))
+@router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=UPLOAD_BODY, response_model=None)
+@with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL + uploads.FORM_ROOM)))
 async def upload_source(
     request: Request,
-    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as candle.pdf")],
+    name: Annotated[
+        str | None, Query(alias="fileName", max_length=210, description="Such as candle.pdf")
+    ] = None,
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> Response:
-    """Add material to a session as a file, the body: a PDF, or a text in UTF-8.
+    """Add material to a session as a file, the body or in a form: a PDF, or a text in UTF-8.
+
+    The name is that of the form's file unless `fileName` is sent.
 
     With `Accept: text/event-stream` the pages are told as they are read, then `result` or `error`.
     """
     session = await _session(request, header or query)
     lesson = Lesson(app_context(request).storage, session.thread)
-    data = await edits.read_file(name, request.stream())
-    add = partial(edits.add_file, lesson, name, data)
+    ticket, data = await uploads.receive_file(request, name, edits.material_ticket)
+    add = partial(edits.add_file, lesson, ticket["fileName"], data)
     if replies.wants_event_stream(request):
         source = _page_events(session, add, app_context(request).settings.heartbeat_s)
         return with_session_header(replies.event_stream_reply(source), session)
@@ -219,21 +223,27 @@ async def add_asset(
     "/assets/files",
     status_code=201,
     responses=documented_responses(*WRITE, reply=Asset, status=201),
-    openapi_extra=uploads.BODY,
+    openapi_extra=UPLOAD_BODY,
 )
-@with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE)))
+@with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE + uploads.FORM_ROOM)))
 async def upload_asset(
     request: Request,
-    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as leaf.png")],
+    name: Annotated[
+        str | None, Query(alias="fileName", max_length=210, description="Such as leaf.png")
+    ] = None,
     credit: _Attribution = None,
     source: _Attribution = None,
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
-    """Add an image or a film by its bytes, the body: PNG, JPEG, GIF, WebP, MP4 or WebM."""
+    """Add an image or a film by its bytes, the body or in a form: PNG, JPEG, GIF, WebP, MP4 or WebM.
+
+    The name is that of the form's file unless `fileName` is sent.
+    """
     lesson = await find_lesson(request, header or query)
     attribution = {key: value for key, value in (("credit", credit), ("source", source)) if value}
-    return await edits.upload_asset(lesson, name, request.stream(), attribution)
+    ticket, data = await uploads.receive_file(request, name, edits.asset_ticket)
+    return await edits.upload_asset(lesson, ticket, data, attribution)
 
 
 @asset_router.get("/assets/{asset_id}/file", responses=_ASSET_FILE, response_class=Response)
@@ -246,7 +256,7 @@ async def get_asset_file(
     return await uploads.file_reply(lesson.storage, lesson.artefact, await edits.file_id_of(lesson, asset_id))
 
 
-@asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
+@asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=AssetDeleted))
 @with_policy(LESSON_WRITE)
 async def remove_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None

@@ -6,8 +6,12 @@ from urllib.parse import quote
 from fastapi import Query, Request
 from starlette.responses import Response
 
+from callsheet.graphs import fact_narration
+from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
@@ -34,7 +38,6 @@ from callsheet.server.lessons.schemas import (
     NarrationList,
     NarrationRewrite,
     NarrationSaved,
-    SessionDeleted,
     SessionList,
     SessionUpdate,
     SessionView,
@@ -43,10 +46,10 @@ from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import narration_export
 from callsheet.state.lessons.narration import Narration
-from callsheet.state.versions import version_fields
 from callsheet.storage.runs.records import RunRequest
 
 router = api_router("/api/agent-create", "lessons")
+_SPEC: Final = fact_narration.WORKFLOW.artefact
 _RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
@@ -122,16 +125,18 @@ async def update_session(
     return await get_session(request, thread.id)
 
 
-@router.delete("/session", responses=documented_responses(*READ, reply=SessionDeleted))
+@router.delete("/session", responses=documented_responses(*READ, reply=ArtefactDeleted))
 @with_policy(LESSON_WRITE)
 async def delete_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
-) -> dict[str, Any]:
-    """Delete a session with its files and versions."""
+) -> ArtefactDeleted:
+    """Delete a session with everything that belongs to it: versions, files, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    thread = service.session_thread(header or query, current_owner(request))
     ctx = app_context(request)
-    thread = await service.find_session(ctx.storage, current_owner(request), header or query)
-    await edits.delete_session(Lesson(ctx.storage, thread), ctx.saver)
-    return {"deleted": thread.id}
+    return await delete_artefact(ctx, LESSONS.artefact(ctx.storage, thread), thread)
 
 
 @router.get("/sessions", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=SessionList))
@@ -199,14 +204,23 @@ async def list_narrations(
 ) -> dict[str, Any]:
     """List the versions of the narration, newest last."""
     lesson = await find_lesson(request, header or query)
-    stream = await lesson.artefact.stream("narration")
-    return {
-        "versions": [
-            {**version_fields(version, stream.versions[-1]), "summary": edits.narration_summary(version)}
-            for version in stream.versions
-        ],
-        "active": stream.active,
-    }
+    return await views.version_list(_SPEC, await lesson.artefact.stream("narration"))
+
+
+@narration_router.get(
+    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*READ, reply=VersionDiff)
+)
+@with_policy(LESSON_READ)
+async def diff_narrations(
+    version_id: str,
+    other_id: str,
+    request: Request,
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> dict[str, Any]:
+    """Compare two narrations: what another one changed of this one, as data and in words."""
+    lesson = await find_lesson(request, header or query)
+    return await views.diff_view(_SPEC, lesson.artefact, "narration", version_id, other_id)
 
 
 @narration_router.patch("", responses=documented_responses(*WRITE, reply=NarrationSaved))

@@ -213,8 +213,8 @@ class NarrationList(TypedDict):
     active: str | None
 
 
-class SessionDeleted(TypedDict):
-    """A deleted session or asset."""
+class AssetDeleted(TypedDict):
+    """A deleted asset."""
 
     deleted: str
 

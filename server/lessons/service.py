@@ -76,8 +76,8 @@ async def find_or_create_session(
     thread of another workflow.
     """
     if not session_id:
-        return SessionRef(_session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
-    thread = _session_thread(identifier(session_id, LESSONS.id_name), owner)
+        return SessionRef(session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
+    thread = session_thread(session_id, owner)
     existing, meta, in_use = await asyncio.gather(
         threads.find(storage, session_id, owner),
         LESSONS.artefact(storage, thread).meta(),
@@ -86,7 +86,7 @@ async def find_or_create_session(
     if existing is None:
         if in_use:
             raise threads.missing_thread(session_id)
-        return SessionRef(_session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
+        return SessionRef(session_thread(await new_thread_id(storage, GRAPH, owner, key), owner), new=True)
     if existing.graph not in {"", GRAPH}:
         raise Conflict(
             f"conversation {session_id!r} runs {existing.graph!r}, not {GRAPH!r}",
@@ -101,11 +101,10 @@ async def find_or_create_session(
 
 async def find_session(storage: Storage, owner: str, session_id: str | None) -> Thread:
     """Return the thread of an existing session; raise `Missing` if there is none."""
-    if not session_id:
-        raise Invalid("no session is named", remedy="send X-Session-Id, or sessionId")
-    session = await find_or_create_session(storage, owner, session_id)
+    requested = session_thread(session_id, owner)
+    session = await find_or_create_session(storage, owner, requested.id)
     if session.new:
-        raise threads.missing_thread(session_id)
+        raise threads.missing_thread(requested.id)
     return session.thread
 
 
@@ -181,7 +180,7 @@ def reply_builder(storage: Storage) -> BuildReply:
 
 async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's reply: flat, with the last tool's output as JSON text."""
-    snapshot = await sessions.snapshot(LESSONS.artefact(storage, _session_thread(thread.id, thread.owner)))
+    snapshot = await sessions.snapshot(LESSONS.artefact(storage, session_thread(thread.id, thread.owner)))
     interrupts = state.get("__interrupt__") or ()
     results = state.get("results", ())
     last_output = results[-1]["output"] if results else None
@@ -225,7 +224,11 @@ async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, An
     return cast("answers.ChosenFacts", answers.read(choice, offered, earlier))
 
 
-def _session_thread(session: str, owner: str) -> Thread:
+def session_thread(session: str | None, owner: str) -> Thread:
+    """Return the thread of a session, which need not exist; raise `Invalid` if none is named."""
+    if not session:
+        raise Invalid("no session is named", remedy="send X-Session-Id, or sessionId")
+    identifier(session, LESSONS.id_name)
     return Thread(session, owner, GRAPH, f"{LESSONS.kind}:{session}")
 
 

@@ -10,21 +10,24 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.artefacts.uploads import BODY, binary_responses, file_reply
+from callsheet.server.artefacts.uploads import binary_responses, file_reply
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.requests import IdempotencyKey, api_router
+from callsheet.server.http.requests import UPLOAD_BODY, IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.server.pages import chat, service, views
 from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.schemas import (
     DecisionCreate,
     Diff,
+    ElementPatch,
     LockList,
     PageActivated,
     PageChatCreate,
@@ -37,6 +40,7 @@ from callsheet.server.pages.schemas import (
     UploadList,
 )
 from callsheet.state.uploads import FORMATS, MAX_FILE, MAX_PAGE, FileType
+from callsheet.storage.threads.threads import Thread
 from callsheet.tools.pages.uploads import upload_url
 
 router = api_router("/api/pages/{page_id}", "pages")
@@ -81,6 +85,17 @@ async def get_page(ref: _Page) -> dict[str, Any]:
     return await views.page_view(ref)
 
 
+@router.delete("", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_page(ref: _Page, request: Request) -> ArtefactDeleted:
+    """Delete a page with everything that belongs to it: versions, files, locks, plans, conversation, runs.
+
+    Refused (409) while a run has it.
+    """
+    thread = Thread(ref.thread, ref.owner, service.GRAPH)
+    return await delete_artefact(app_context(request), ref.artefact, thread)
+
+
 @router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))
 @with_policy(API_READ)
 async def list_page_versions(
@@ -97,6 +112,15 @@ async def list_page_versions(
 async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Show a version: its page and its changes."""
     return await views.version_view(ref, version_id)
+
+
+@router.get(
+    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+)
+@with_policy(API_READ)
+async def compare_page_versions(version_id: str, other_id: str, ref: _Page) -> dict[str, Any]:
+    """Compare two versions: what another one changed of this one, as data and in words."""
+    return await views.versions_diff(ref, version_id, other_id)
 
 
 @router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
@@ -118,6 +142,20 @@ async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     Refused (403) where it would change what is locked.
     """
     return await views.restore_version(ref, version_id)
+
+
+@router.patch("/elements/{element_id}", responses=documented_responses(*_QUERY, 409, 413, reply=PageVersion))
+@with_policy(API_WRITE)
+async def edit_element(
+    element_id: str, body: ElementPatch, ref: _Page, if_match: IfMatch = None
+) -> dict[str, Any]:
+    """Edit one element by hand: its text, style, attributes or label. The others stay as they are.
+
+    Names the newest version, by `version` or `If-Match`, or `start` before the first; 409 if there is a newer
+    one. Refused (403) for a locked element.
+    """
+    version = expected_version(if_match, body.version)
+    return await views.edit_element(ref, element_id, body.changes(), version)
 
 
 @router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))
@@ -154,12 +192,20 @@ async def export_page(
         Literal["inline", "linked"],
         Query(description="Whether images that were sent to the page are inside the file"),
     ] = "inline",
+    external: Annotated[
+        Literal["blocked", "linked"],
+        Query(description="Whether it loads images and films from elsewhere, or names their addresses"),
+    ] = "blocked",
     view: Annotated[
         Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
     ] = "inline",
 ) -> Response:
-    """Export a version as one HTML file without scripts; its content policy forbids them, too."""
-    document = await views.export_html(ref, version, inline=images == "inline")
+    """Export a version as one HTML file without scripts; its content policy forbids them, too.
+
+    It loads what lies elsewhere with `external=linked` only: that tells the other server what the address
+    holds.
+    """
+    document = await views.export_html(ref, version, inline=images == "inline", external=external == "linked")
     name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(
         document.html,
@@ -175,7 +221,7 @@ async def export_page(
 
 upload_router = api_router("/api/pages/{page_id}/uploads", "pages")
 _WRITE = (*_READ, 409, 413, 422)
-_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
+_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE + uploads.FORM_ROOM))
 
 
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -200,27 +246,37 @@ async def list_uploads(target: _Target) -> dict[str, Any]:
 
 
 @upload_router.post(
-    "", status_code=201, responses=documented_responses(*_WRITE, reply=Upload, status=201), openapi_extra=BODY
+    "",
+    status_code=201,
+    responses=documented_responses(*_WRITE, reply=Upload, status=201),
+    openapi_extra=UPLOAD_BODY,
 )
 @with_policy(_UPLOAD_POLICY)
 async def upload_file(
     request: Request,
     target: _Target,
-    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
+    name: Annotated[
+        str | None, Query(alias="fileName", max_length=210, description="Such as logo.png")
+    ] = None,
     kind: Annotated[FileType, Query(alias="fileType")] = "image",
 ) -> dict[str, Any]:
-    """Upload an unrequested file as the body; the tool `upload_file` finds it by its name."""
-    ticket = uploads.open_ticket(kind, name)
-    return await uploads.store_unrequested(target, ticket, request.stream())
+    """Upload an unrequested file as the body, or in a form; the tool `upload_file` finds it by its name.
+
+    The name is that of the form's file unless `fileName` is sent.
+    """
+    ticket, data = await uploads.receive_file(request, name, partial(uploads.open_ticket, kind))
+    return await uploads.store_unrequested(target, ticket, data)
 
 
-@upload_router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
+@upload_router.put(
+    "/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=UPLOAD_BODY
+)
 @with_policy(_UPLOAD_POLICY)
 async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
-    """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
-    return await uploads.store_requested(
-        target, await uploads.get_ticket(target, upload_id), request.stream()
-    )
+    """Upload the file that an upload waits for, as the body or in a form; again, it changes nothing."""
+    ticket = await uploads.get_ticket(target, upload_id)
+    _, data = await uploads.receive_file(request, ticket["fileName"], lambda _: ticket)
+    return await uploads.store_requested(target, ticket, data)
 
 
 @upload_router.get("/{upload_id}", responses=_FILE, response_class=Response)

@@ -19,6 +19,7 @@ from callsheet.server.http.requests import ModelChoice
 from callsheet.state.pages.history import PageChange
 from callsheet.state.uploads import FileType
 from callsheet.state.workflow import DraftMade
+from callsheet.tools.pages.edits import ElementChanges
 
 _From = TypedDict("_From", {"from": str})
 """The older version; `start` for the starter page."""
@@ -101,6 +102,16 @@ class Diff(_From):
     changes: list[PageChange]
     unchanged: list[str]
     """Ids of byte-identical elements."""
+
+
+class ElementPatch(ElementChanges):
+    """Changes of one element."""
+
+    version: str | None = Field(None, max_length=80, description="Newest version; or send If-Match")
+
+    def changes(self) -> ElementChanges:
+        """Return the changes."""
+        return ElementChanges(**self.model_dump(exclude={"version"}))
 
 
 class Upload(TypedDict):

@@ -3,10 +3,12 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from callsheet.graphs import page_builder
 from callsheet.server.artefacts import views
 from callsheet.server.http.requests import identifier
 from callsheet.state.errors import Busy, Conflict, Missing
@@ -14,18 +16,20 @@ from callsheet.state.pages import edits, history
 from callsheet.state.pages.history import STARTER, PageData, diff
 from callsheet.state.pages.page import STREAM, Page, digests, walk
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, version_fields
+from callsheet.state.versions import Origin, Version, origin
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
-from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
-from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
+from callsheet.storage.artefacts.receipts import RecordedResult, StepFence, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
+from callsheet.tools.pages.edits import ElementChanges
 from callsheet.tools.pages.html import Document, render_document
 from callsheet.tools.pages.uploads import upload_url
 
 KIND: Final = "page"
+_SPEC: Final = page_builder.WORKFLOW.artefact
 PAGE_LIMIT: Final = 50
 """Default number of versions in a list."""
 MAX_INLINED: Final = 10_000_000
@@ -118,7 +122,7 @@ async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[st
     end = ids.index(before) if before is not None else len(ids)
     shown = stream.versions[max(0, end - limit) : end]
     return {
-        "versions": [_version_summary(version, stream.versions[-1]) for version in shown],
+        "versions": await asyncio.to_thread(views.version_views, _SPEC, shown, stream),
         "active": stream.active,
         "before": shown[0].id if end > limit else None,
     }
@@ -126,9 +130,9 @@ async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[st
 
 async def version_view(ref: PageRef, version_id: str) -> dict[str, Any]:
     """Return one version: its page and its changes."""
-    version, newest = await _version(ref, version_id)
+    version, shown = await _version(ref, version_id)
     page = history.page_of(version)
-    return _version_summary(version, newest) | {
+    return shown | {
         "page": page.data(),
         "changes": version.data["changes"],
         "digests": digests(page),
@@ -150,8 +154,8 @@ async def diff_view(ref: PageRef, old: str, new: str) -> dict[str, Any]:
 async def activate_version(ref: PageRef, version_id: str) -> dict[str, Any]:
     """Activate a version."""
     await ref.artefact.activate(STREAM, version_id)
-    version, newest = await _version(ref, version_id)
-    return _version_summary(version, newest) | {"status": "active", "active": version_id}
+    _, shown = await _version(ref, version_id)
+    return shown | {"status": "active", "active": version_id}
 
 
 async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
@@ -159,37 +163,65 @@ async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
 
     Raises `Forbidden` if a locked element would change.
     """
-    await page_at(ref, version_id)
+    earlier = await page_at(ref, version_id)
+    parent = None if version_id == history.BEGINNING else version_id
+
+    def restore(before: Page) -> Page:
+        return history.restore_page(before, earlier)
+
+    return await _write_by_hand(ref, restore, origin("undo", f"restore {version_id}"), parent)
+
+
+async def edit_element(
+    ref: PageRef, element_id: str, changes: ElementChanges, version: str
+) -> dict[str, Any]:
+    """Create a version with one changed element.
+
+    Raises `Conflict` if `version` is not the newest one (`start` before the first), `Forbidden` for a locked
+    element, and what `edits.modify` raises.
+    """
+
+    def modify(before: Page) -> Page:
+        return edits.modify(before, element_id, **changes.model_dump())
+
+    source = origin("person", f"{element_id} edited by hand")
+    return await _write_by_hand(ref, modify, source, version=version)
+
+
+async def _write_by_hand(
+    ref: PageRef,
+    change: Callable[[Page], Page],
+    source: Origin,
+    parent: str | None = None,
+    version: str | None = None,
+) -> dict[str, Any]:
+    """Write the changed page as a new version and return it; `version` must be the newest one, if given."""
     step = receipt_name(ref.thread, "by hand", str(uuid.uuid4()))
-    # The fence keeps a write that is repeated after a lost connection from creating a second version.
-    fence = await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
-    created = fence.result if isinstance(fence, RecordedResult) else None
+    fence: StepFence | RecordedResult | None = None
     for _ in range(_TRIES):
-        if created is not None:
-            await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
-            return await version_view(ref, str(created["versionId"]))
         head = await ref.artefact.stream_head(STREAM)
-        new = NewVersion(
-            STREAM,
-            await _restored_data(ref, head, version_id),
-            ref.owner,
-            step,
-            None if version_id == history.BEGINNING else version_id,
-            {"status": "draft"},
-            head,
-        )
+        if version is not None:
+            views.require_newest(head, "" if version == history.BEGINNING else version, "the page")
+        data = await asyncio.to_thread(_changed_data, head, change)
+        new = NewVersion(STREAM, data, ref.owner, step, parent, {"status": "draft"}, head, source)
+        # The fence keeps a write that is repeated after a lost connection from creating a second version.
+        fence = fence or await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
         try:
-            created = await ref.artefact.create_version(
-                new, None if isinstance(fence, RecordedResult) else fence
+            created = (
+                fence.result
+                if isinstance(fence, RecordedResult)
+                else await ref.artefact.create_version(new, fence)
             )
         except Conflict:
             continue
+        await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
+        return await version_view(ref, str(created["versionId"]))
     raise Busy(f"the page {ref.artefact.id!r} was changed by others each time", remedy="try again")
 
 
-async def _restored_data(ref: PageRef, head: StreamHead, version_id: str) -> PageData:
+def _changed_data(head: StreamHead, change: Callable[[Page], Page]) -> PageData:
     before = history.page_of(head.newest)
-    after = history.restore_page(before, await page_at(ref, version_id))
+    after = change(before)
     edits.check_locks(before, after, head.locked)
     return history.edit_version(head.newest, before, after)
 
@@ -215,11 +247,16 @@ async def page_at(ref: PageRef, version_id: str | None) -> Page:
     return await asyncio.to_thread(history.page_of, version)
 
 
-async def export_html(ref: PageRef, version_id: str | None, *, inline: bool) -> Document:
-    """Return a version as an HTML document; `inline` embeds the images uploaded to the page."""
+async def export_html(
+    ref: PageRef, version_id: str | None, *, inline: bool, external: bool = False
+) -> Document:
+    """Return a version as an HTML document; `inline` embeds the images uploaded to the page.
+
+    `external` lets it load images and films from elsewhere.
+    """
     page = await page_at(ref, version_id)
     images = await _image_data_uris(ref, page) if inline else {}
-    return await asyncio.to_thread(render_document, page, images)
+    return await asyncio.to_thread(render_document, page, images, external=external)
 
 
 async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:
@@ -236,12 +273,19 @@ async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:
     return data_uris
 
 
-async def _version(ref: PageRef, version_id: str) -> tuple[Version, Version]:
+async def _version(ref: PageRef, version_id: str) -> tuple[Version, dict[str, Any]]:
     version, head = await asyncio.gather(
         ref.artefact.version(STREAM, version_id), ref.artefact.stream_head(STREAM)
     )
-    return version, head.newest or version
+    # Of long histories, only what is shown is read. A parent may have been deleted.
+    parents: list[Version] = []
+    if version.parent:
+        with suppress(Missing):
+            parents.append(await ref.artefact.version(STREAM, version.parent))
+    stream = Stream((*parents, version, head.newest or version))
+    return version, await asyncio.to_thread(views.version_view, _SPEC, version, stream)
 
 
-def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
-    return version_fields(version, newest) | {"summary": history.summary(version.data)}
+async def versions_diff(ref: PageRef, old: str, new: str) -> dict[str, Any]:
+    """Return the differences from one version to another in the form of all streams."""
+    return await views.diff_view(_SPEC, ref.artefact, STREAM, old, new)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from callsheet.graphs import scene_edit
+from callsheet.server.artefacts import views
 from callsheet.server.artefacts.execution_views import execution_summary, plan_view
 from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.service import RequestContext, claim
@@ -19,7 +21,7 @@ from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Step
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, status, version_fields
+from callsheet.state.versions import Origin, Version, origin, status
 from callsheet.state.video import project
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import MAX_SCENES, ORDER, Order, about
@@ -30,6 +32,7 @@ from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 
 KIND: Final = "video"
+_SPEC: Final = scene_edit.WORKFLOW.artefact
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,13 @@ async def find_project(ctx: AppContext, name: str, owner: str) -> ProjectRef:
 async def project_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return the owner's projects, newest change first: `{projects, next}`."""
     page = await indexes.list_owned(ctx.storage, owner, KIND, after=after, limit=limit)
-    refs = await asyncio.gather(*(find_project(ctx, name, owner) for name in page.ids))
+    artefacts = [Artefact(ctx.storage, KIND, name, owner) for name in page.ids]
+    metas = await asyncio.gather(*(artefact.meta() for artefact in artefacts))
+    refs = [
+        ProjectRef(ctx, artefact, owner, meta)
+        for artefact, meta in zip(artefacts, metas, strict=True)
+        if meta.get("owner") == owner
+    ]
     orders = await asyncio.gather(*(read_order(ref.artefact) for ref in refs))
     listed = [_project(ref, order) for ref, order in zip(refs, orders, strict=True)]
     return {"projects": listed, "next": page.next}
@@ -96,15 +105,15 @@ async def scene_versions(ref: ProjectRef, scene_id: str) -> dict[str, Any]:
     order = await read_order(ref.artefact)
     if scene_id not in order.all_ids():
         raise missing_scene(order, scene_id)
-    stream = await ref.artefact.stream(scene_id)
-    newest = stream.newest()
-    return {
-        "versions": [
-            version_fields(version, newest) | {"summary": about(version.data["scene"])}
-            for version in stream.versions
-            if newest
-        ]
-    }
+    return await views.version_list(_SPEC, await ref.artefact.stream(scene_id))
+
+
+async def diff_view(ref: ProjectRef, scene_id: str, old: str, new: str) -> dict[str, Any]:
+    """Return the differences from one version of a scene to another."""
+    order = await read_order(ref.artefact)
+    if scene_id not in order.all_ids():
+        raise missing_scene(order, scene_id)
+    return await views.diff_view(_SPEC, ref.artefact, scene_id, old, new)
 
 
 async def read_order(artefact: Artefact) -> Order:
@@ -180,11 +189,19 @@ async def create_from(ctx: AppContext, owner: str, body: ProjectCreate) -> Proje
     scenes = starter_scenes(body.starter) if body.starter else _scenes(body.scenes or [])
     name = body.id or f"video-{uuid.uuid4().hex[:10]}"
     title = body.name or (body.starter or "").replace("-", " ").capitalize()
-    await create(ctx.storage, owner, name, title, scenes)
+    chosen = origin("person", f"starter {body.starter}") if body.starter else origin("import")
+    await create(ctx.storage, owner, name, title, scenes, chosen)
     return await find_project(ctx, name, owner)
 
 
-async def create(storage: Storage, owner: str, name: str, title: str, scenes: tuple[Scene, ...]) -> None:
+async def create(
+    storage: Storage,
+    owner: str,
+    name: str,
+    title: str,
+    scenes: tuple[Scene, ...],
+    origin_of: Origin | None = None,
+) -> None:
     """Create a project; raise `Conflict` for an id that is in use."""
     thread = await VIDEOS.find_thread(storage, name, owner)
     artefact = VIDEOS.artefact(storage, thread)
@@ -194,11 +211,14 @@ async def create(storage: Storage, owner: str, name: str, title: str, scenes: tu
     await claim(storage, thread)
     ids = [f"scene-{number}" for number in range(1, len(scenes) + 1)]
     order = Order(scenes=tuple(ids), next=len(ids) + 1, name=title)
-    batch = uuid.uuid4().hex
+    batch, source = uuid.uuid4().hex, origin_of or Origin()
     contents = zip(ids, scenes, strict=True)
     new = [
-        NewVersion(ORDER, order.model_dump(mode="json"), owner, batch, expected_head=head),
-        *(NewVersion(scene_id, {"scene": scene.data()}, owner, batch) for scene_id, scene in contents),
+        NewVersion(ORDER, order.model_dump(mode="json"), owner, batch, expected_head=head, origin=source),
+        *(
+            NewVersion(scene_id, {"scene": scene.data()}, owner, batch, origin=source)
+            for scene_id, scene in contents
+        ),
     ]
     await artefact.create_versions(new)
 

@@ -6,8 +6,10 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts import execution_views
+from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
@@ -41,6 +43,7 @@ from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.video.preview import POLICY, project_page, scene_page
 from callsheet.state.video.scene import Scene
+from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video import settings
 from callsheet.storage.video.context import ContextStore
 
@@ -96,6 +99,17 @@ async def get_project(ref: _Project) -> dict[str, Any]:
     return await projects.project_view(ref)
 
 
+@router.delete("", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))
+@with_policy(API_WRITE)
+async def delete_project(ref: _Project, request: Request) -> ArtefactDeleted:
+    """Delete a project with everything that belongs to it: scenes, executions, context, conversation, runs.
+
+    Presets and learnt preferences are for all projects and stay. Refused (409) while a run has it.
+    """
+    thread = Thread(ref.meta.get("thread") or ref.artefact.id, ref.owner, service.GRAPH)
+    return await delete_artefact(app_context(request), ref.artefact, thread)
+
+
 @router.get("/scenes", responses=documented_responses(*_READ, reply=SceneList))
 @with_policy(API_READ)
 async def list_scenes(ref: _Project) -> dict[str, Any]:
@@ -119,6 +133,16 @@ async def get_scene(
 async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
     """List the versions of a scene, newest last."""
     return await projects.scene_versions(ref, scene_id)
+
+
+@router.get(
+    "/scenes/{scene_id}/versions/{version_id}/diff/{other_id}",
+    responses=documented_responses(*_READ, reply=VersionDiff),
+)
+@with_policy(API_READ)
+async def diff_scene_versions(scene_id: str, version_id: str, other_id: str, ref: _Project) -> dict[str, Any]:
+    """Compare two versions of a scene: what another one changed of this one, as data and in words."""
+    return await projects.diff_view(ref, scene_id, version_id, other_id)
 
 
 @router.post(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary
+from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
 
 
@@ -39,7 +39,8 @@ class SceneView(SceneSummary):
 class SceneVersions(TypedDict):
     """Versions of a scene, newest last."""
 
-    versions: list[dict[str, Any]]
+    versions: list[VersionSummary]
+    active: str | None
 
 
 class ProjectSummary(TypedDict):

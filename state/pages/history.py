@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.edits import create
 from callsheet.state.pages.page import ROOT, Element, Page, walk
@@ -50,6 +51,20 @@ def diff(before: Page, after: Page) -> list[PageChange]:
         ),
         *_theme_changes(before, after),
     ]
+
+
+def differences(before: Page, after: Page) -> list[Difference]:
+    """Return the differences in the form of all streams; a path is an element's id and the changed field."""
+    return [_difference(change) for change in diff(before, after)]
+
+
+def _difference(change: PageChange) -> Difference:
+    kind, field = change["kind"], change.get("field")
+    place = f"{change['id']}.{field}" if field else change["id"]
+    shown = Difference(kind="changed" if kind == "theme" else kind, path=place, text=change["text"])
+    if field:
+        shown |= Difference(before=change.get("before"), after=change.get("after"))  # type: ignore[typeddict-item]
+    return shown
 
 
 def _by_id(page: Page) -> dict[str, Element]:

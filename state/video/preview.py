@@ -9,10 +9,8 @@ from typing import Final
 
 from callsheet.state.video.scene import FPS, Animation, Background, Scene, SceneElement
 
-POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; base-uri 'none'; form-action 'none'"
-)
-"""Content policy of the page, and of the reply that carries it."""
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""Content policy of the page, and of the reply that carries it. It loads nothing at all."""
 _NONE: Final = "opacity:{o};transform:none"
 _MOTIONS: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "fade": ((0, "opacity:0"), (1, "opacity:{o}")),
@@ -42,7 +40,8 @@ align-content:center;justify-items:center;gap:20px;padding:24px}
 container-type:inline-size;box-shadow:0 20px 60px #0009;background:#000}
 .scene{position:absolute;inset:0;overflow:hidden}
 .el{position:absolute;display:flex;align-items:center;white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.15}
-.el img{width:100%;height:100%;object-fit:cover;border-radius:inherit}
+.away{overflow:hidden;padding:1cqw;font-size:1.4cqw;color:#9ca3af;background:#1f2937;width:100%;\
+height:100%}
 .device{padding:1cqw;box-shadow:0 1cqw 3cqw #0006}
 .screen{width:100%;height:100%;border-radius:.8cqw;overflow:hidden}
 .list{width:min(100%,1280px);display:flex;flex-wrap:wrap;gap:8px 20px;padding:0;list-style:none;color:#9ca3af}
@@ -179,7 +178,8 @@ def _radius(element: SceneElement) -> str:
 
 
 def _content(element: SceneElement) -> str:
-    image = f'<img src="{escape(element.src)}" alt="" referrerpolicy="no-referrer">' if element.src else ""
+    # Each image of a scene lies elsewhere, and loading it would tell that server what the address holds.
+    image = f'<span class="away">Not loaded: {escape(element.src)}</span>' if element.src else ""
     if element.kind == "device":
         return f'<div class="screen" style="background:{element.background or "#ffffff"}">{image}</div>'
     if element.kind == "image":

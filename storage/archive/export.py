@@ -157,6 +157,7 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
                     "parent": version.parent,
                     "createdMs": version.created_ms,
                     "data": version.data,
+                    **({"origin": version.origin} if version.origin else {}),
                 },
             )
     for step, result in sorted(receipts.items()):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from callsheet.state.errors import Invalid
+from callsheet.state.versions import MAX_REQUEST, Author
 from callsheet.storage.archive.lines import ValueCodec, read_lines
 from callsheet.storage.artefacts.receipts import escape_part
 
@@ -119,6 +120,14 @@ class StreamLine(_Line):
     counter: int = Field(ge=0, le=10**6)
 
 
+class OriginLine(_Line):
+    """The author of a version, and the words that it was made for."""
+
+    by: Author = "import"
+    model: str = Field("", max_length=300)
+    request: str = Field("", max_length=MAX_REQUEST)
+
+
 class VersionLine(_Line):
     """One version of a stream."""
 
@@ -128,6 +137,7 @@ class VersionLine(_Line):
     createdMs: int = Field(ge=0, le=_MAX_MS)  # noqa: N815
     createdBy: str = Field(max_length=300)  # noqa: N815
     batch: str = Field(max_length=300)
+    origin: OriginLine | None = None
     data: dict[str, Any]
 
 

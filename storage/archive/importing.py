@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, Checkpoin
 
 from callsheet.state.errors import Conflict, Fenced, Unavailable
 from callsheet.storage import indexes
-from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, ThreadFile
+from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, OriginLine, ThreadFile
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.files import FileRecord
@@ -258,6 +258,7 @@ def _stream_effects(entry: ArtefactEntry, kind: str, stored_id: str) -> Iterator
             "data": version.data,
             "created_by": version.createdBy,
             "batch": version.batch,
+            "origin": (version.origin or OriginLine()).model_dump(),
         }
         yield "SET", keys.version(kind, stored_id, version.stream, version.id), _json(record), ""
         yield "RPUSH", keys.versions(kind, stored_id, version.stream), version.id, ""

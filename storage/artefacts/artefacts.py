@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
-from callsheet.state.versions import Version, status
+from callsheet.state.versions import Origin, Version, status
+from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, hgetall
+from callsheet.storage.redis.scripts import Script, execute, hgetall
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class NewVersion:
     """Fields of the receipt in addition to `versionId`."""
     expected_head: "StreamHead | None" = None
     """State that the version was derived from; None skips the check."""
+    origin: Origin = field(default_factory=Origin)
 
 
 class Artefact(StepReceipts):
@@ -117,7 +119,8 @@ class Artefact(StepReceipts):
     def _write_arguments(self, new: NewVersion) -> Sequence[str]:
         head = new.expected_head
         newest_id = head.newest.id if head and head.newest else ""
-        record = _json_tail({"data": new.data, "created_by": new.created_by, "batch": new.batch})
+        fields = {"data": new.data, "created_by": new.created_by, "batch": new.batch}
+        record = _json_tail(fields | ({"origin": new.origin} if new.origin else {}))
         expected = ("yes", newest_id, head.locks) if head else ("no", "", "")
         return [
             self._key(keys.version, new.stream, ""),
@@ -228,21 +231,22 @@ class Artefact(StepReceipts):
         values: list[Any] = await self._redis.hvals(self._receipts)
         return [json.loads(value) for value in values]
 
-    async def erase(self, streams: Sequence[str]) -> None:
-        """Delete the artefact: these streams with all versions, files, receipts, fences and locks.
+    async def erase(self, owner: str) -> None:
+        """Delete everything of the artefact except its record: versions, files, receipts, locks, plans.
 
-        Nothing may be writing to it. Twice is safe.
+        Nothing may be writing to it. Twice is safe, and `erase_record` comes after it.
         """
-        stream_keys = [
-            self._key(key, name)
-            for name in streams
-            for key in (keys.versions, keys.active_version, keys.version_counter)
-        ]
-        await scripts.ERASE(
-            self._redis,
-            [self._meta, self._key(keys.files), *stream_keys, self._receipts, self._fences, self._locks],
-            [self._key(keys.file, ""), *(self._key(keys.version, name, "") for name in streams)],
-        )
+        stem = self._key(keys.artefact_stem)
+        plan_stem = keys.execution_keys(self.kind, self.stored_id, "").record
+        for name in await keyspace.keys_below(self._storage, plan_stem):
+            place = keys.execution_place(owner, name.removeprefix(plan_stem))
+            await execute(self._redis, "UNLINK", place)
+        await keyspace.delete_below(self._storage, stem, kept={self._meta})
+
+    async def erase_record(self, owner: str) -> None:
+        """Delete the artefact's record and its place in the owner's list. Twice is safe."""
+        await indexes.remove(self._storage, owner, self.kind, self.id)
+        await execute(self._redis, "UNLINK", self._meta)
 
     async def meta(self) -> dict[str, str]:
         """Return the artefact's record; empty if the artefact does not exist."""

@@ -60,6 +60,7 @@ class StepReceipts:
     """Claims and receipts of one artefact."""
 
     def __init__(self, storage: Storage, kind: str, artefact_id: str, owner: str) -> None:
+        self._storage = storage
         self._redis = storage.redis
         self.kind = kind
         self.id = artefact_id

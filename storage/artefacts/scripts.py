@@ -173,14 +173,3 @@ if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HINCRBY', KEYS[2], 'locks', 1)
 return 1
 """)
-
-# Deletes the record last: while it exists, an interrupted deletion can be repeated.
-ERASE: Final = Script("""
-local meta, files, file = KEYS[1], KEYS[2], ARGV[1]
-for _, name in ipairs(redis.call('HKEYS', files)) do redis.call('DEL', file .. name) end
-for i = 2, #ARGV do
-  for _, id in ipairs(redis.call('LRANGE', KEYS[3 * i - 3], 0, -1)) do redis.call('DEL', ARGV[i] .. id) end
-end
-for i = #KEYS, 1, -1 do redis.call('DEL', KEYS[i]) end
-return 1
-""")

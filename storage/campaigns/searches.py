@@ -32,3 +32,8 @@ async def delete(storage: Storage, owner: str, name: str) -> None:
     """Delete a saved search; raise `Missing` if there is none."""
     if not await storage.redis.hdel(keys.saved_searches(owner), name):
         raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
+
+
+async def delete_all(storage: Storage, owner: str) -> None:
+    """Delete all searches of the owner. Twice is safe."""
+    await storage.redis.unlink(keys.saved_searches(owner))

@@ -95,6 +95,11 @@ def tool_call_records(owner: str, thread: str, call: str) -> ToolCallKeys:
 # Artefacts: version streams, receipts and fences. Workflows choose the kind, the first part of the keys.
 
 
+def artefact_stem(kind: str, artefact: str) -> str:
+    """Beginning of all keys of the artefact."""
+    return f"{kind}:{hash_tag(artefact)}:"
+
+
 def artefact_meta(kind: str, artefact: str) -> str:
     """Hash of the artefact: owner, creation time, thread."""
     return f"{kind}:{hash_tag(artefact)}:meta"
@@ -253,6 +258,11 @@ def run_keys(thread: str) -> RunKeys:
 def run(thread: str, run_id: str) -> str:
     """Hash of one run."""
     return f"thread:{hash_tag(thread)}:run:{run_id}"
+
+
+def thread_stem(thread: str) -> str:
+    """Beginning of all keys of the thread, except those of its checkpoints."""
+    return f"thread:{hash_tag(thread)}:"
 
 
 def idempotency(thread: str, key: str) -> str:
@@ -572,3 +582,18 @@ KEYS: Final = (
     Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
 )
 """All declarations; a test that leaves a key matching none of them fails."""
+
+KEPT_AFTER_DELETION: Final = (
+    "owner:{<id>}:tool-call:<call>",
+    "owner:{<id>}:tool-calls",
+    "owner:{<id>}:tool-calls:<thread*>",
+    "owner:{<id>}:usage:day:<day>",
+    "owner:{<id>}:usage:turn:<turn*>",
+    "owner:{<id>}:extraction:<digest>",
+    "owner:{<id>}:request:<digest>",
+    "owner:{<id>}:campaigns:call:<call>",
+    "callsheet:<name*>",
+    "{callsheet}:<name*>",
+)
+"""Patterns of the keys that may still say something about a deleted artefact until they expire: the record of
+what was done and paid for, answers that serve other artefacts too, and the task queue."""

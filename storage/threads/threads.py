@@ -12,7 +12,7 @@ from typing import Any, Final
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.storage import indexes
 from callsheet.storage.assistants import default_id
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
@@ -98,6 +98,15 @@ local known = cjson.decode(also or '[]')
 for _, name in ipairs(known) do if name == ARGV[2] then return 0 end end
 known[#known + 1] = ARGV[2]
 return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
+""")
+
+_UNLINK_ARTEFACT: Final = Script("""
+local kept = {}
+for _, name in ipairs(cjson.decode(redis.call('HGET', KEYS[1], 'also') or '[]')) do
+  if name ~= ARGV[1] then kept[#kept + 1] = name end
+end
+if #kept == 0 then return redis.call('HDEL', KEYS[1], 'also') end
+return redis.call('HSET', KEYS[1], 'also', cjson.encode(kept))
 """)
 
 _SECRET: Final = Script("""
@@ -331,6 +340,19 @@ async def delete(storage: Storage, record: Thread) -> None:
     await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
+
+
+async def erase(storage: Storage, record: Thread) -> None:
+    """Delete a thread as `delete` does, with consents, idempotency keys and its use of models."""
+    # The record, its index and the hold go last, with `delete`.
+    await keyspace.delete_below(storage, keys.thread_stem(record.id), kept=keys.run_keys(record.id))
+    await execute(storage.redis, "UNLINK", keys.usage_of_thread(record.owner, record.id))
+    await delete(storage, record)
+
+
+async def unlink_artefact(storage: Storage, thread_id: str, artefact: str) -> None:
+    """Remove an artefact from those that a thread has created beside its main one. Twice is safe."""
+    await _UNLINK_ARTEFACT(storage.redis, [keys.thread_meta(thread_id)], [artefact])
 
 
 async def copy(storage: Storage, record: Thread, new_id: str) -> Thread:

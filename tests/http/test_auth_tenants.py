@@ -86,7 +86,7 @@ class TenantServer:
     def _body(self, method: str, path: str, operation: Any, ids: Mapping[str, str]) -> str | None:
         if "requestBody" not in operation:
             return None
-        (content,) = operation["requestBody"]["content"].values()
+        content, *_ = operation["requestBody"]["content"].values()
         body = bodies(ids).get((method, path))
         return json.dumps(self._minimal_value(content["schema"]) if body is None else body)
 
@@ -176,6 +176,18 @@ async def create_video(client: httpx.AsyncClient) -> dict[str, str]:
     return {"project_id": "film", "campaign_id": "film", "scene_id": "scene-1", "name": "mine", **steps}
 
 
+async def list_ids(client: httpx.AsyncClient, thread: str) -> dict[str, str]:
+    """Return the ids of a tool call, and of a checkpoint and a run of this thread."""
+    calls = await client.get("/api/tool-executions")
+    state = (await client.get(f"/threads/{thread}/state")).json()
+    runs = (await client.get(f"/threads/{thread}/runs")).json()
+    return {
+        "execution_id": calls.json()["executions"][0]["id"],
+        "checkpoint_id": state["checkpoint"]["checkpoint_id"],
+        "run_id": runs[0]["run_id"],
+    }
+
+
 async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Create one of everything; return the ids by the name of the path parameter."""
     client.headers.update(headers)
@@ -186,16 +198,13 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
     assert page.json()["drafts"] == {"page": "v1"}, page.text
     assistant = {"graph_id": "ad_creation", "name": SECRET_WORD, "assistant_id": UNKNOWN_ID[:-1] + "9"}
     assert (await client.post("/assistants", json=assistant)).status_code == 200
-    state = (await client.get(f"/threads/{thread_id}/state")).json()
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
-    runs = (await client.get(f"/threads/{thread_id}/runs")).json()
-    calls = await client.get("/api/tool-executions")
-    video = await create_video(client)
+    ids = await list_ids(client, thread_id) | await create_video(client)
     client.headers.pop("X-Api-Key")
-    return dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID) | {
-        "execution_id": calls.json()["executions"][0]["id"],
-        **video,
+    ids |= dict.fromkeys(("version_id", "other_id", "to"), "v1")
+    ids |= dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN_ID)
+    return ids | {
         "ad_id": "ad-1",
         "page_id": "home",
         "kind": "ad",
@@ -204,16 +213,14 @@ async def create_one_of_each(client: httpx.AsyncClient, headers: Mapping[str, st
         "element_id": "heading-1",
         "fileName": "mine.txt",
         "q": "leaves",
+        "voice_id": VOICE,
         "from": "start",
-        "to": "v1",
         "stream": "music",
-        "version_id": "v1",
+        "track_id": "track-0",
         "thread_id": thread_id,
         "assistant_id": assistant["assistant_id"],
-        "checkpoint_id": state["checkpoint"]["checkpoint_id"],
         "namespace": "child",
         "key": "note",
-        "run_id": runs[0]["run_id"],
     }
 
 

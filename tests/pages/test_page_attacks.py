@@ -166,7 +166,7 @@ def test_every_type_of_element_is_exported_as_html():
     page, _ = edits.create(STARTER, ROOT, {"type": "form", "label": "Order", "children": inside})
     page, _ = edits.create(page, ROOT, {"type": "button", "content": "Nowhere"})
     page = edits.modify(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
-    html = render_document(edits.apply_theme(page, "dark", {}, ["footer-1"])).html
+    html = render_document(edits.apply_theme(page, "dark", {}, ["footer-1"]), external=True).html
     assert not page_faults(html)
     for piece in (
         '<ol id="list-1"><li id="item-1">First</li></ol>',

@@ -12,6 +12,7 @@ from langgraph_sdk import get_client
 from redis import Redis
 
 from callsheet.storage import Storage, connect
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.redis import keys
 from callsheet.storage.runs.events import Announcements, Signal, wait_for_signal
 from tests.doubles.command import ForkedCommand
@@ -73,6 +74,21 @@ async def test_an_ad_and_an_own_graph_run_on_a_cluster_and_health_and_doctor_agr
     done = ForkedCommand.of(warm_parent, tmp_path, *words, REDIS_URL=cluster.url).result()
     parts = {one["part"]: one for one in json.loads(done.out)}
     assert (done.code, parts["Task queue"]["status"]) == (0, "ok"), parts
+
+
+async def test_a_deleted_artefact_leaves_no_key_on_any_node(cluster: Cluster) -> None:
+    async with connect(cluster.url) as storage:
+        for name in ("zyx-ad", "zyx-ad-2", "other"):
+            artefact = Artefact(storage, "ad", name, "local")
+            await artefact.open(owner="local", thread=name, facts={})
+            await artefact.create_version(NewVersion("music", {"musicPrompt": name}, "local", "batch"))
+            await artefact.lock("music", "local")
+        erased = Artefact(storage, "ad", "zyx-ad", "local")
+        await erased.erase("local")
+        assert [name async for name in storage.redis.scan_iter("ad:{zyx-ad}:*")] == [b"ad:{zyx-ad}:meta"]
+        await erased.erase_record("local")
+        assert [name async for name in storage.redis.scan_iter("*{zyx-ad}*")] == []
+        assert len((await Artefact(storage, "ad", "zyx-ad-2", "local").stream("music")).versions) == 1
 
 
 async def test_the_run_of_a_killed_server_is_resumed_by_the_worker(processes: ServerProcesses) -> None:

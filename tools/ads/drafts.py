@@ -263,7 +263,7 @@ async def _write(
         earlier = _script_before(streams["voices"].versions, call.scope)
         timed = _with_missing_lines(timed, data, call.scope, earlier)
     parent = restored_version(streams[stream].versions, data)
-    return await call.write(stream, data, parent=parent, result=timed)
+    return await call.write(stream, data, parent=parent, result=timed, by="undo" if parent else "model")
 
 
 def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timeline:

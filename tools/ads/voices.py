@@ -15,7 +15,7 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any
 
-from callsheet.state.errors import Broken
+from callsheet.state.errors import Broken, Invalid
 from callsheet.state.languages import Language
 from callsheet.state.languages import find as find_language
 
@@ -101,21 +101,43 @@ class Catalogue:
         language has no voices. `gender` matches published genders only; `accent` is an accent's name, a
         country or a locale; `style` is part of a style or of a use case. Case never matters.
         """
-        parsed = self._parse_language(language)
-        if parsed is None:
+        if self._parse_language(language) is None:
             return []
-        language_, region = parsed
-        voices = [voice for voice in self.voices if voice.language == language_.name]
-        if gender:
-            voices = [voice for voice in voices if voice.gender == gender.strip().casefold()]
-        wanted = _strip_accent_words(accent or "", language_)
+        voices = self.select(language=language, gender=gender, accent=accent, style=style)
+        return _casting_order(voices)[: max(1, min(MAX_COUNT, count))]
+
+    def select(
+        self,
+        *,
+        language: str | None = None,
+        gender: str | None = None,
+        accent: str | None = None,
+        style: str | None = None,
+        name: str | None = None,
+    ) -> list[Voice]:
+        """Return all matching voices in the order of the catalogue; `name` is part of a name.
+
+        The filters are those of `search`; None matches all. Raises `Invalid` for an unknown language.
+        """
+        voices, region, words = [*self.voices], "", ""
+        if language:
+            parsed = self._parse_language(language)
+            if parsed is None:
+                raise Invalid(
+                    f"{language!r:.80} is no language that has voices", remedy="send its English name"
+                )
+            voices = [voice for voice in voices if voice.language == parsed[0].name]
+            region, words = parsed[1], parsed[0].name
+        wanted = _strip_accent_words(accent or "", words)
         if wanted:
             voices = [voice for voice in voices if self._has_accent(voice, wanted)]
         elif region:
             voices = [voice for voice in voices if not voice.locale or self._has_accent(voice, region)]
+        if gender:
+            voices = [voice for voice in voices if voice.gender == gender.strip().casefold()]
         if style:
             voices = [voice for voice in voices if _has_style(voice, style.strip().casefold())]
-        return _casting_order(voices)[: max(1, min(MAX_COUNT, count))]
+        return [voice for voice in voices if (name or "").strip().casefold() in voice.name.casefold()]
 
     def _has_accent(self, voice: Voice, accent: str) -> bool:
         return accent in self.accents.get(voice.locale, frozenset())
@@ -242,10 +264,10 @@ def _accent_names(locale: str, names: Sequence[str]) -> frozenset[str]:
     return frozenset(name.casefold() for name in (*names, locale, _region(locale)))
 
 
-def _strip_accent_words(accent: str, language: Language) -> str:
+def _strip_accent_words(accent: str, language: str) -> str:
     """`accent` without the words "accent" and the language's name: "US English accent" is "us"."""
     words = accent.casefold().replace("_", "-").split()
-    return " ".join(word for word in words if word not in {"accent", language.name})
+    return " ".join(word for word in words if word not in {"accent", language})
 
 
 def _splits(text: str) -> list[tuple[str, str]]:

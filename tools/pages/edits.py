@@ -13,7 +13,7 @@ from callsheet.state.errors import Busy, Conflict, Invalid
 from callsheet.state.pages import edits, elements, history
 from callsheet.state.pages.history import BEGINNING, PageData
 from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT, ROOT, STREAM, Element, Page, digest, walk
-from callsheet.state.versions import Version
+from callsheet.state.versions import Author, Version
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools.call import Call
 from callsheet.tools.registry import tool
@@ -274,7 +274,7 @@ async def undo(args: Undo, call: Call) -> dict[str, Any]:
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
         edits.check_locks(before, history.page_of(restored), head.locked)
-        if result := await _try_write(call, data, {"restored": parent or BEGINNING}, head, parent):
+        if result := await _try_write(call, data, {"restored": parent or BEGINNING}, head, parent, "undo"):
             return result
     raise _too_busy(call)
 
@@ -376,12 +376,19 @@ async def _apply(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[
 
 
 async def _try_write(
-    call: Call, data: PageData, result: Mapping[str, Any], head: StreamHead, parent: str | None = None
+    call: Call,
+    data: PageData,
+    result: Mapping[str, Any],
+    head: StreamHead,
+    parent: str | None = None,
+    by: Author = "model",
 ) -> dict[str, Any] | None:
     """Return the version's result; None if another version or a lock came first."""
     changes = {"pageId": call.scope.artefact, "changes": history.change_lines(data["changes"])}
     try:
-        return await call.write(STREAM, data, parent=parent, result={**result, **changes}, expected_head=head)
+        return await call.write(
+            STREAM, data, parent=parent, result={**result, **changes}, expected_head=head, by=by
+        )
     except Conflict:
         return None
 

@@ -7,10 +7,12 @@ nothing be framed, and only the one stylesheet apply whose hash it names.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import nh3
 
@@ -70,6 +72,33 @@ _INTERNAL = {"level", "ordered", "label", "type", "description"}
 def _render_markup(page: Page) -> str:
     """Return the page's elements as HTML, without head and body."""
     return _render(page.root, in_form=False)
+
+
+_ELSEWHERE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2})")
+_HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d+)?")
+
+
+def _own_files_only(element: Element) -> Element:
+    """Return the element with a text in place of each image and film that lies elsewhere."""
+    attributes = dict(element.attributes)
+    changes: dict[str, Any] = {}
+    if _ELSEWHERE.match(attributes.get("poster", "")):
+        del attributes["poster"]
+        changes = {"attributes": attributes}
+    if element.type in {"image", "video"} and _ELSEWHERE.match(attributes.get("src", "")):
+        shown = f"{attributes.get('alt', '')}\nNot loaded: {attributes['src']}".strip()
+        changes = {"type": "image", "attributes": {"alt": shown}}
+    children = tuple(_own_files_only(child) for child in element.children)
+    return element.model_copy(update=changes | {"children": children})
+
+
+def _origins(page: Page) -> list[str]:
+    """Return the origins of the page's images and films that lie elsewhere, as a policy names them."""
+    addresses = [
+        element.attributes.get(name, "") for element, _ in walk(page.root) for name in ("src", "poster")
+    ]
+    parts = [urlsplit(address.strip()) for address in addresses if _ELSEWHERE.match(address)]
+    return sorted({f"{part.scheme}://{part.netloc}" for part in parts if _HOST.fullmatch(part.netloc)})
 
 
 def _render(element: Element, *, in_form: bool) -> str:
@@ -196,13 +225,17 @@ class Document:
     """Its Content-Security-Policy, for a server to send as well."""
 
 
-def render_document(page: Page, inlined: Mapping[str, str] | None = None) -> Document:
+def render_document(
+    page: Page, inlined: Mapping[str, str] | None = None, *, external: bool = False
+) -> Document:
     """Return the page as a file; `inlined` has what to put in place of addresses: data URIs of its images.
 
+    Images and films from elsewhere are loaded with `external` only, since that tells their server what is in
+    their address; else a text names the address.
     A page of 500 elements takes some milliseconds of processor.
     """
     css = _render_stylesheet(page)
-    policy = _policy(css)
+    policy = _policy(css, _origins(page) if external else [])
     lang = page.root.attributes.get("lang", "en")
     about = page.root.attributes.get("description", "")
     head = [
@@ -213,7 +246,8 @@ def render_document(page: Page, inlined: Mapping[str, str] | None = None) -> Doc
         *([f'<meta name="description" content="{escape(about)}">'] if about else []),
         f"<style>{css}</style>",
     ]
-    body = _with_files(sanitize(_render_markup(page)), inlined or {})
+    shown = page if external else page.model_copy(update={"root": _own_files_only(page.root)})
+    body = _with_files(sanitize(_render_markup(shown)), inlined or {})
     lines = ["<!doctype html>", f'<html lang="{escape(lang)}">', "<head>", *head, "</head>", "<body>", body]
     return Document("\n".join([*lines, "</body>", "</html>", ""]), policy)
 
@@ -236,14 +270,14 @@ def _on_site(address: str) -> str | None:
     return None if address.strip().replace("\\", "/").startswith("//") else address
 
 
-def _policy(css: str) -> str:
+def _policy(css: str, origins: Sequence[str]) -> str:
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     return "; ".join(
         (
             "default-src 'none'",
             f"style-src 'sha256-{digest}'",
-            "img-src 'self' https: http: data:",
-            "media-src 'self' https: http:",
+            " ".join(["img-src 'self' data:", *origins]),
+            " ".join(["media-src 'self'", *origins]),
             "form-action 'self' https: http:",
             "base-uri 'none'",
         )

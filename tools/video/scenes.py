@@ -135,7 +135,7 @@ async def read_scenes(call: Call, scene_ids: Sequence[str]) -> dict[str, Scene]:
 
 def scene_draft(scene_id: str, scene: Scene, head: StreamHead, parent: str | None = None) -> VersionDraft:
     """Return the new version of a scene."""
-    return VersionDraft(scene_id, {"scene": scene.data()}, parent, head)
+    return VersionDraft(scene_id, {"scene": scene.data()}, parent, head, "undo" if parent else "model")
 
 
 async def write_scene(

@@ -163,7 +163,7 @@ FORMATS: Final[Mapping[FileType, tuple[str, ...]]] = {
 LIMITS: Final = {"image": 5_000_000, "video": 25_000_000, "document": 10_000_000}
 """Maximum bytes of a file, by type."""
 MAX_FILE: Final = max(LIMITS.values())
-MAX_IMPORT: Final = 50_000_000
+MAX_IMPORT: Final = 100_000_000
 """Bytes of a file of campaigns."""
 MAX_MATERIAL: Final = 50 * 1024 * 1024
 """Maximum bytes of a lesson's source file."""

@@ -1,5 +1,6 @@
 """A question in this process, on the server's storage: `callsheet ask`."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,16 +11,16 @@ from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.campaigns import service
 from callsheet.server.campaigns.schemas import CampaignChat
 from callsheet.server.campaigns.service import import_campaigns
-from callsheet.server.cli.text_input import read_bytes
+from callsheet.server.cli.text_input import open_bytes
 from callsheet.server.engine.worker import OnProgress
 from callsheet.server.processes.worker import local_worker
 from callsheet.server.settings.settings import Settings
-from callsheet.state.campaigns.importing import kind_of
 from callsheet.state.context import Context
 from callsheet.state.owners import LOCAL
-from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.redis.connection import Storage
+from callsheet.tools.campaigns.file_reading import FileRequest
 from callsheet.tools.campaigns.libraries import own_library
+from callsheet.tools.campaigns.tables import kind_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ async def run(request: CampaignCliRequest, settings: Settings, report: OnProgres
 
 async def _import(storage: Storage, request: CampaignCliRequest, report: OnProgress) -> Mapping[str, Any]:
     path = str(request.file)
-    content = read_bytes(path, MAX_IMPORT)
     step = {"type": "step", "stepId": "import", "name": f"Importing {Path(path).name}"}
 
     def tell(done: int, every: int) -> None:
@@ -57,6 +57,8 @@ async def _import(storage: Storage, request: CampaignCliRequest, report: OnProgr
 
     report({**step, "status": "in-progress"})
     index = await own_library(storage, LOCAL)
-    result = await import_campaigns(index, content, kind_of(path), all_or_nothing=request.strict, report=tell)
+    with await asyncio.to_thread(open_bytes, path) as file:
+        reading = FileRequest(kind_of(path))
+        result = await import_campaigns(index, file, reading, all_or_nothing=request.strict, report=tell)
     report({**step, "status": "completed", "preview": {"imported": result["imported"]}})
     return result

@@ -8,10 +8,11 @@ import asyncio
 import hashlib
 import json
 import math
+import re
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Annotated, Any, Final, NoReturn, TypeVar, cast
+from typing import IO, Annotated, Any, Final, NamedTuple, NoReturn, TypeVar, cast
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.routing import APIRoute
@@ -203,9 +204,130 @@ def _strict_scope(request: Request) -> dict[str, Any]:
     """Return the scope with decoded ids, and without a Content-Type, so that every body is read as JSON."""
     return {
         **request.scope,
+        _CONTENT_TYPE: request.headers.get("content-type", ""),
         "headers": [pair for pair in request.scope["headers"] if pair[0] != b"content-type"],
         "path_params": decode_path_params(request.path_params),
     }
+
+
+_CONTENT_TYPE: Final = "callsheet.content_type"
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_FORM: Final = {"schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}}
+UPLOAD_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": _BINARY, "multipart/form-data": _FORM},
+    }
+}
+"""OpenAPI of a body that `receive_upload` reads."""
+_BOUNDARY: Final = re.compile(r';\s*boundary="?([^";,]{1,70})"?', re.IGNORECASE)
+_FILE_NAME: Final = re.compile(r'[; ]filename="([^"]{0,255})"', re.IGNORECASE)
+_MAX_PART_HEADERS: Final = 8_192
+_MAX_FORM_FIELD: Final = 65_536
+
+
+class Upload(NamedTuple):
+    """A file that a request brought."""
+
+    name: str
+    """As the form names it; empty for a body that is the file itself."""
+    media_type: str
+
+
+async def receive_upload(request: Request, file: IO[bytes]) -> Upload:
+    """Write the request's file into `file`: the body itself, or the one file of a form as browsers send it.
+
+    Raises `Invalid` for a form without a file or with several, and for one that is incomplete.
+    """
+    content_type = request.scope.get(_CONTENT_TYPE) or request.headers.get("content-type", "")
+    if not content_type.strip().lower().startswith("multipart/form-data"):
+        async for piece in request.stream():
+            await asyncio.to_thread(file.write, piece)
+        return Upload("", content_type)
+    boundary = _BOUNDARY.search(content_type)
+    if boundary is None:
+        raise Invalid("the form has no boundary", remedy="let the client set the Content-Type of the form")
+    form = _FormReader(f"\r\n--{boundary[1]}".encode("latin-1"), file)
+    async for piece in request.stream():
+        await asyncio.to_thread(form.feed, piece)
+    return form.finish()
+
+
+class _FormReader:
+    """Parts of a form, read in pieces; the file is written, fields beside it are left out."""
+
+    def __init__(self, delimiter: bytes, file: IO[bytes]) -> None:
+        self._delimiter = delimiter
+        self._file = file
+        # The first delimiter stands at the beginning of the body, without a line end.
+        self._buffer = bytearray(b"\r\n")
+        self._upload: Upload | None = None
+        self._in_headers = self._in_file = self._skip_line_end = self._ended = False
+        self._field_bytes = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Read the next piece of the body."""
+        self._buffer += piece
+        while not self._ended and (self._read_headers() if self._in_headers else self._read_content()):
+            pass
+
+    def finish(self) -> Upload:
+        """Return the file's name and type."""
+        if not self._ended:
+            raise Invalid("the form is incomplete: its last line is missing", remedy="send it again")
+        if self._upload is None:
+            raise Invalid("the form has no file", remedy="send the file in a field with a file name")
+        return self._upload
+
+    def _read_headers(self) -> bool:
+        """Read a part's headers; return False if more bytes are needed."""
+        if self._buffer.startswith(b"--"):
+            self._ended = True
+            return False
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._buffer) > _MAX_PART_HEADERS:
+                raise Invalid(
+                    "a part of the form has no end of its headers", remedy="send a form as browsers do"
+                )
+            return False
+        headers = self._buffer[:end].decode("utf-8", "replace")
+        # Two bytes stay: an empty part ends at the line end before its delimiter.
+        del self._buffer[: end + 2]
+        self._in_headers, self._in_file = False, False
+        if name := _FILE_NAME.search(headers):
+            if self._upload:
+                raise Invalid("the form has several files", remedy="send one file in each request")
+            lines = [line.partition(":") for line in headers.split("\r\n")]
+            kinds = [value.strip() for key, _, value in lines if key.strip().lower() == "content-type"]
+            self._upload = Upload(name[1], next(iter(kinds), ""))
+            self._in_file = self._skip_line_end = True
+        return True
+
+    def _read_content(self) -> bool:
+        """Read a part's content up to the next delimiter; return False if more bytes are needed."""
+        end = self._buffer.find(self._delimiter)
+        # The beginning of a delimiter may be the end of the buffer.
+        until = end if end >= 0 else len(self._buffer) - len(self._delimiter)
+        if end < 0 and until < len(b"\r\n"):
+            return False
+        self._keep(bytes(self._buffer[:until]))
+        del self._buffer[:until]
+        if end < 0:
+            return False
+        del self._buffer[: len(self._delimiter)]
+        self._in_headers = True
+        return True
+
+    def _keep(self, content: bytes) -> None:
+        if self._in_file:
+            if self._skip_line_end and content:
+                content, self._skip_line_end = content[2:], False
+            self._file.write(content)
+            return
+        self._field_bytes += len(content)
+        if self._field_bytes > _MAX_FORM_FIELD:
+            raise Invalid("the form has long fields beside its file", remedy="send options in the address")
 
 
 _HEADER: Final = "Idempotency-Key"

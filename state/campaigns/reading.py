@@ -9,7 +9,13 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
+from callsheet.state.campaigns.campaign import (
+    CHANNELS,
+    OTHER_CHANNELS,
+    SENTIMENTS,
+    VALUE_PROPS,
+    VISUAL_STYLES,
+)
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.state.errors import Invalid
 
@@ -17,7 +23,7 @@ RECENT_DAYS: Final = 90
 """Days of "recent"."""
 DIMENSIONS: Final = ("channel", "company", "product", "value_prop", "sentiment", "visual_style")
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
-    "channel": CHANNELS,
+    "channel": (*CHANNELS, *OTHER_CHANNELS),
     "value_prop": VALUE_PROPS,
     "sentiment": SENTIMENTS,
     "visual_style": VISUAL_STYLES,
@@ -28,11 +34,33 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "ig": "instagram",
         "fb": "facebook",
         "x": "twitter",
+        "x twitter": "twitter",
         "mail": "direct_mail",
         "letter": "direct_mail",
         "letters": "direct_mail",
         "tweets": "twitter",
         "emails": "email",
+        "meta": "facebook",
+        "e mailing": "email",
+        "newsletter": "email",
+        "post": "direct_mail",
+        "mailing": "direct_mail",
+        "brief": "direct_mail",
+        "yt": "youtube",
+        "you tube": "youtube",
+        "tik tok": "tiktok",
+        "linked in": "linkedin",
+        "ooh": "out_of_home",
+        "dooh": "out_of_home",
+        "billboard": "out_of_home",
+        "outdoor": "out_of_home",
+        "plakat": "out_of_home",
+        "banner": "display",
+        "google search": "search",
+        "paid search": "search",
+        "sea": "search",
+        "television": "tv",
+        "podcasts": "podcast",
     },
     "value_prop": {
         "free": "No Fee / No Minimum",
@@ -76,10 +104,11 @@ _DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE_NAMES: Final = {"from": "start", "start_date": "start", "to": "end", "end_date": "end", "until": "end"}
 _BETWEEN_DAYS: Final = (" to ", "/", "..", " - ")
-_WORDS: Final = re.compile(r"[^a-z0-9]+")
+_WORDS: Final = re.compile(r"[\W_]+")
 _SEPARATORS: Final = re.compile(r"[,;|]| and ")
 _ABSENT: Final = frozenset({"", "null", "none", "any", "all"})
 _MAX_VALUES: Final = 50
+_MAX_WORD: Final = 200
 _MAX_DATES: Final = 100
 """Characters of a range of days that are read."""
 
@@ -256,23 +285,29 @@ def _known_value(dimension: str, word: str) -> tuple[str, str] | None:
     return None
 
 
-@lru_cache(maxsize=4_000)
 def match_value(dimension: str, word: str) -> str | None:
-    """Return the value that a word means in a dimension; None if none or several fit."""
-    plain = _plain(word)
+    """Return the known value that a word means in a dimension; None if none or several fit."""
+    # Only short words are remembered, so that what is kept is bounded in bytes.
+    return _match(dimension, word) if len(word) <= _MAX_WORD else None
+
+
+@lru_cache(maxsize=4_000)
+def _match(dimension: str, word: str) -> str | None:
+    plain = plain_words(word)
     if not plain:
         return None
     for value in _KNOWN[dimension]:
-        spellings = {_plain(value), *(_plain(part) for part in value.split("/"))}
+        spellings = {plain_words(value), *(plain_words(part) for part in value.split("/"))}
         if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
     if alias := _ALIASES[dimension].get(plain):
         return alias
-    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*_plain(value).split()}]
+    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _plain(text: str) -> str:
+def plain_words(text: str) -> str:
+    """Return the words of a text in lower case, with a blank between them."""
     return _WORDS.sub(" ", text.casefold()).strip()
 
 
@@ -286,7 +321,7 @@ def _resolve_dates(
             raise Invalid(f"the range starts {given.start} and ends {given.end}", remedy="swap its days")
         return DateRange(start=given.start, end=given.end) if given.start or given.end else None
     given = given[:_MAX_DATES]
-    text = _plain(given)
+    text = plain_words(given)
     if text in {"recent", "recently", "new", "newest", "latest"}:
         return _recent(newest, today, note)
     if span := _SPAN.fullmatch(text):

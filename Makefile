@@ -65,7 +65,7 @@ fuzzer: .venv-fuzz/done  ## install the fuzzer, which has an environment of its 
 bench: .venv/peers  ## print every figure, each beside its peer or floor in the same run
 	@$(BIN)/python -m bench
 
-eval: .venv/dev  ## score MODEL=provider/model in the tasks of evals/, or the recorded answers without one
+eval: .venv/dev  ## run the controls of the checks, and score MODEL=provider/model or the recorded answers
 	@$(BIN)/python -m evals $(if $(MODEL),--model $(MODEL)) $(if $(JUDGE),--judge $(JUDGE)) $(ARGS)
 
 lock: .venv/uv  ## write the five locks anew

@@ -26,6 +26,7 @@ from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
+from callsheet.storage.campaigns.index import TextField
 from callsheet.storage.campaigns.sample import SampleRecords
 from callsheet.storage.campaigns.vectors import unit_vectors
 from callsheet.storage.campaigns.words import embedding_texts, normalize
@@ -123,10 +124,8 @@ async def search(index: EmbeddedIndex, question: LabelledQuestion) -> list[str]:
         result = await index.similar(question.text, question.filters, limit=PLACES)
     else:
         query = " ".join(f'"{words}"' for words in question.words)
-        filters = question.filters
-        if question.tool == "search_offers":
-            filters = filters.model_copy(update={"has_offer": True})
-        result = await index.full_text(query, filters, limit=PLACES)
+        field: TextField = "offer" if question.tool == "search_offers" else "copy"
+        result = await index.full_text(query, question.filters, field=field, limit=PLACES)
     return [match.campaign.id for match in result.matches]
 
 

@@ -98,6 +98,7 @@ def _kinds(index: CampaignIndex, peer: "SqlitePeer") -> Sequence[SearchKind]:
         SearchKind("full text: two words", lambda text: index.full_text(text, _ALL), peer.words),
         SearchKind("full text: a phrase", lambda text: index.full_text(f'"{text}"', _ALL), peer.phrase),
         SearchKind("full text: a frequent word", lambda _: index.full_text(words()[0], _ALL), peer.frequent),
+        SearchKind("full text: offers", lambda _: index.full_text("5%", _ALL, field="offer")),
         SearchKind("full text: three conditions", lambda text: index.full_text(text, _NARROW)),
         SearchKind("meaning: all", lambda text: index.similar(text, _ALL), peer.product),
         SearchKind("meaning: three conditions", lambda text: index.similar(text, _NARROW)),

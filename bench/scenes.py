@@ -18,13 +18,13 @@ from bench import size
 from callsheet import storage
 from callsheet.nodes.plan_execution import PlanExecution, SharedRecord
 from callsheet.providers.offline.video import edit_form
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step
 from callsheet.state.video.patch import ScenePatch, apply_patch
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.scene import starters
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.guard import guard
@@ -97,7 +97,7 @@ async def _execute(opened: Storage, name: str, steps: list[Step]) -> tuple[Execu
     await executions.create(_record(name, steps))
     scope = _scope(name)
     held = await executions.change(
-        await executions.read(name), lambda record, now: live_plan.begin(record, scope.task, 1, now)
+        await executions.read(name), lambda record, now: plan_recovery.begin(record, scope.task, 1, now)
     )
 
     async def execute_step(step: Step) -> Outcome:

@@ -17,17 +17,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from callsheet.state.errors import CallsheetError
-from evals import recordings, reporting
+from evals import controls, pairs, recordings, reporting
 from evals.endpoints import RECORDED, EvalModel, model_plan, proxy_for, recorded_plan, settings_of
 from evals.judging import Judge
 from evals.recordings import FOLDER
-from evals.reporting import Report
+from evals.reporting import Report, mark
 from evals.running import EvalPlan, Score, run, stage
 from evals.tasks import Task
 from evals.wire import CACHE, EvalProxy
 from evals.workflows import KITS
 
-WIDTH: Final = 110
+WIDTH: Final = 140
+REPEAT: Final = 5
+"""Repetitions of each task against a model; the offline model always answers the same."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,15 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before a library logs every request.
     logging.basicConfig(level=logging.WARNING)
     console = Console()
-    # The table has ten columns; output that is no terminal is 80 wide by default.
+    # The table has thirteen columns; output that is no terminal is 80 wide by default.
     console.width = max(console.width, WIDTH)
     args = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         if args[:1] == ["compare"]:
-            first, second = map(Path, args[1:])
-            console.print("\n".join(reporting.compare(first, second)), markup=False, highlight=False)
+            console.print("\n".join(_compare(args[1:])), markup=False, highlight=False)
             return 0
         options = _parser().parse_args(args)
+        problems, summary = asyncio.run(_controls(options))
         report = asyncio.run(_evaluate(options, console))
     except (CallsheetError, OSError, ValueError) as error:
         console.print(f"{error}", style="red", markup=False)
@@ -52,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_complete = not any((options.only, options.group, options.task, options.limit))
     if options.write or (options.model and is_complete):
         console.print(f"Written to {reporting.write(report)}", highlight=False)
-    return 0 if all(one.ok for one in report.scores) else 1
+    for problem in problems:
+        console.print(f"✘ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(summary, highlight=False)
+    return 1 if problems or any(one.failures for one in report.scores) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--group", action="append", help="first part of a case's id; may be repeated")
     parser.add_argument("--task", action="append", help="id of a case; may be repeated")
     parser.add_argument("--limit", type=int, help="at most this many tasks of a workflow")
-    parser.add_argument("--repeat", type=int, default=1, help="times that each task runs")
+    parser.add_argument("--repeat", type=int, help="times that each task runs; 5, or 1 offline")
     parser.add_argument("--at-once", type=int, default=4, help="tasks at once")
+    parser.add_argument("--controls", type=Path, default=controls.FOLDER, help="folder of controls")
     parser.add_argument("--no-cache", action="store_true", help="ask the model again")
     parser.add_argument("--record", action="store_true", help="write the answers to evals/recordings")
     parser.add_argument("--write", action="store_true", help="write to evals/results, also of a partial run")
@@ -84,6 +90,28 @@ def chosen_tasks(options: argparse.Namespace) -> list[Task]:
         for kit in kits
     ]
     return [task for tasks in left for task in tasks[: options.limit]]
+
+
+def _compare(args: Sequence[str]) -> list[str]:
+    parser = argparse.ArgumentParser(prog="python -m evals compare")
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--judge", default="", help="provider/model that prefers one of two products")
+    options = parser.parse_args(args)
+    lines = reporting.compare(options.first, options.second)
+    if not options.judge:
+        return lines
+    with proxy_for(options.judge, CACHE):
+        preferred = asyncio.run(pairs.preferences(Judge(options.judge), options.first, options.second))
+    return [*lines, preferred]
+
+
+async def _controls(options: argparse.Namespace) -> tuple[list[str], str]:
+    """Return the problems of the controls, and their summary; a judge decides those that need one."""
+    if not options.judge:
+        return await controls.run(None, options.controls)
+    with proxy_for(options.judge, None if options.no_cache else CACHE):
+        return await controls.run(Judge(options.judge, options.at_once), options.controls)
 
 
 async def _evaluate(options: argparse.Namespace, console: Console) -> Report:
@@ -106,8 +134,9 @@ async def _score(options: argparse.Namespace, cache: Path | None, console: Conso
         return Report(RECORDED, {"tokens": "estimated"}, scores)
     model = EvalModel(options.model, cache, FOLDER if options.record else None)
     with model_plan(tasks, model, at_once=options.at_once) as (plan, proxy):
-        scores = await _play(plan, options.repeat, console, proxy)
-    settings = {**settings_of(options.model), "repeat": str(options.repeat)}
+        repeat = options.repeat or (REPEAT if proxy else 1)
+        scores = await _play(plan, repeat, console, proxy)
+    settings = {**settings_of(options.model), "repeat": str(repeat)}
     if proxy:
         settings["answers from the cache"] = f"{proxy.cached} of {proxy.cached + proxy.fetched}"
     return Report(options.model, settings, scores)
@@ -121,7 +150,7 @@ async def _play(plan: EvalPlan, repeat: int, console: Console, proxy: EvalProxy 
         bar = progress.add_task("", total=len(plan.tasks) * repeat)
 
         def report(score: Score) -> None:
-            line = f"{'✔' if score.ok else '✘'} {score.workflow} {score.id}"
+            line = f"{mark(score)} {score.workflow} {score.id}"
             progress.update(bar, advance=1, description=line)
             if not console.is_terminal:
                 console.print(f"{line}  {score.seconds:g} s", markup=False, highlight=False)

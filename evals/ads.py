@@ -24,8 +24,9 @@ from callsheet.storage.artefacts.artefacts import NewVersion, Stream
 from callsheet.tools.ads import voices
 from evals import turns
 from evals.session import EvalSession
-from evals.tasks import CASES, Task
-from evals.turns import EvalTurn, has_any, lacks, unless
+from evals.tasks import CASES, Task, entry_named
+from evals.turns import FEWER, MORE, EvalTurn, ForJudge, Outcome, has_any, lacks, unless
+from evals.wording import affirms_any, fold, may_spell, replace_all, word_variety
 
 FIELDS: Final = ("brief", "ad")
 AdStreams = Mapping[str, Stream]
@@ -33,9 +34,12 @@ AdTurn = EvalTurn[AdStreams]
 _PROMISES: Final = (
     *("award-winning", "award winning", "guaranteed", "guarantee", "clinically", "proven", "certified"),
     *("number one", "best in", "the best", "cheapest", "fastest", "experts recommend", "scientists"),
-    *("doctors recommend", "dentists recommend", "risk-free", "free of charge", "world-famous"),
+    *("doctors recommend", "dentists recommend", "risk-free", "free of charge", "world-famous", "voted"),
+    *("five-star", "five stars", "prize", "favourite", "favorite", "trusted by"),
 )
 """Words of claims that an ad must be able to prove."""
+_CONTACTS: Final = frozenset({"phone number", "code", "address"})
+"""Lines that an ad has if its brief has them, even if code is not sure that it wants them language_name."""
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th)\W*$", re.IGNORECASE)
 
 
@@ -43,6 +47,7 @@ class AdSession(EvalSession[AdStreams]):
     """An ad, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = ad_creation.WORKFLOW
+    subject: ClassVar[str] = "ad spot script music voices effects sound seconds version track speaker brief"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Return the case's brief as input, or store the case's ad."""
@@ -51,14 +56,14 @@ class AdSession(EvalSession[AdStreams]):
         shared = {"ad_id": self.artefact.id, "brief": task_brief, "language": task_brief["language"]}
         if "brief" in setup:
             return shared
-        ad_case = turns.entry_named(setup["ad"], _ads())
+        given = ad_case(setup["ad"])
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
         language = task_brief["language"]
-        tracks = ad.track_list(ad_case["tracks"])
+        tracks = ad.track_list(given["tracks"])
         data = {
             "voices": ad.voices_data(tracks, language),
-            "music": ad.music_bed(ad_case["music"], "loudly", task_brief["duration"]),
-            "sfx": {"soundFxPrompts": ad.effect_list(ad_case["effects"], len(tracks))},
+            "music": ad.music_bed(given["music"], "loudly", task_brief["duration"]),
+            "sfx": {"soundFxPrompts": ad.effect_list(given["effects"], len(tracks))},
         }
         for stream, one in data.items():
             await self.artefact.create_version(NewVersion(stream, one, MODEL, "given"))
@@ -73,15 +78,39 @@ class AdSession(EvalSession[AdStreams]):
         """Return the streams as they are now."""
         return await self.artefact.streams(ad.STREAMS)
 
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Replace words of the script, or the music's description, as the person's own version."""
+        side = await self.read_artefact()
+        for stream, value in change.items():
+            data = {**_data(side, stream)}
+            if stream == "music":
+                data["musicPrompt"] = value
+            else:
+                tracks = [{**track, "text": replace_all(track["text"], value)} for track in _tracks(side)]
+                data["voiceTracks"] = tracks
+            await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by hand"))
+        return {}
+
+    @classmethod
+    def words_of(cls, task: Task, side: AdStreams) -> str:
+        """Return the brief and the words of the ad."""
+        effects = " ".join(str(one["description"]) for one in _effects(side))
+        return "\n".join([brief.message(brief_of(task)), _script(side), _music(side), effects])
+
 
 @cache
 def _ads() -> Mapping[str, Any]:
     return dict(json.loads((CASES / "ad_creation_ads.json").read_text("utf-8")))
 
 
+def ad_case(name: str) -> Mapping[str, Any]:
+    """Return the ad of this name."""
+    return dict(entry_named(name, _ads()))
+
+
 def brief_of(task: Task) -> Brief:
     """Return the brief of a task."""
-    body = task.setup.get("brief") or turns.entry_named(task.setup["ad"], _ads())
+    body = task.setup.get("brief") or ad_case(task.setup["ad"])
     return brief.parse(body["brief"], language=body.get("language"), market=body.get("market"))
 
 
@@ -122,7 +151,7 @@ def _timeline(turn: AdTurn, side: AdStreams) -> Timeline:
 
 
 def _with_digits(text: str) -> str:
-    """Return a text as it is spoken, with numbers as digits."""
+    """Return a text as it is language_name, with numbers as digits."""
     words = (cardinal(word) if _ORDINAL.search(word) else word for word in text.replace("&", " and ").split())
     return " ".join(digit_tokens(" ".join(words)))
 
@@ -157,6 +186,25 @@ def versions_created(expected: Mapping[str, int], turn: AdTurn) -> str:
     """Check the number of new versions."""
     created = {name: len(turn.after[name].versions) - len(turn.before[name].versions) for name in expected}
     return unless(created == {**expected}, f"created {created}")
+
+
+def variations(expected: Mapping[str, int], turn: AdTurn) -> str:
+    """Check that a stream has this many new versions, of which no two have the same content.
+
+    Versions of the voices need different words: a second voice for the same text is no variation of an ad.
+    """
+    for name, count in expected.items():
+        new = turn.after[name].versions[len(turn.before[name].versions) :]
+        contents = [_own_content(name, one.data) for one in (*turn.before[name].versions, *new)]
+        if len(new) != count or any(contents.count(one) > 1 for one in contents):
+            return f"{len(new)} new versions of the {name}, of which {len({*contents[-len(new) :]})} differ"
+    return ""
+
+
+def _own_content(stream: str, data: Mapping[str, Any]) -> str:
+    if stream != "voices":
+        return json.dumps(data)
+    return fold(" ".join(str(track["text"]) for track in data["voiceTracks"]))
 
 
 def equals_version(expected: Mapping[str, str], turn: AdTurn) -> str:
@@ -198,7 +246,8 @@ def shorter(expected: bool, turn: AdTurn) -> str:
     """Check whether words and length are less than before the message."""
     old, new = (len(_script(side).split()) for side in (turn.before, turn.after))
     old_s, new_s = (_timeline(turn, side)["durationSeconds"] for side in (turn.before, turn.after))
-    return unless((new < old and new_s < old_s) == expected, f"{old} → {new} words, {old_s:g} → {new_s:g} s")
+    is_less = new <= old * FEWER and new_s <= old_s * FEWER
+    return unless(is_less == expected, f"{old} → {new} words, {old_s:g} → {new_s:g} s")
 
 
 def language(expected: str, turn: AdTurn) -> str:
@@ -207,13 +256,20 @@ def language(expected: str, turn: AdTurn) -> str:
     return unless(actual == expected, f"the script is in {actual}")
 
 
-def mandatory(expected: bool, turn: AdTurn) -> str:
-    """Check that the script has the brief's mandatory lines: legal texts, contacts, prices, dates, codes."""
+def mandatory(expected: bool, turn: AdTurn) -> Outcome:
+    """Check that the script has the brief's mandatory lines: legal texts, contacts, prices, dates, codes.
+
+    A figure that may be there in words of another language is for a judge, unless too few words can say it.
+    """
     del expected
     _, brief = ad_creation.WORKFLOW.view.brief_texts({"messages": [], "brief": brief_of(turn.task)})
-    lines = mandatory_lines(brief)
-    missing = compare(lines, _script(turn.after), _language(turn)).missing
-    return unless(not missing, f"not said: {', '.join(map(str, missing))}")
+    script, language_name = _script(turn.after), _language(turn)
+    compared = compare(mandatory_lines(brief), script, language_name)
+    open_lines = [line for line in compared.check if line.is_sure or line.kind in _CONTACTS]
+    silent = [line for line in open_lines if not may_spell(script, line.text, language_name)]
+    if missing := [*compared.missing, *silent]:
+        return f"not said: {', '.join(map(str, missing))}"
+    return ForJudge(f"The script says {', '.join(map(str, open_lines))}.") if open_lines else ""
 
 
 def numbers_from_brief(expected: bool, turn: AdTurn) -> str:
@@ -270,6 +326,19 @@ def text_is(expected: str, turn: AdTurn) -> str:
     return unless(actual == expected, f"the script is {actual!r}"[:300])
 
 
+def text_replaced(expected: Mapping[str, str], turn: AdTurn) -> str:
+    """Check that the script is the earlier one with these words replaced, and nothing else."""
+    wanted = replace_all(fold(_script(turn.before)), {fold(old): fold(new) for old, new in expected.items()})
+    actual = fold(_script(turn.after))
+    return unless(actual == wanted, f"the script is {actual!r}"[:300])
+
+
+def text_keeps(expected: float, turn: AdTurn) -> str:
+    """Check how much of the earlier script's content the new one has."""
+    actual = share(_script(turn.before), _script(turn.after))
+    return unless(actual >= expected, f"keeps {actual:.0%} of the earlier script")
+
+
 def text_ends_with(expected: str, turn: AdTurn) -> str:
     """Check the end of the script."""
     return unless(
@@ -282,6 +351,12 @@ def no_new_words(expected: bool, turn: AdTurn) -> str:
     del expected
     new = content(_script(turn.after)) - content(_script(turn.before))
     return unless(not new, f"new are {', '.join(sorted(new))}")
+
+
+def variety(expected: float, turn: AdTurn) -> str:
+    """Check the least share of distinct words of the script, which filler does not have."""
+    actual = word_variety(_script(turn.after))
+    return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
 
 
 def speakers(expected: int, turn: AdTurn) -> str:
@@ -364,7 +439,11 @@ def gap_min_s(expected: Mapping[str, float], turn: AdTurn) -> str:
 def speed(expected: Mapping[str, Sequence[int] | str], turn: AdTurn) -> str:
     """Check the new speed of tracks: `faster`, `slower`, `same`; `all` for every track."""
     old, new = ([float(track["speed"]) for track in _tracks(side)] for side in (turn.before, turn.after))
-    holds = {"faster": lambda a, b: b > a, "slower": lambda a, b: b < a, "same": lambda a, b: a == b}
+    holds = {
+        "faster": lambda a, b: b >= a * MORE,
+        "slower": lambda a, b: b <= a * FEWER,
+        "same": lambda a, b: a == b,
+    }
     for how, tracks in expected.items():
         every = range(1, len(new) + 1) if isinstance(tracks, str) else tracks
         if len(old) != len(new) or not all(holds[how](old[at - 1], new[at - 1]) for at in every):
@@ -372,17 +451,15 @@ def speed(expected: Mapping[str, Sequence[int] | str], turn: AdTurn) -> str:
     return ""
 
 
-def music_contains_any(expected: Sequence[str], turn: AdTurn) -> str:
-    """Check that the music's description has one of the words."""
-    return unless(has_any(_music(turn.after), expected), f"the music is {_music(turn.after)!r}")
+def music_contains_any(expected: Sequence[str], turn: AdTurn) -> Outcome:
+    """Check that the music's description has one of the words, not denied; a judge reads other words."""
+    return turns.description_outcome(_music(turn.after), expected, "music")
 
 
 def music_lacks(expected: Sequence[str], turn: AdTurn) -> str:
-    """Check that the music's description has none of the words, except after "not" or "no"."""
-    plain = _music(turn.after).casefold()
-    for word in expected:
-        plain = plain.replace(f"not {word}", "").replace(f"no {word}", "").replace(f"non-{word}", "")
-    return unless(not has_any(plain, expected), f"the music is {_music(turn.after)!r}")
+    """Check that the music's description has none of the words, unless it denies them."""
+    music = _music(turn.after)
+    return unless(music and affirms_any(music, expected) is not True, f"the music is {music!r}")
 
 
 def music_keeps(expected: float, turn: AdTurn) -> str:
@@ -413,24 +490,31 @@ def sfx_delta(expected: int, turn: AdTurn) -> str:
     return unless(actual == expected, f"{actual:+} effects")
 
 
-def sfx_has(expected: Mapping[str, Any], turn: AdTurn) -> str:
-    """Check that an effect has this description and placement."""
-    places = {"start": {"start", "beforeVoices"}}
-    for effect in _effects(turn.after):
-        place = effect["placement"]
-        kind = expected.get("placement", place["type"])
-        same = place["type"] in places.get(kind, {kind}) and place.get("index") == expected.get(
-            "index", place.get("index")
-        )
-        if same and has_any(effect["description"], expected["description_any"]):
-            return ""
+def sfx_has(expected: Mapping[str, Any], turn: AdTurn) -> Outcome:
+    """Check that an effect has this placement and description; a judge reads other words of a new one."""
+    placed = [one for one in _effects(turn.after) if _is_placed(one["placement"], expected)]
+    outcomes = [
+        turns.description_outcome(one["description"], expected["description_any"], "effect") for one in placed
+    ]
+    if "" in outcomes:
+        return ""
+    new = [each for one, each in zip(placed, outcomes, strict=True) if one not in _effects(turn.before)]
+    if for_judge := [one for one in new if isinstance(one, ForJudge)]:
+        return for_judge[0]
     return f"the effects are {[(one['description'], one['placement']) for one in _effects(turn.after)]}"
+
+
+def _is_placed(place: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    places = {"start": {"start", "beforeVoices"}}
+    kind = expected.get("placement", place["type"])
+    index = place.get("index")
+    return place["type"] in places.get(kind, {kind}) and index == expected.get("index", index)
 
 
 def sfx_lacks(expected: Sequence[str], turn: AdTurn) -> str:
     """Check that no effect has one of the words."""
     actual = [one["description"] for one in _effects(turn.after)]
-    return unless(not any(has_any(one, expected) for one in actual), f"the effects are {actual}")
+    return unless(not any(affirms_any(one, expected) for one in actual), f"the effects are {actual}")
 
 
 def sfx_kept_except(expected: Sequence[str], turn: AdTurn) -> str:
@@ -466,7 +550,17 @@ def product(turn: AdTurn) -> str:
 CHECKS: Final = turns.table(
     *(changed_streams, may_change, versions_created, equals_version, fits, fills, spot_s, duration_max_s),
     *(shorter, language, mandatory, numbers_from_brief, names_from_brief, promises_from_brief),
-    *(text_contains_all, text_lacks, text_is, text_ends_with, no_new_words, speakers, voice_gender),
+    *(
+        text_contains_all,
+        text_lacks,
+        text_is,
+        text_replaced,
+        text_keeps,
+        text_ends_with,
+        no_new_words,
+        variety,
+    ),
+    *(speakers, voice_gender, variations),
     *(voices_same, voices_swapped, tracks_min, tracks_untouched, tracks_changed, tracks_same_text),
     *(track_text_is, gap_min_s, speed, music_contains_any, music_lacks, music_keeps),
     *(music_provider, sfx_min, sfx_total, sfx_delta, sfx_has, sfx_lacks, sfx_kept_except),

@@ -21,7 +21,7 @@ PLACES: Final = 10
 """Campaigns of a search by meaning that are checked."""
 PRECISION: Final = 0.6
 """Least share of them that answer the question."""
-_TALKS: Final = frozenset({"conversation", "hostile", "long", "language", "page", "offline"})
+_TALKS: Final = frozenset({"conversation", "hostile", "long", "language", "page", "offline", "use"})
 """Groups that are about conversations; all others measure the search."""
 CampaignTurn = EvalTurn[None]
 
@@ -30,10 +30,15 @@ class CampaignSession(EvalSession[None]):
     """A conversation about the sample library."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = campaign_search.WORKFLOW
+    subject: ClassVar[str] = "campaign campaigns company channel offer library search filter email"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Return the filters of the page, if the case has any."""
         return {**self.task.setup}
+
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Return other filters of the page, as the person sets them."""
+        return {"base_filters": change}
 
     async def read_artefact(self) -> None:
         """Return nothing: questions change nothing."""
@@ -53,18 +58,17 @@ def tool(expected: str, turn: CampaignTurn) -> str:
     """Check the search; for a question of meaning, a filter with the exact value is accepted, too."""
     used = [one["tool"] for one in _searches(turn)]
     exact = (
-        "meaning" in turn.expect
-        and _resolve(turn.expect["meaning"]).items() <= _applied_filters(turn).items()
+        "meaning" in turn.expect and resolve(turn.expect["meaning"]).items() <= _applied_filters(turn).items()
     )
     return unless(expected in used or exact, f"the searches are {used or 'none'}")
 
 
 def filters(expected: Mapping[str, Any], turn: CampaignTurn) -> str:
     """Check the filters of the last search, as the product resolves them."""
-    exact = _resolve(expected)
+    exact = resolve(expected)
     if turn.expect.get("tool") == "search_offers":
         exact["has_offer"] = True
-    by_meaning = _resolve(turn.expect.get("meaning", {}))
+    by_meaning = resolve(turn.expect.get("meaning", {}))
     actual = _applied_filters(turn)
     return unless(actual in (exact, {**exact, **by_meaning}), f"the filters are {actual}")
 
@@ -73,7 +77,8 @@ def _applied_filters(turn: CampaignTurn) -> dict[str, Any]:
     return {**_last(turn).get("detectedFilters", {})}
 
 
-def _resolve(loose: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(loose: Mapping[str, Any]) -> dict[str, Any]:
+    """Return filters as the product reads them."""
     newest = max(campaign.capture_date for campaign in sample_campaigns())
     read = resolve_filters(LooseFilters.model_validate(loose), newest, datetime.now(UTC).date())
     return active_filters(read.filters)

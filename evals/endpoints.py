@@ -20,7 +20,9 @@ from evals.running import EvalPlan, environment
 from evals.tasks import Task
 from evals.wire import EvalProxy
 
-RECORDED: Final = "recorded"
+RECORDED: Final = "recorded answers (they test schema and flow, no model)"
+_HISTORY: Final = {"qwen": "DASHSCOPE", "kimi": "MOONSHOT"}
+"""Providers whose place the endpoint of given answers may take, with the prefix of their settings."""
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -37,6 +39,22 @@ class EvalModel:
 
 
 @contextmanager
+def history(tasks: Sequence[Task], provider: str) -> Iterator[Mapping[str, Any]]:
+    """Serve the given answers of the tasks' earlier turns; yield the options of a plan that needs them.
+
+    They go through the product like a model's, so the history has real calls and results. The endpoint takes
+    the place of a provider that is not the evaluated one.
+    """
+    name, prefix = next((one, prefix) for one, prefix in _HISTORY.items() if one != provider)
+    given = {f"history.{task.key}": task.history for task in tasks if task.history}
+    if not given:
+        yield {}
+        return
+    with RecordedEndpoint(given, name) as endpoint, environment(endpoint.environ_of(prefix)):
+        yield {"history_of": lambda task: f"{name}/history.{task.key}"}
+
+
+@contextmanager
 def recorded_plan(tasks: Sequence[Task], recorded: Recordings, **options: Any) -> Iterator[EvalPlan]:
     """Yield the plan in which recordings answer; a recorded answer that was not requested is a failure."""
 
@@ -44,13 +62,13 @@ def recorded_plan(tasks: Sequence[Task], recorded: Recordings, **options: Any) -
         left = endpoint.left_over(task.key)
         return {"left over": f"recorded and not asked for: {', '.join(left)}"} if left else {}
 
-    with RecordedEndpoint(recorded) as endpoint, environment(endpoint.environ_of("COMPATIBLE")):
-        yield EvalPlan(
-            [task for task in tasks if task.key in recorded],
-            lambda task: f"compatible/{task.key}",
-            after=left_over,
-            **options,
-        )
+    chosen = [task for task in tasks if task.key in recorded]
+    with (
+        RecordedEndpoint(recorded) as endpoint,
+        environment(endpoint.environ_of("COMPATIBLE")),
+        history(chosen, "compatible") as given,
+    ):
+        yield EvalPlan(chosen, lambda task: f"compatible/{task.key}", after=left_over, **{**given, **options})
 
 
 @contextmanager
@@ -64,7 +82,8 @@ def model_plan(
     folder = model.record
     # Only answers over Chat Completions are recorded.
     settings = {"OPENAI_RESPONSES": "false"} if folder else NO_SETTINGS
-    with proxy_for(model.model, model.cache, settings) as proxy:
+    provider = model.model.partition("/")[0]
+    with proxy_for(model.model, model.cache, settings) as proxy, history(tasks, provider) as given:
 
         async def record(task: Task) -> Mapping[str, str]:
             assert folder  # noqa: S101 -- it is called only while recording
@@ -74,7 +93,7 @@ def model_plan(
 
         # Answers can be assigned to a task only if one task runs at a time.
         recording = {"at_once": 1, "after": record} if folder else {}
-        yield EvalPlan(tasks, lambda _: model.model, **{**options, **recording}), proxy
+        yield EvalPlan(tasks, lambda _: model.model, **{**given, **options, **recording}), proxy
 
 
 @contextmanager

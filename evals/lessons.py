@@ -11,9 +11,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from callsheet.graphs import fact_narration
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import languages
+from callsheet.state.claims import states
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.facts import Fact, fact_id, find_passage
-from callsheet.state.lessons.narration import KINDS, Narration, Sentence
+from callsheet.state.lessons.narration import KINDS, Narration, SegmentEdit, Sentence, apply_edits
 from callsheet.state.lessons.proof import ProofContext, says_nothing, sentence_problem, untold_facts
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import MODEL
@@ -21,8 +22,9 @@ from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.tools.lessons.sources import pasted_source
 from evals import turns
 from evals.session import EvalSession
-from evals.tasks import CASES
-from evals.turns import EvalTurn, lacks, unless
+from evals.tasks import CASES, Task, entry_named
+from evals.turns import EvalTurn, Outcome, lacks, unless
+from evals.wording import affirms, word_variety
 
 FIELDS: Final = ("before", "facts")
 STREAMS: Final = ("student", "source", "facts", "confirmed", "narration")
@@ -53,6 +55,11 @@ class EvaluatedLesson:
         data = self.data.get("narration")
         return Narration.model_validate(data) if data else None
 
+    @property
+    def full_text(self) -> str:
+        """The words of the newest narration; empty if there is none."""
+        return " ".join(one.narration for one in self.narration.segments) if self.narration else ""
+
 
 LessonTurn = EvalTurn[EvaluatedLesson]
 
@@ -61,15 +68,16 @@ class LessonSession(EvalSession[EvaluatedLesson]):
     """A lesson, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = fact_narration.WORKFLOW
+    subject: ClassVar[str] = "lesson material facts student age narration segment choose choice seconds pupil"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Bring the lesson into the case's state."""
         state = self.task.setup["before"]
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
-        streams = turns.entry_named(state, _STREAMS_BY_STATE)
+        streams = streams_of(state)
         if not streams:
             return {}
-        data = _lesson(self.task.setup["facts"])
+        data = given_lesson(self.task.setup["facts"])
         for stream in streams:
             author = LOCAL if stream in {"student", "source"} else MODEL
             await self.artefact.create_version(NewVersion(stream, data[stream], author, "given"))
@@ -87,15 +95,39 @@ class LessonSession(EvalSession[EvaluatedLesson]):
             {name: len(stream.versions) for name, stream in streams.items()},
         )
 
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Change the student, or texts of segments, as the person's own versions."""
+        side = await self.read_artefact()
+        if "student" in change:
+            data = {**side.data.get("student", {}), **change["student"]}
+            await self.artefact.create_version(NewVersion("student", data, LOCAL, "by hand"))
+        if "narration" in change and side.narration:
+            wanted = [SegmentEdit(id=name, narration=text) for name, text in change["narration"].items()]
+            new = apply_edits(side.narration, wanted).model_dump(mode="json")
+            await self.artefact.create_version(NewVersion("narration", new, LOCAL, "by hand"))
+        return {}
+
+    @classmethod
+    def words_of(cls, task: Task, side: EvaluatedLesson) -> str:
+        """Return the facts and the narration."""
+        del task
+        return "\n".join([_facts_text(side), side.full_text])
+
     def answer(self, question: Mapping[str, Any]) -> Any:
         """Leave the question open: the person writes messages."""
         del question
 
 
+def streams_of(state: str) -> Sequence[str]:
+    """Return the streams that exist in a state of a lesson."""
+    streams: Sequence[str] = entry_named(state, _STREAMS_BY_STATE)
+    return streams
+
+
 @cache
-def _lesson(name: str) -> Mapping[str, Mapping[str, Any]]:
+def given_lesson(name: str) -> Mapping[str, Mapping[str, Any]]:
     """Return every stream of a lesson about a list of facts."""
-    sentences = turns.entry_named(name, json.loads((CASES / "fact_narration_facts.json").read_text("utf-8")))
+    sentences = entry_named(name, json.loads((CASES / "fact_narration_facts.json").read_text("utf-8")))
     text = " ".join(details for _, details in sentences)
     source = pasted_source(text, name)
     facts = [
@@ -158,7 +190,7 @@ def new_versions(expected: Sequence[str], turn: LessonTurn) -> str:
 def student(expected: Mapping[str, str], turn: LessonTurn) -> str:
     """Check the stored age and interest of the student."""
     actual = turn.after.data.get("student", {})
-    wrong = {name for name, text in expected.items() if lacks(str(actual.get(name) or ""), text)}
+    wrong = {name for name, text in expected.items() if not affirms(str(actual.get(name) or ""), text)}
     return unless(not wrong, f"noted is {dict(actual)}")
 
 
@@ -170,17 +202,31 @@ def facts_min(expected: int, turn: LessonTurn) -> str:
 
 def facts_say(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the proposed facts have each text."""
-    missing = lacks(_facts_text(turn), expected)
+    missing = lacks(_facts_text(turn.after), expected)
     return unless(not missing, f"no fact says {missing!r}")
 
 
 def facts_say_not(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the proposed facts have none of the texts."""
-    return unless(not turns.has_any(_facts_text(turn), expected), f"a fact says one of {expected}")
+    return unless(not turns.has_any(_facts_text(turn.after), expected), f"a fact says one of {expected}")
 
 
-def _facts_text(turn: LessonTurn) -> str:
-    return "\n".join(f"{fact.concept} {fact.details}" for fact in turn.after.facts("facts"))
+def _facts_text(side: EvaluatedLesson) -> str:
+    return "\n".join(f"{fact.concept} {fact.details}" for fact in side.facts("facts"))
+
+
+def about_facts(expected: Sequence[int], turn: LessonTurn) -> Outcome:
+    """Check that the reply has content of the proposed facts, by number; a judge reads a short one."""
+    proposed = turn.before.facts("facts")
+    missing = [proposed[at - 1] for at in expected if not _states(turn.reply, proposed[at - 1])]
+    if not missing:
+        return ""
+    names = ", ".join(f"“{one.concept}”" for one in missing)
+    return turns.about(turn, [one.details for one in missing], f"the facts {names}") or f"nothing of {names}"
+
+
+def _states(reply: str, fact: Fact) -> bool:
+    return states(reply, fact.concept, fact.details)
 
 
 def chosen_facts(expected: Sequence[int], turn: LessonTurn) -> str:
@@ -201,12 +247,14 @@ def added_facts(expected: Sequence[str], turn: LessonTurn) -> str:
     return unless(not lacks(own, expected), f"added are {own or 'none'!r}")
 
 
-def talk(expected: bool, turn: LessonTurn) -> str:
-    """Check that nothing was chosen, the question is still open, and there is a reply."""
+def talk(expected: bool, turn: LessonTurn) -> Outcome:
+    """Check that nothing was chosen, the question is still open, and the reply is on topic."""
     waits = (
         bool(turn.state.get("choice")) and turn.after.counts["confirmed"] == turn.before.counts["confirmed"]
     )
-    return unless((waits and bool(turn.reply)) == expected, "something was chosen, or the question is closed")
+    if waits != expected:
+        return "something was chosen, or the question is closed"
+    return turns.on_topic(expected=True, turn=turn)
 
 
 def proven(expected: bool, turn: LessonTurn) -> str:
@@ -249,6 +297,30 @@ def segments(expected: Sequence[str], turn: LessonTurn) -> str:
     return unless(changed == {*expected}, f"changed {sorted(changed) or 'none'}")
 
 
+def easier(expected: Sequence[str], turn: LessonTurn) -> str:
+    """Check that segments have shorter sentences or shorter words than before, and neither longer."""
+    old, new = turn.before.narration, turn.after.narration
+    if old is None or new is None:
+        return "there are no two narrations"
+    for kind in expected:
+        (sentence, word), (new_sentence, new_word) = (_load(one, kind) for one in (old, new))
+        is_longer = new_sentence > sentence or new_word > word * _SAME
+        if is_longer or (new_sentence == sentence and new_word >= word):
+            return f"{kind}: {sentence:.1f} → {new_sentence:.1f} words, {word:.1f} → {new_word:.1f} letters"
+    return ""
+
+
+_SAME: Final = 1.1
+"""Most letters of a word, of those before, that count as no more."""
+
+
+def _load(script: Narration, kind: str) -> tuple[float, float]:
+    """Return the mean words of a segment's sentences, and the mean letters of its words."""
+    texts = [one.text for one in script.segment(kind).sentences]
+    words = [word for text in texts for word in text.split()]
+    return len(words) / max(1, len(texts)), sum(map(str.isalpha, "".join(words))) / max(1, len(words))
+
+
 def length_s(expected: int, turn: LessonTurn) -> str:
     """Check the narration's length in seconds."""
     actual = turn.after.narration.total_duration if turn.after.narration else 0
@@ -258,7 +330,7 @@ def length_s(expected: int, turn: LessonTurn) -> str:
 def shorter(expected: bool, turn: LessonTurn) -> str:
     """Check whether the narration is shorter than before."""
     old, new = (side.narration.total_duration if side.narration else 0 for side in (turn.before, turn.after))
-    return unless((0 < new < old) == expected, f"{old} → {new} s")
+    return unless((0 < new <= old * turns.FEWER) == expected, f"{old} → {new} s")
 
 
 def fits(expected: bool, turn: LessonTurn) -> str:
@@ -273,6 +345,22 @@ def fits(expected: bool, turn: LessonTurn) -> str:
     return unless((bool(slots) and not wrong) == expected, f"too long: {', '.join(wrong) or 'no narration'}")
 
 
+def fills(expected: float, turn: LessonTurn) -> str:
+    """Check the least share of the narration's time that its words fill."""
+    newest = turn.after.narration
+    if newest is None:
+        return "there is no narration"
+    most = sum(slot.budget for slot in narration.slots(newest.total_duration, newest.language))
+    actual = narration.length(turn.after.full_text, newest.language) / most
+    return unless(actual >= expected, f"the words fill {actual:.0%} of {newest.total_duration} s")
+
+
+def variety(expected: float, turn: LessonTurn) -> str:
+    """Check the least share of distinct words of the narration, which filler does not have."""
+    actual = word_variety(turn.after.full_text)
+    return unless(actual >= expected, f"{actual:.0%} of the words are distinct")
+
+
 def level_within(expected: bool, turn: LessonTurn) -> str:
     """Check whether the reading level fits the student's, to one grade."""
     actual = turn.after.narration.readability if turn.after.narration else None
@@ -283,15 +371,13 @@ def level_within(expected: bool, turn: LessonTurn) -> str:
 def language(expected: str, turn: LessonTurn) -> str:
     """Check the language of the narration, or of the facts if there is no narration yet."""
     newest = turn.after.narration
-    text = " ".join(one.narration for one in newest.segments) if newest else _facts_text(turn)
-    actual = languages.detect(text)
+    actual = languages.detect(turn.after.full_text if newest else _facts_text(turn.after))
     return unless(actual == expected, f"it is in {actual}")
 
 
 def tells(expected: Sequence[str], turn: LessonTurn) -> str:
     """Check that the narration has each text."""
-    newest = turn.after.narration
-    missing = lacks(" ".join(one.narration for one in newest.segments) if newest else "", expected)
+    missing = lacks(turn.after.full_text, expected)
     return unless(not missing, f"the narration does not say {missing!r}")
 
 
@@ -313,9 +399,10 @@ CHECKS: Final = turns.table(
         facts_say_not,
         chosen_facts,
         added_facts,
+        about_facts,
         talk,
         proven,
         segments,
     ),
-    *(length_s, shorter, fits, level_within, language, tells),
+    *(easier, length_s, shorter, fits, fills, variety, level_within, language, tells),
 )

@@ -62,8 +62,8 @@ def subject(body: Mapping[str, Any]) -> tuple[str, str]:
 class RecordedEndpoint(ChatDouble):
     """The endpoint; a request names the task as its model."""
 
-    def __init__(self, recordings: Recordings) -> None:
-        super().__init__()
+    def __init__(self, recordings: Recordings, vendor: str = "openai") -> None:
+        super().__init__(vendor=vendor)
         self._unused: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
         self._count = 0
         self._lock = threading.Lock()

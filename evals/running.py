@@ -17,8 +17,9 @@ from callsheet.storage.spending import Account
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
 from callsheet.tools.policy import ToolOptions, ToolPolicy
+from evals.session import Models
 from evals.tasks import Task
-from evals.turns import EvalTurn, failures
+from evals.turns import EvalTurn, score_turn
 from evals.workflows import KITS
 
 TOOL_TIMEOUT_S: Final = 3600.0
@@ -38,6 +39,8 @@ class Score:
     repeat: int = 1
     failures: Mapping[str, str] = field(default_factory=dict)
     """The failed checks, by turn and check."""
+    rubrics: Mapping[str, str] = field(default_factory=dict)
+    """Statements that only a judge can decide and none has, by turn and check."""
     calls: int = 0
     """Model calls, those of tools included."""
     input: int = 0
@@ -53,12 +56,17 @@ class Score:
     quality: int | None = None
     """The judge's points, 1 to 5."""
     transcript: Sequence[str] = ()
-    """The messages and calls, where a check failed."""
+    """The messages and calls, where a check failed or a judge is needed."""
 
     @property
     def ok(self) -> bool:
-        """True if every check holds."""
-        return not self.failures
+        """True if every check holds; False too while a judge is needed."""
+        return not self.failures and not self.rubrics
+
+    @property
+    def is_open(self) -> bool:
+        """True if no check failed, and a judge is needed for the rest."""
+        return not self.failures and bool(self.rubrics)
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class EvalPlan:
     tasks: Sequence[Task]
     model_of: Callable[[Task], str]
     """The model's name as the product takes it, `provider/model`."""
+    history_of: Callable[[Task], str] = lambda _: ""
+    """The name of the model whose endpoint has the given answers of a task's earlier turns."""
     at_once: int = 4
     after: Callable[[Task], Awaitable[Mapping[str, str]]] | None = None
     """Called after each task; returns further failures."""
@@ -81,7 +91,7 @@ async def run(plan: EvalPlan, opened: Storage, repeat: int = 1) -> list[Score]:
 
     async def one(task: Task) -> Score:
         async with slots:
-            score = await score_task(task, opened, plan.model_of(task))
+            score = await score_task(task, opened, Models(plan.model_of(task), plan.history_of(task)))
             if plan.after:
                 score = replace(score, failures={**score.failures, **await plan.after(task)})
             score = replace(score, repeat=repeat)
@@ -91,12 +101,16 @@ async def run(plan: EvalPlan, opened: Storage, repeat: int = 1) -> list[Score]:
     return await asyncio.gather(*(one(task) for task in plan.tasks))
 
 
-async def score_task(task: Task, opened: Storage, model: str) -> Score:
-    """Play a task to its end and return its score; an error that ends it is a failure."""
+async def score_task(task: Task, opened: Storage, models: Models) -> Score:
+    """Play a task to its end and return its score; an error that ends it is a failure.
+
+    What history costs is not counted.
+    """
     # The same id in every run: it is part of the requests, by which cached answers are found.
     kit, thread = KITS[task.workflow], f"eval-{task.workflow}-{task.id}"
-    session = kit.session(opened, task, thread, model)
+    session = kit.session(opened, task, thread, models)
     failed: dict[str, str] = {}
+    rubrics: dict[str, str] = {}
     product = ""
     start_s = time.monotonic()
     transcript: list[str] = []
@@ -106,26 +120,37 @@ async def score_task(task: Task, opened: Storage, model: str) -> Score:
             turn = await conversation.play(request)
             transcript += transcript_of(turn)
             place = f"turn {number}: " if len(task.requests) > 1 else ""
-            failed |= {f"{place}{name}": text for name, text in failures(kit.checks, turn).items()}
+            outcome = score_turn(kit.checks, turn)
+            failed |= {f"{place}{name}": text for name, text in outcome.failures.items()}
+            rubrics |= {f"{place}{name}": text for name, text in outcome.rubrics.items()}
             product = kit.product(turn)
     except Exception as error:
         failed["error"] = f"{type(error).__name__}: {error}"[:500]
-    seconds = round(time.monotonic() - start_s, 2)
-    used = spending.total(await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread"))
     return Score(
         workflow=task.workflow,
         id=task.id,
         failures=failed,
-        calls=used.calls,
-        input=used.input,
-        cached=used.cached,
-        output=used.output,
-        cost=None if used.unpriced else round(used.cost, 6),
-        seconds=seconds,
+        rubrics=rubrics,
+        **await _usage(opened, thread, models),
+        seconds=round(time.monotonic() - start_s, 2),
         request=task.requests[-1].say or str(task.setup)[:2000],
         product=product,
-        transcript=transcript if failed else (),
+        transcript=transcript if failed or rubrics else (),
     )
+
+
+async def _usage(opened: Storage, thread: str, models: Models) -> dict[str, Any]:
+    """Return the fields of a thread's use, without that of the endpoint that gave its history."""
+    by_model = await spending.read_usage(opened, Account(LOCAL, thread, ""), "thread")
+    given = models.history.partition("/")[2]
+    used = spending.total({name: one for name, one in by_model.items() if name != given})
+    return {
+        "calls": used.calls,
+        "input": used.input,
+        "cached": used.cached,
+        "output": used.output,
+        "cost": None if used.unpriced else round(used.cost, 6),
+    }
 
 
 def transcript_of(turn: EvalTurn[Any]) -> Iterator[str]:

@@ -13,12 +13,14 @@ from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order
 from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage.artefacts.artefacts import NewVersion
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from evals import turns
-from evals.colors import is_darker
+from evals.colors import is_darker, is_same
 from evals.scene_style import style_match
 from evals.session import EvalSession
-from evals.turns import EvalTurn, lacks, unless
+from evals.tasks import Task, entry_named
+from evals.turns import FEWER, MORE, EvalTurn, lacks, unless
+from evals.wording import fold
 
 FIELDS: Final = ("project", "attached")
 LIKE: Final = 0.85
@@ -41,10 +43,11 @@ class SceneSession(EvalSession[EvaluatedProject]):
     """A video project, and the conversation about it."""
 
     workflow: ClassVar[WorkflowSpec[Any]] = scene_edit.WORKFLOW
+    subject: ClassVar[str] = "video scene project seconds colour color text background order"
 
     async def prepare(self) -> Mapping[str, Any]:
         """Store the case's starter project."""
-        scenes = turns.entry_named(self.task.setup["project"], starters())
+        scenes = entry_named(self.task.setup["project"], starters())
         ids = [f"scene-{number}" for number in range(1, len(scenes) + 1)]
         order = Order(scenes=tuple(ids), next=len(ids) + 1, name=self.task.setup["project"])
         await self.artefact.open(owner=LOCAL, thread=self.thread, facts={})
@@ -67,6 +70,44 @@ class SceneSession(EvalSession[EvaluatedProject]):
         contents = {name: scenes[name] for name in order.scenes if name in scenes}
         executions = Executions(self.opened, "video", self.artefact.id, LOCAL, RULES)
         return EvaluatedProject(contents, start, await executions.newest(20))
+
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Change fields of scenes as the person's own versions."""
+        current = (await self.read_artefact()).scenes
+        new = {name: change_scene(current[name], fields) for name, fields in change.items()}
+        await self.artefact.create_versions(
+            [NewVersion(name, {"scene": one}, LOCAL, "by hand") for name, one in new.items()]
+        )
+        return {}
+
+    @classmethod
+    def words_of(cls, task: Task, side: EvaluatedProject) -> str:
+        """Return the names and texts of the scenes."""
+        del task
+        return "\n".join(f"{one['name']} {_text_of(one)}" for one in side.scenes.values())
+
+
+def change_scene(scene: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a scene with `seconds`, `color`, `text_color`, or other fields changed.
+
+    `texts` and `sizes` are by element id.
+    """
+    rest = {**fields}
+    texts, sizes, text_color = (rest.pop(name, None) for name in ("texts", "sizes", "text_color"))
+    if "seconds" in rest:
+        rest["durationInFrames"] = round(rest.pop("seconds") * FPS)
+    if "color" in rest:
+        rest["background"] = {**scene["background"], "color": rest.pop("color")}
+    elements = [
+        {
+            **one,
+            "text": (texts or {}).get(one["id"], one["text"]),
+            "size": (sizes or {}).get(one["id"], one["size"]),
+            "color": text_color or one["color"],
+        }
+        for one in scene["elements"]
+    ]
+    return {**scene, "elements": elements, **rest}
 
 
 SceneTurn = EvalTurn[EvaluatedProject]
@@ -123,8 +164,11 @@ def deleted_max(expected: int, turn: SceneTurn) -> str:
 
 
 def added_scenes(expected: int, turn: SceneTurn) -> str:
-    """Check the number of new scenes."""
-    return unless(len(_new_ids(turn)) == expected, f"added {_new_ids(turn)}")
+    """Check the number of new scenes; each of them has words."""
+    silent = [name for name in _new_ids(turn) if not _words(turn, name).strip()]
+    return unless(
+        len(_new_ids(turn)) == expected and not silent, f"added {_new_ids(turn)}, without words {silent}"
+    )
 
 
 def added_before(expected: str, turn: SceneTurn) -> str:
@@ -157,12 +201,12 @@ def sequential(expected: bool, turn: SceneTurn) -> str:
 
 def faster(expected: Sequence[str], turn: SceneTurn) -> str:
     """Check that these scenes are shorter than before."""
-    return _compare_lengths(expected, turn, lambda old, new: new < old)
+    return _compare_lengths(expected, turn, lambda old, new: new <= old * FEWER)
 
 
 def slower(expected: Sequence[str], turn: SceneTurn) -> str:
     """Check that these scenes are longer than before."""
-    return _compare_lengths(expected, turn, lambda old, new: new > old)
+    return _compare_lengths(expected, turn, lambda old, new: new >= old * MORE)
 
 
 def _compare_lengths(expected: Sequence[str], turn: SceneTurn, holds: Any) -> str:
@@ -222,6 +266,75 @@ def text(expected: Mapping[str, str], turn: SceneTurn) -> str:
     return unless(not wrong, f"{wrong} says {[_words(turn, name) for name in wrong]}")
 
 
+def text_replaced(expected: Mapping[str, Mapping[str, str]], turn: SceneTurn) -> str:
+    """Check that a scene's texts are the earlier ones with these words replaced, and nothing else."""
+    for name, replacements in expected.items():
+        wanted = fold(_text_of(turn.before.scenes[name]))
+        for old, new in replacements.items():
+            wanted = wanted.replace(fold(old), fold(new))
+        if fold(_words(turn, name)) != wanted:
+            return f"{name} says {_words(turn, name)!r}"
+    return ""
+
+
+def texts_kept(expected: bool, turn: SceneTurn) -> str:
+    """Check whether every remaining scene says what it said before."""
+    before = turn.before.scenes
+    changed = [name for name in _common(turn) if fold(_words(turn, name)) != fold(_text_of(before[name]))]
+    return unless((not changed) == expected, f"other words in {', '.join(changed) or 'no scene'}")
+
+
+def colors_from(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that scenes have no colours but those of an example, and have its background."""
+    for name, example in expected.items():
+        scene, source = turn.after.scenes[name], turn.after.scenes[example]
+        foreign = _colors(scene) - _colors(source)
+        if foreign or scene["background"]["color"] != source["background"]["color"]:
+            return f"{name} has {sorted(foreign)} on {scene['background']['color']}"
+    return ""
+
+
+def _colors(scene: Mapping[str, Any]) -> set[str]:
+    looks = [scene["background"], *scene["elements"]]
+    values = [look.get(key) for look in looks for key in ("color", "to", "background")]
+    return {one for one in values if isinstance(one, str)} | {*scene["palette"]}
+
+
+def text_color(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check the colour of all texts of scenes."""
+    for name, color in expected.items():
+        texts = [one for one in turn.after.scenes[name]["elements"] if one["text"]]
+        if wrong := [one["color"] for one in texts if not is_same(one["color"], color)]:
+            return f"texts of {name} are {wrong}"
+    return ""
+
+
+def bigger(expected: Mapping[str, str], turn: SceneTurn) -> str:
+    """Check that an element of a scene is larger than before, or its text is."""
+    for name, element in expected.items():
+        old, new = (_element(side.scenes[name], element) for side in (turn.before, turn.after))
+        if not old or not new:
+            return f"{name} has no {element}"
+        if _area(new) < _area(old) * MORE and new["size"] < old["size"] * MORE:
+            return f"{element} of {name} is not larger"
+    return ""
+
+
+def _element(scene: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    return next((one for one in scene["elements"] if one["id"] == name), None)
+
+
+def _area(element: Mapping[str, Any]) -> float:
+    return float(element["width"] * element["height"])
+
+
+def copies(expected: str, turn: SceneTurn) -> str:
+    """Check that a new scene is like an earlier one, but for its name."""
+    source = {**turn.before.scenes[expected], "name": ""}
+    same = [name for name in _new_ids(turn) if {**turn.after.scenes[name], "name": ""} == source]
+    return unless(same, f"none of {_new_ids(turn)} is a copy of {expected}")
+
+
 def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
     """Check that scenes no longer have a text."""
     wrong = [name for name, one in expected.items() if not lacks(_words(turn, name), one)]
@@ -229,7 +342,11 @@ def text_gone(expected: Mapping[str, str], turn: SceneTurn) -> str:
 
 
 def _words(turn: SceneTurn, name: str) -> str:
-    return " ".join(element["text"] for element in turn.after.scenes[name]["elements"])
+    return _text_of(turn.after.scenes[name])
+
+
+def _text_of(scene: Mapping[str, Any]) -> str:
+    return " ".join(element["text"] for element in scene["elements"])
 
 
 def audio(expected: Sequence[str], turn: SceneTurn) -> str:
@@ -263,5 +380,5 @@ CHECKS: Final = turns.table(
         reads,
     ),
     *(sequential, faster, slower, seconds, background, background_equal, darker, like, text),
-    *(text_gone, audio, as_at_start),
+    *(text_replaced, texts_kept, text_gone, text_color, colors_from, bigger, copies, audio, as_at_start),
 )

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic
+from typing import Any, ClassVar, Final, Generic, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -11,6 +11,7 @@ from langgraph.types import Command
 
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.conversation import calls_of
+from callsheet.state.errors import Invalid
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -22,19 +23,29 @@ MAX_QUESTIONS: Final = 5
 """Approvals that are answered in one turn."""
 
 
+class Models(NamedTuple):
+    """The models of a task, as the product takes them: `provider/model`."""
+
+    evaluated: str
+    history: str = ""
+    """The one whose endpoint has the given answers of earlier turns."""
+
+
 class EvalSession(ABC, Generic[Side]):
     """One task's artefact and thread. A subclass prepares and reads the artefact."""
 
     workflow: ClassVar[WorkflowSpec[Any]]
+    subject: ClassVar[str] = ""
+    """Words of the workflow that a reply may be about."""
 
-    def __init__(self, opened: Storage, task: Task, thread: str, model: str) -> None:
+    def __init__(self, opened: Storage, task: Task, thread: str, models: "Models") -> None:
         self.task = task
         self.thread = thread
         self.opened = opened
         self.artefact = Artefact(opened, self.workflow.artefact.kind, thread, LOCAL)
         self.graph = self.workflow.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
         self.config: RunnableConfig = {"configurable": {"thread_id": thread}}
-        self._context = {"model": model}
+        self._models = models
 
     @abstractmethod
     async def prepare(self) -> Mapping[str, Any]:
@@ -43,6 +54,16 @@ class EvalSession(ABC, Generic[Side]):
     @abstractmethod
     async def read_artefact(self) -> Side:
         """Return the artefact as it is now."""
+
+    async def edit(self, change: Any) -> Mapping[str, Any]:
+        """Make a person's own change of the artefact; return further input of the next turn."""
+        raise Invalid(f"{self.workflow.name} has no edits", remedy=f"drop {change!r} from the case")
+
+    @classmethod
+    def words_of(cls, task: Task, side: Side) -> str:
+        """Return the words of the artefact that a reply may be about."""
+        del task, side
+        return ""
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """Return the answer to an interrupt, None to leave it open; by default the answer of the case."""
@@ -53,10 +74,11 @@ class EvalSession(ABC, Generic[Side]):
         """Prepare the state and return the conversation to be played."""
         return EvalConversation(self, await self.prepare())
 
-    async def invoke(self, graph_input: Any) -> Mapping[str, Any]:
-        """Run the graph until its end or a question."""
+    async def invoke(self, graph_input: Any, *, is_history: bool = False) -> Mapping[str, Any]:
+        """Run the graph until its end or a question; the endpoint with given answers plays history."""
+        model = self._models.history if is_history else self._models.evaluated
         state: Mapping[str, Any] = await self.graph.ainvoke(
-            graph_input, self.config, context=self._context, durability="sync"
+            graph_input, self.config, context={"model": model}, durability="sync"
         )
         return state
 
@@ -72,12 +94,15 @@ class EvalConversation(Generic[Side]):
     async def play(self, request: TaskMessage) -> EvalTurn[Side]:
         """Play one turn to its end."""
         session = self._session
+        is_history = bool(request.answers)
+        if request.edit is not None:
+            self._graph_input = {**self._graph_input, **await session.edit(request.edit)}
         before = await session.read_artefact()
         start = len(await self._messages())
         if request.say is not None:
             self._sent.append(request.say)
             self._graph_input = {**self._graph_input, "messages": [HumanMessage(request.say)]}
-        state = await session.invoke(self._graph_input)
+        state = await session.invoke(self._graph_input, is_history=is_history)
         self._graph_input = {}
         questions: list[Mapping[str, Any]] = []
         while raised := [one.value for one in state.get("__interrupt__", ())]:
@@ -85,18 +110,22 @@ class EvalConversation(Generic[Side]):
             answer = session.answer(raised[0])
             if answer is None or len(questions) > MAX_QUESTIONS:
                 break
-            state = await session.invoke(Command(resume=answer))
+            state = await session.invoke(Command(resume=answer), is_history=is_history)
         new = (await self._messages())[start:]
+        after = await session.read_artefact()
         return EvalTurn(
             task=session.task,
             expect=request.expect,
             messages=[*self._sent],
             before=before,
-            after=await session.read_artefact(),
+            after=after,
             state=state,
             reply=_reply(new),
             calls=[*_calls(new)],
             questions=questions,
+            words="\n".join(
+                [session.subject, *(session.words_of(session.task, one) for one in (before, after))]
+            ),
         )
 
     async def _messages(self) -> Sequence[AnyMessage]:

@@ -10,8 +10,9 @@ from callsheet.state.errors import Invalid
 
 EVALS_FOLDER: Final = Path(__file__).parent
 CASES: Final = EVALS_FOLDER / "cases"
-COMMON: Final = frozenset({"id", "said", "say", "expect", "offline"})
+COMMON: Final = frozenset({"id", "said", "say", "expect", "edit", "offline"})
 """Fields of a case in every workflow."""
+_OF_TURN: Final = frozenset({"say", "expect", "edit", "answers"})
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class TaskMessage:
     say: str | None
     """None for a turn that the workflow's own input begins."""
     expect: Mapping[str, Any] = field(default_factory=dict)
+    edit: Any = None
+    """The person's own change of the artefact before the message; its form is the workflow's."""
+    answers: Sequence[dict[str, Any]] = ()
+    """Given answers, in the form of recordings: the turn is history, with real calls and results."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class Task:
     def group(self) -> str:
         """The first part of the id, such as `music`."""
         return self.id.partition("-")[0]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The given answers of the turns that are history, in order."""
+        return [answer for request in self.requests for answer in request.answers]
 
     @property
     def key(self) -> str:
@@ -63,19 +73,29 @@ def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks:
     name = f"{workflow}.{line.get('id')}"
     _refuse(name, "field", {*line} - COMMON - fields)
     earlier = [one if isinstance(one, dict) else {"say": one} for one in line.get("said", ())]
-    turns = [*earlier, {"say": line.get("say"), "expect": line["expect"]}]
+    turns = [*earlier, {"say": line.get("say"), "expect": line["expect"], "edit": line.get("edit")}]
     for turn in turns:
-        _refuse(name, "field of a turn", {*turn} - {"say", "expect"})
+        _refuse(name, "field of a turn", {*turn} - _OF_TURN)
         _refuse(name, "check", {*turn.get("expect", {})} - checks)
     if not line["expect"]:
         raise Invalid(f"case {name} checks nothing", remedy="add a check to `expect`")
     return Task(
         workflow=workflow,
         id=line["id"],
-        requests=[TaskMessage(turn["say"], turn.get("expect", {})) for turn in turns],
+        requests=[
+            TaskMessage(turn["say"], turn.get("expect", {}), turn.get("edit"), turn.get("answers", ()))
+            for turn in turns
+        ],
         setup={key: value for key, value in line.items() if key not in COMMON},
         offline=line.get("offline", False),
     )
+
+
+def entry_named(name: str, mapping: Mapping[str, Any]) -> Any:
+    """Return the entry of this name; raise `Invalid` that lists the others."""
+    if name not in mapping:
+        raise Invalid(f"there is no {name!r}", remedy=f"use one of {', '.join(mapping)}")
+    return mapping[name]
 
 
 def _refuse(name: str, kind: str, unknown: Iterable[str]) -> None:

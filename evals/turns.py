@@ -1,22 +1,44 @@
 """One turn of a conversation, and the checks that every workflow has.
 
-A check returns what is wrong, or an empty text.
+A check returns what is wrong, an empty text, or the rubric for a judge where no code can tell.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callsheet.state import languages
-from callsheet.state.errors import Invalid
+from callsheet.state.claims import content
+from callsheet.state.figures import all_numbers
 from evals.tasks import Task
+from evals.wording import affirms, affirms_any, fold, shares_content
 
 Side = TypeVar("Side")
-_CANNOT: Final = re.compile(
-    r"\b(?:not|no|nothing|none|cannot|can't|couldn't|won't|don't|doesn't|isn't|wasn't|aren't|unable|only|already)\b",
-    re.IGNORECASE,
+FEWER: Final = 0.96
+MORE: Final = 1.04
+"""Least changes that a person notices as shorter or slower, and as larger or faster."""
+_SHORT: Final = 2
+"""Words of content of a reply that is too short to be off topic by its words alone."""
+_ADMITS: Final = (
+    "The reply tells the person, in whatever words and language, that what was asked for was not done or "
+    "cannot be done. It does not claim that it was done."
 )
+_ASKS: Final = (
+    "The reply either asks the person what it needs to know to go on, or tells them that what was asked for "
+    "was not done or cannot be done. It does not claim that it was done."
+)
+
+
+@dataclass(frozen=True)
+class ForJudge:
+    """An outcome that no code can decide: the checks of structure hold, and a judge reads the rest."""
+
+    rubric: str
+    """A statement about the turn that is true or false."""
+
+
+Outcome = str | ForJudge
+"""Problem of a turn, an empty text for none, or the rubric for a judge."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +66,37 @@ class EvalTurn(Generic[Side]):
     calls: Sequence[EvalToolCall]
     questions: Sequence[Mapping[str, Any]]
     """Interrupts that were raised in the turn."""
+    words: str = ""
+    """The words of the artefact and of its workflow, which a reply may be about."""
 
 
 class Check(Protocol):
-    """A function that compares a turn with an expectation and returns what is wrong."""
+    """A function that compares a turn with an expectation and returns its outcome."""
 
     __name__: str
 
-    def __call__(self, expected: Any, turn: EvalTurn[Any], /) -> str:
-        """Return what is wrong, or an empty text."""
+    def __call__(self, expected: Any, turn: EvalTurn[Any], /) -> Outcome:
+        """Return what is wrong, an empty text, or the rubric for a judge."""
         ...
 
 
-def failures(checks: Mapping[str, Check], turn: EvalTurn[Any]) -> dict[str, str]:
-    """Return what is wrong with a turn, by check."""
-    actual = {name: checks[name](expected, turn) for name, expected in turn.expect.items()}
-    return {name: problem for name, problem in actual.items() if problem}
+@dataclass(frozen=True)
+class TurnScore:
+    """The outcomes of a turn's checks; what is in neither mapping holds."""
+
+    failures: Mapping[str, str]
+    """Problems by check."""
+    rubrics: Mapping[str, str]
+    """Rubrics for a judge by check."""
+
+
+def score_turn(checks: Mapping[str, Check], turn: EvalTurn[Any]) -> TurnScore:
+    """Return the outcomes of a turn's checks."""
+    outcomes = {name: checks[name](expected, turn) for name, expected in turn.expect.items()}
+    return TurnScore(
+        {name: one for name, one in outcomes.items() if isinstance(one, str) and one},
+        {name: one.rubric for name, one in outcomes.items() if isinstance(one, ForJudge)},
+    )
 
 
 def unless(holds: object, problem: str) -> str:
@@ -68,15 +105,23 @@ def unless(holds: object, problem: str) -> str:
 
 
 def lacks(text: str, expected: str | Sequence[str]) -> str:
-    """Return the first of the expected texts that a text lacks, ignoring case; empty for none."""
-    folded = " ".join(text.casefold().split())
+    """Return the first of the expected texts that a text lacks, ignoring case and marks; empty for none."""
+    folded = fold(text)
     every = [expected] if isinstance(expected, str) else expected
-    return next((one for one in every if one.casefold() not in folded), "")
+    return next((one for one in every if fold(one) not in folded), "")
 
 
 def has_any(text: str, expected: Sequence[str]) -> bool:
     """Return whether a text has one of these, ignoring case."""
     return any(not lacks(text, one) for one in expected)
+
+
+def description_outcome(text: str, expected: Sequence[str], name: str) -> Outcome:
+    """Return whether a description has one of these words; a judge reads one that has other words."""
+    affirmed = affirms_any(text, expected)
+    if affirmed is None and text.strip():
+        return ForJudge(f"The {name} {text!r} is as if it were described as: {' or '.join(expected)}.")
+    return unless(affirmed, f"the {name} is {text!r}")
 
 
 def says(expected: str | Sequence[str], turn: EvalTurn[Any]) -> str:
@@ -95,16 +140,54 @@ def says_not(expected: Sequence[str], turn: EvalTurn[Any]) -> str:
     return unless(not has_any(turn.reply, expected), f"the reply says one of {expected}")
 
 
-def asks_or_admits(expected: bool, turn: EvalTurn[Any]) -> str:
-    """Check that the reply asks a question or says that something was not done."""
-    del expected
-    return unless("?" in turn.reply or _CANNOT.search(turn.reply), "the reply neither asks nor admits")
+def figures(expected: Sequence[float | Sequence[float]], turn: EvalTurn[Any]) -> str:
+    """Check that the reply states each number, or one of an inner list.
+
+    Numbers in digits and in English or Chinese words are read; in other words, the figures that the answer
+    declares for its statements count.
+    """
+    written = all_numbers(turn.reply)
+    actual = written or {float(one) for one in _declared_figures(turn)}
+    lists = [one if isinstance(one, Sequence) else [one] for one in expected]
+    missing = [one for one in lists if actual.isdisjoint(map(float, one))]
+    return unless(not missing, f"the reply states {sorted(actual)}, and not {missing[:1]}")
 
 
-def admits(expected: bool, turn: EvalTurn[Any]) -> str:
-    """Check that the reply says that something was not done."""
+def _declared_figures(turn: EvalTurn[Any]) -> list[float]:
+    statements = [one for call in turn.calls for one in call.args.get("statements", ())]
+    return [figure for one in statements if isinstance(one, Mapping) for figure in one.get("figures", ())]
+
+
+def on_topic(expected: bool, turn: EvalTurn[Any]) -> Outcome:
+    """Check that the reply has content of the messages or the artefact; a judge reads a short one."""
     del expected
-    return unless(_CANNOT.search(turn.reply), "the reply does not admit that it was not done")
+    return about(turn, [*turn.messages, turn.words], "the request or the artefact")
+
+
+def about(turn: EvalTurn[Any], sources: Sequence[str], name: str) -> Outcome:
+    """Return whether the reply shares content with sources; a judge reads a short one, such as "yes"."""
+    if shares_content(turn.reply, sources):
+        return ""
+    if 0 < len(content(turn.reply)) <= _SHORT:
+        return ForJudge(f"The reply {turn.reply!r} is a sensible answer, and is about {name}.")
+    return f"the reply has nothing of {name}"
+
+
+def asks_or_admits(expected: bool, turn: EvalTurn[Any]) -> Outcome:
+    """Check that the reply is on topic; a judge reads whether it asks or says what was not done."""
+    problem = on_topic(expected, turn)
+    return problem if isinstance(problem, str) and problem else ForJudge(_ASKS)
+
+
+def admits(expected: bool, turn: EvalTurn[Any]) -> Outcome:
+    """Check that the reply is on topic; a judge reads whether it says what was not done."""
+    problem = on_topic(expected, turn)
+    return problem if isinstance(problem, str) and problem else ForJudge(_ADMITS)
+
+
+def rubric(expected: str, turn: EvalTurn[Any]) -> Outcome:
+    """Leave a statement about the turn to a judge, unless the turn has neither a reply nor a call."""
+    return ForJudge(expected) if turn.reply.strip() or turn.calls else "there is no reply and no call"
 
 
 def reply_language(expected: str, turn: EvalTurn[Any]) -> str:
@@ -134,7 +217,7 @@ def _has_arguments(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> bo
 
 
 def _matches(actual: Any, expected: Any) -> bool:
-    """Return whether an argument matches: a text that contains the expected one, the same number or set.
+    """Return whether an argument matches: a text that has the expected one undenied, the same number or set.
 
     `{"any": [...]}` lists alternatives.
     """
@@ -143,7 +226,7 @@ def _matches(actual: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
         return any(_matches(actual, one) for one in expected["any"])
     if isinstance(expected, str):
-        return not lacks(str(actual or ""), expected)
+        return not lacks(str(actual or ""), expected) and affirms(str(actual or ""), expected) is not False
     if isinstance(expected, list):
         return isinstance(actual, list) and {*map(str, actual)} == {*map(str, expected)}
     try:
@@ -156,8 +239,11 @@ COMMON: Final[tuple[Check, ...]] = (
     says,
     says_any,
     says_not,
+    figures,
+    on_topic,
     asks_or_admits,
     admits,
+    rubric,
     reply_language,
     calls,
     never,
@@ -168,10 +254,3 @@ COMMON: Final[tuple[Check, ...]] = (
 def table(*checks: Check) -> Mapping[str, Check]:
     """Return the checks of a workflow by name, including the common ones."""
     return {check.__name__: check for check in (*COMMON, *checks)}
-
-
-def entry_named(name: str, mapping: Mapping[str, Any]) -> Any:
-    """Return the entry of this name; raise `Invalid` that lists the others."""
-    if name not in mapping:
-        raise Invalid(f"there is no {name!r}", remedy=f"use one of {', '.join(mapping)}")
-    return mapping[name]

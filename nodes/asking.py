@@ -67,7 +67,7 @@ async def _with_failover(request: RoutingRequest, ask: Ask) -> tuple[Route, AIMe
         if chosen.provider in failures:
             raise next(iter(failures.values()))
         try:
-            model = providers.load(chosen.spec)
+            model = await providers.load_off_loop(chosen.spec)
             return await ask(replace(chosen, input_budget=input_budget(model)), model)
         except StorageDown:
             raise

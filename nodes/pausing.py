@@ -1,19 +1,22 @@
 """Ends and holds executions: a paused one until a person lets it go on, one left open for good."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from langgraph.types import interrupt
 
 from callsheet import storage
+from callsheet.nodes.plan_execution import new_execution
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
 from callsheet.state.approvals import consent
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
 from callsheet.state.workflow import Workflow, is_repetition
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.tools.call import Scope
 
 
@@ -26,9 +29,8 @@ async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan,
     if workflow.turn.plan_rules.kept or not has_record:
         return False
     executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    try:
-        record = (await executions.read(plan["id"])).record
-    except Missing:
+    record = await read_record(executions, state, new_execution(plan, scope, state, 0))
+    if record is None:
         return False
     if not state.get("decided") and record["approved"] != live_plan.plan_digest(plan):
         # Some vendors use ids again: this is another plan.
@@ -39,14 +41,39 @@ async def is_under_way(workflow: WorkflowSpec[Any], state: Workflow, plan: Plan,
     return record["status"] in {"running", "paused", "cancelled"}
 
 
+async def read_record(executions: Executions, state: Workflow, new: Execution) -> Execution | None:
+    """Return the record of the plan of which `new` is an unbegun one; None if there is none.
+
+    One that Redis has lost while the plan was paused, or of which an older backup was restored, is ended by
+    the thread's results and the receipts: what people changed in it is not known.
+    """
+    record: Execution | None = None
+    with suppress(Missing):
+        record = (await executions.read(new["id"])).record
+    paused = state.get("paused")
+    if not paused or paused["plan"] != new["id"] or (record and len(record["changes"]) >= paused["changes"]):
+        return record
+    known = plan_recovery.with_results(new, state.get("results", []))
+    receipts = await executions.receipts(known)
+
+    def lose(now_ms: int) -> Execution:
+        return plan_recovery.lose(plan_recovery.with_receipts(known, receipts, now_ms), now_ms)
+
+    if record is None:
+        return (await executions.open(lose)).record
+    return await executions.update(new["id"], lambda _, now_ms: lose(now_ms))
+
+
 async def hold(executions: Executions, record: Execution, run: str) -> None:
-    """Wait for a person; the execution goes on with a yes and is cancelled with a no."""
-    change = live_plan.resume if _wants_to_go_on(record) else live_plan.cancel
+    """Wait for a person; the execution goes on with a yes and is cancelled with a no.
 
-    def with_answer(held: Execution, now_ms: int) -> Execution:
-        return held if live_plan.is_over(held) else live_plan.assign(change(held, now_ms), run)
-
-    await executions.update(record["id"], with_answer)
+    Does not ask if a person has resumed or cancelled it since it was read. Whoever does that later finds the
+    mark in the record, and answers the question.
+    """
+    record = await executions.update(record["id"], live_plan.ask_to_resume)
+    if record["status"] == "paused":
+        answer = partial(live_plan.answer_pause, agreed=_wants_to_go_on(record), run=run)
+        await executions.update(record["id"], answer)
 
 
 def _wants_to_go_on(record: Execution) -> bool:

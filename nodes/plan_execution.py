@@ -15,7 +15,7 @@ from callsheet.state.live_plan import Execution, LiveStep, PlanRules, Update
 from callsheet.state.plan import Plan, Step, StepStatus
 from callsheet.state.plan_progress import events_between, total_seconds
 from callsheet.state.workflow import Workflow
-from callsheet.storage.plans import Executions, Held
+from callsheet.storage.artefacts.plans import Executions, Held
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 

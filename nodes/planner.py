@@ -28,7 +28,7 @@ from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome
@@ -39,9 +39,6 @@ from callsheet.tools.registry import definitions
 _log = logging.getLogger(__name__)
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
-
-
-_NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
 
 
 class Planned(NamedTuple):
@@ -127,12 +124,17 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             "rounds": rounds + 1,
             "rejected": rejected,
             **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
-            **(_NEW_TURN if fresh else {}),
+            **(_new_turn(state) if fresh else {}),
             **prepared,
             **planned.state,
         }
 
     return planner
+
+
+def _new_turn(state: Workflow) -> dict[str, Any]:
+    """Return the keys of the state that begin anew with a person's message."""
+    return {"results": [], "created": [], "drafts": {}, **({"paused": None} if state.get("paused") else {})}
 
 
 def _without_rejected(

@@ -24,13 +24,13 @@ from callsheet.nodes.plan_execution import (
 )
 from callsheet.nodes.repeats import REPEATED, Repeats
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import conversation, live_plan
+from callsheet.state import conversation, live_plan, plan_recovery
 from callsheet.state.context import Context
 from callsheet.state.live_plan import Execution, LiveStep, plan_digest
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
-from callsheet.state.workflow import DraftMade, Repetition, Workflow, is_repetition
+from callsheet.state.workflow import DraftMade, PausedPlan, Repetition, Workflow, is_repetition
 from callsheet.storage import consents
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.guard import guard
@@ -121,6 +121,10 @@ async def _merge(
     merged: dict[str, Any] = {"results": others + live_plan.results(record)}
     if state.get("again"):
         merged["again"] = None
+    if record["status"] == "paused":
+        merged["paused"] = PausedPlan(plan=record["id"], changes=len(record["changes"]))
+    elif state.get("paused"):
+        merged["paused"] = None
     if not live_plan.is_over(record):
         return merged
     drafts = created_drafts(workflow.allowed_tools(state), record, _since_ms(state, record))
@@ -141,8 +145,8 @@ async def _open_record(
     done = [result for result in state.get("results", []) if result["plan"] == plan["id"]]
 
     def begin(now_ms: int) -> Execution:
-        new = live_plan.with_results(new_execution(plan, scope, state, now_ms), done)
-        record = live_plan.begin(new, scope.task, scope.epoch, now_ms)
+        new = plan_recovery.with_results(new_execution(plan, scope, state, now_ms), done)
+        record = plan_recovery.begin(new, scope.task, scope.epoch, now_ms)
         return live_plan.claim_steps(record, (), parallel, now_ms)
 
     def take_over(record: Execution, now_ms: int) -> Execution:
@@ -150,16 +154,19 @@ async def _open_record(
         if is_other and record["task"] != scope.task:
             # Some vendors use ids again.
             return begin(now_ms)
+        record = plan_recovery.with_receipts(record, receipts, now_ms)
         is_fork = live_plan.is_over(record) and record["task"] != scope.task and not again
         taken = _take_over(scope, again, record, now_ms)
-        return live_plan.with_results(taken, done) if is_fork and not live_plan.is_over(taken) else taken
+        return plan_recovery.with_results(taken, done) if is_fork and not live_plan.is_over(taken) else taken
 
     if len(plan["steps"]) == 1 and not (rules.kept or again):
         return OwnRecord(begin)
     executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner, rules)
     held = await (executions.read(plan["id"]) if rules.kept else executions.open(begin))
     seen = {result["id"] for result in done}
+    receipts: Mapping[str, Mapping[str, Any]] = {}
     if held.record["task"] != scope.task:
+        receipts = await executions.receipts(held.record)
         seen = {result["id"] for result in live_plan.results(held.record)}
     return SharedRecord(executions, await executions.change(held, take_over), seen)
 
@@ -175,7 +182,7 @@ def _take_over(scope: Scope, again: Repetition | None, record: Execution, now_ms
             record = do_again(record, again["step"], now_ms)
         elif live_plan.is_over(record):
             return record
-    return live_plan.assign(live_plan.begin(record, scope.task, scope.epoch, now_ms), scope.run)
+    return live_plan.assign(plan_recovery.begin(record, scope.task, scope.epoch, now_ms), scope.run)
 
 
 def _is_wanted(again: Repetition, one: LiveStep) -> bool:
@@ -224,7 +231,7 @@ def _answers(plan: Plan, record: Execution) -> list[StepResult]:
 
 def _with_person(result: StepResult, edited: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the output of a step, with the arguments that a person gave it; why it has none, if so."""
-    if result["status"] in _REFUSED:
+    if result["status"] in _REFUSED and not result["output"]:
         return failed_outcome(
             "permission_denied",
             f"A person {result['status']} this step before it began",
@@ -239,7 +246,11 @@ _REFUSED: Final = frozenset({"skipped", "cancelled"})
 
 def _refused_by_person(record: Execution) -> list[str]:
     """Return the fingerprints of the steps that a person skipped or cancelled."""
-    return [fingerprint(one["step"]) for one in record["steps"] if one["status"] in _REFUSED]
+    return [
+        fingerprint(one["step"])
+        for one in record["steps"]
+        if one["status"] in _REFUSED and not one.get("cut")
+    ]
 
 
 def stopped_output(step: Step) -> dict[str, Any]:

@@ -4,7 +4,9 @@ Only this package knows vendors; every model is a LangChain `BaseChatModel`. Add
 module here and one entry in `PROVIDERS`.
 """
 
+import asyncio
 import os
+import sys
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -80,3 +82,17 @@ def load(spec: str, *, environ: Mapping[str, str] | None = None) -> "BaseChatMod
         return offline
     loaded: BaseChatModel = model_class.from_environ(model, os.environ if environ is None else environ)
     return loaded
+
+
+async def load_off_loop(spec: str) -> "BaseChatModel":
+    """Return the model that `spec` names; raise as `load`.
+
+    A vendor's client is imported in a thread: that takes up to a second, in which the event loop would serve
+    nobody.
+    """
+    provider = PROVIDERS.get(spec.strip().partition("/")[0].casefold())
+    module, _, class_name = provider.model_class.partition(":") if provider else ("", "", "")
+    # A module without its class is being imported by another call.
+    if provider and not hasattr(sys.modules.get(module), class_name):
+        return await asyncio.to_thread(load, spec)
+    return load(spec)

@@ -117,6 +117,8 @@ class Execution(TypedDict):
     """Id of the run that executes it, or did last; `run` where it is absent."""
     abandoned: NotRequired[ExecutionStatus | None]
     """Status when its run was cancelled or failed, from which another run goes on; None otherwise."""
+    waits: NotRequired[bool]
+    """True while the question of a paused one is stored, or about to be, or its answer has not begun."""
     estimated_s: float
     created_ms: int
     started_ms: int
@@ -142,16 +144,6 @@ def plan_digest(plan: Plan) -> str:
     return hashlib.sha256(canonical_json(plan["steps"]).encode(errors="backslashreplace")).hexdigest()
 
 
-def with_results(record: Execution, done: Sequence[StepResult]) -> Execution:
-    """Return the record with the results that an earlier task left in the state."""
-    known = {one["id"]: one for one in done if one["plan"] == record["id"]}
-    for one in record["steps"]:
-        if result := known.get(one["step"]["id"]):
-            fields = {"status": result["status"], "output": result["output"]}
-            record = _with_step(record, result["id"], **fields)
-    return record
-
-
 def find(record: Execution, step_id: str) -> LiveStep:
     """Return a step; raise `Missing` for an unknown one."""
     for one in record["steps"]:
@@ -170,47 +162,18 @@ def call_of(one: LiveStep) -> Step:
 # What the executor does.
 
 
-def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
-    """Return the record as a task takes it over; raise `Fenced` if a later attempt has it.
-
-    A step of a dead attempt of the same task stays in progress, so that its receipt is looked up. For another
-    task it is pending again. A task that finds the execution completed or failed is a fork, and starts from
-    the beginning. One that a person cancelled stays so: only a retry or a repetition of its steps starts it
-    again. One whose run was cancelled or failed goes on where it was.
-    """
-    if record["task"] == task:
-        require_newest(record, task, epoch)
-    record = reopen(record)
-    if record["task"] == task:
-        return _with(record, epoch=epoch)
-    steps = record["steps"]
-    if record["status"] == "cancelled":
-        cut = [_as_cancelled(one, now_ms) if one["status"] == "in-progress" else one for one in steps]
-        return _with(record, task=task, epoch=epoch, steps=cut)
-    if record["status"] in ENDED:
-        steps = live_steps([one["step"] for one in steps])
-    else:
-        steps = [_as_pending(one) if one["status"] == "in-progress" else one for one in steps]
-    started = record["started_ms"] or now_ms
-    status = "paused" if record["status"] == "paused" else "running"
-    return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
+def as_cancelled(one: LiveStep, now_ms: int) -> LiveStep:
+    """Return a step as cancelled; one that an attempt has begun says so."""
+    output = _INTERRUPTED if one["started_ms"] else one["output"]
+    return cast("LiveStep", {**one, "status": "cancelled", "output": output, "ended_ms": now_ms})
 
 
-def reopen(record: Execution) -> Execution:
-    """Return the record as it was before it was abandoned: another run goes on with it."""
-    if (status := record.get("abandoned")) is None:
-        return record
-    steps = [_as_pending(one) if one.get("cut") else one for one in record["steps"]]
-    return _with(record, steps=steps, status=status, ended_ms=0, abandoned=None)
-
-
-def _as_pending(one: LiveStep) -> LiveStep:
-    """Return a step that was cut short as pending; its receipt is looked up under the same name."""
-    return cast("LiveStep", {**one, "status": "pending", "ended_ms": 0, "cut": False})
-
-
-def _as_cancelled(one: LiveStep, now_ms: int) -> LiveStep:
-    return cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
+_INTERRUPTED: Final = {
+    "type": "execution_error",
+    "error": "It was begun and then interrupted, and no result of it is recorded",
+    "suggestion": "It may have had its effect; look before it is called again",
+    "retryable": False,
+}
 
 
 def executor_of(record: Execution) -> str:
@@ -374,8 +337,24 @@ def pause(record: Execution, now_ms: int) -> Execution:
         raise _too_late(record, "waits for approval", "answer the question; a rejection changes nothing")
     if record["status"] not in {"planned", "running"}:
         raise _too_late(record, f"is {record['status']}", "only a running execution can be paused")
+    if record.get("waits"):
+        raise _too_late(record, "was resumed and has not begun again", "pause it again in a moment")
     _require_room(record)
     return _with_change(_with(record, status="paused"), "paused", "", now_ms)
+
+
+def ask_to_resume(record: Execution, now_ms: int) -> Execution:
+    """Return the record whose question is put to a person, if it is paused; else as it is."""
+    del now_ms
+    return _with(record, waits=True) if record["status"] == "paused" else record
+
+
+def answer_pause(record: Execution, now_ms: int, *, agreed: bool, run: str) -> Execution:
+    """Return the record as a run goes on with it after the person's answer; one that has ended stays."""
+    if is_over(record):
+        return record
+    changed = resume(record, now_ms) if agreed else cancel(record, now_ms)
+    return _with(changed, executed_by=run, waits=False)
 
 
 def resume(record: Execution, now_ms: int) -> Execution:
@@ -390,27 +369,15 @@ def resume(record: Execution, now_ms: int) -> Execution:
 def cancel(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution that starts nothing more; what is done stays."""
     if record.get("abandoned"):
-        return _with_change(_with(record, abandoned=None), "cancelled", "", now_ms)
+        steps = [cast("LiveStep", {**one, "cut": False}) for one in record["steps"]]
+        return _with_change(_with(record, abandoned=None, steps=steps), "cancelled", "", now_ms)
     if record["status"] == "cancelled":
         return record
     if is_over(record):
         raise _too_late(record, "has ended", "undo its steps instead")
-    steps = [_as_cancelled(one, now_ms) if one["status"] == "pending" else one for one in record["steps"]]
+    steps = [as_cancelled(one, now_ms) if one["status"] == "pending" else one for one in record["steps"]]
     changed = _with(record, status="cancelled", ended_ms=now_ms, steps=steps)
     return _with_change(changed, "cancelled", "", now_ms)
-
-
-def abandon(record: Execution, ended_ms: int) -> Execution:
-    """Return the record with all that is open cancelled: nobody has carried it out since `ended_ms`."""
-    steps = [
-        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": ended_ms, "cut": True})
-        if one["status"] in {"pending", "in-progress"}
-        else one
-        for one in record["steps"]
-    ]
-    if is_over(record):
-        return _with(record, steps=steps)
-    return _with(record, status="cancelled", ended_ms=ended_ms, steps=steps, abandoned=record["status"])
 
 
 # What others read.

@@ -54,6 +54,15 @@ class Repetition(TypedDict):
     """Repetitions of the step when the person asked; if there are more now, it was done again already."""
 
 
+class PausedPlan(TypedDict):
+    """A plan that the executor has left paused; its record is in Redis."""
+
+    plan: str
+    """Its id."""
+    changes: int
+    """Changes by people in its record; a record with fewer is an older one, from a backup."""
+
+
 class Workflow(TypedDict):
     """State keys common to all workflows."""
 
@@ -61,6 +70,8 @@ class Workflow(TypedDict):
     """The complete conversation; never shortened."""
     plan: NotRequired[Plan | None]
     """The current round, or None."""
+    paused: NotRequired[PausedPlan | None]
+    """The plan if the executor has left it paused, or None."""
     decided: NotRequired[bool]
     """True when a person's answer made the plan; the next plan then needs no model either."""
     again: NotRequired[Repetition | None]

@@ -12,16 +12,16 @@ from langgraph.runtime import Runtime
 from callsheet import storage
 from callsheet.nodes.approval import approval_node, needs_approval
 from callsheet.nodes.node import Node, run_context
-from callsheet.nodes.pausing import cancel_if_open, hold
+from callsheet.nodes.pausing import cancel_if_open, hold, read_record
 from callsheet.nodes.plan_execution import PARALLEL, new_execution
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
 from callsheet.state.context import Context
 from callsheet.state.live_plan import Execution, plan_digest
 from callsheet.state.plan import Plan
 from callsheet.state.video.plan import RULES, estimated_seconds
 from callsheet.state.video.project import VideoState
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.video import settings
 
 
@@ -42,7 +42,8 @@ def scene_approval_node(workflow: WorkflowSpec[Any]) -> Node[VideoState]:
         parallel = context.get("parallel", PARALLEL)
         new["estimated_s"] = round(estimated_seconds(plan["steps"], seconds, parallel), 1)
         new["asks"] = not state.get("decided") and needs_approval(workflow, state, context)
-        record = await executions.create(new)
+        known = await read_record(executions, state, new) if state.get("paused") else None
+        record = known or await executions.create(new)
         is_other_run = live_plan.executor_of(record) != scope.run
         if not state.get("again") and (record.get("abandoned") or is_other_run):
             record = await executions.update(record["id"], partial(_go_on, scope.run))
@@ -65,7 +66,7 @@ def scene_approval_node(workflow: WorkflowSpec[Any]) -> Node[VideoState]:
 def _go_on(run: str, record: Execution, now_ms: int) -> Execution:
     """Return the record as this run goes on with it; one that has ended stays as it is."""
     del now_ms
-    record = live_plan.reopen(record)
+    record = plan_recovery.reopen(record)
     return record if live_plan.is_over(record) else live_plan.assign(record, run)
 
 

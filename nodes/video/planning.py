@@ -26,7 +26,7 @@ from callsheet.state.video import plan, project
 from callsheet.state.video.plan import RULES, SubmittedPlan
 from callsheet.state.video.project import ORDER, Order, SceneLine, VideoState, scene_line, state_block
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.video import settings
 from callsheet.tools.call import Scope

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
-from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.artefacts import conversation_stream
@@ -32,8 +31,8 @@ from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.replies import (
+    ConfirmedReply,
     Events,
-    JsonReply,
     ServerEvent,
     StreamingReply,
     event_stream_reply,
@@ -181,7 +180,7 @@ async def turn_reply(
     if wants_event_stream(request):
         return await _stream_turn(request, run_request, record)
     reply, ack = await worker.follow(run_request.thread, await record())
-    return JsonReply(reply, background=BackgroundTask(ack))
+    return ConfirmedReply(reply, ack)
 
 
 async def _stream_turn(

@@ -15,7 +15,7 @@ from callsheet.server.http.replies import ServerEvent
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import is_over
 from callsheet.state.plan_progress import COMPLETE, PLAN, STEP, Event, plan_event
-from callsheet.storage.plans import READ_EVENTS, Executions, closing_events
+from callsheet.storage.artefacts.plans import READ_EVENTS, Executions, closing_events
 from callsheet.storage.runs.events import GAP, START_ID, order_of
 
 INTERVAL_S: Final = 0.5

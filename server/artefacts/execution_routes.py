@@ -61,7 +61,7 @@ def _view(ref: ExecutionRef, record: Execution) -> dict[str, Any]:
 @with_policy(API_READ)
 async def get_execution(ref: _Execution) -> dict[str, Any]:
     """Show an execution: its plan, the status of each step, and what people changed."""
-    return _view(ref, await ref.executions.settle(ref.id))
+    return _view(ref, await executions.read(ref))
 
 
 @progress_router.get("", responses=_STREAM, response_class=Response)
@@ -79,7 +79,7 @@ async def follow_execution(
     ended again.
     """
     after = checked_event_id(last_event_id) if last_event_id not in {None, BEGINNING} else None
-    await ref.executions.settle(ref.id)
+    await executions.read(ref)
     heartbeat_s = ref.ctx.settings.heartbeat_s
     return event_stream_reply(progress_events(ref.executions, ref.id, after, heartbeat_s))
 

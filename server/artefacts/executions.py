@@ -1,10 +1,12 @@
 """Executions of plans over REST: found, changed while they run, done again, for every workflow."""
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
 from langgraph.types import Interrupt
@@ -23,17 +25,21 @@ from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.state import live_plan
-from callsheet.state.errors import Conflict, Invalid
+from callsheet.state.errors import Busy, Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, Update
 from callsheet.state.plan import Plan, Step, call_digest
 from callsheet.state.workflow import Repetition
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.plans import Executions, find_place, missing_execution
+from callsheet.storage.artefacts.plans import Executions, find_place, missing_execution
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.arguments import validate_arguments
+
+_QUESTION_PATIENCE_S: Final = 5.0
+"""Seconds for a paused execution to store its question."""
+_QUESTION_POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,23 @@ def free_id(known: set[str]) -> str:
     return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
 
 
+async def read(ref: ExecutionRef) -> Execution:
+    """Return the execution; one that nobody carries out any more ends here.
+
+    Raises `Missing` if there is none, or if Redis has lost the record of a plan whose question waits.
+    """
+    try:
+        return await ref.executions.settle(ref.id)
+    except Missing:
+        if await _open_questions(ref):
+            raise Missing(
+                f"the record of execution {ref.id!r} was lost, and the plan waits for an answer",
+                remedy="answer it or send a message in its conversation: either ends the plan, with what it"
+                " has done; then ask for the rest again",
+            ) from None
+        raise
+
+
 async def require_no_question(worker: Worker, thread: Thread) -> None:
     """Raise `Conflict` if the thread waits for an answer: a run without one would end the question."""
     if await pending_questions(worker, thread):
@@ -155,10 +178,9 @@ async def require_no_question(worker: Worker, thread: Thread) -> None:
 
 async def change(ref: ExecutionRef, update: Update) -> Execution:
     """Apply a person's change to an execution that runs or is paused."""
-    # One that nobody carries out any more ends here.
-    record = await ref.executions.settle(ref.id)
-    await _consent(ref, record, update(record, record["ended_ms"]))
-    return await ref.executions.update(ref.id, update)
+    await read(ref)
+    # With each attempt, since another person's change may give an inserted step another id.
+    return await ref.executions.update(ref.id, update, partial(_consent, ref))
 
 
 async def _consent(ref: ExecutionRef, before: Execution, after: Execution) -> None:
@@ -188,7 +210,7 @@ async def edit_step(
             validate_arguments(tool, step["params"], ref.artefact.id)
         return edited
 
-    before = live_plan.find(await ref.executions.settle(ref.id), step_id)["step"]["params"]
+    before = live_plan.find(await read(ref), step_id)["step"]["params"]
     record = await change(ref, edit)
     await edits.note_edit(ref, before, record)
     return record
@@ -268,18 +290,38 @@ async def queue_run(ctx: AppContext, request: RunRequest) -> Created:
 async def resume(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Let a paused execution go on; its run waits for that once its running steps have ended."""
     record = await change(ref, live_plan.resume)
-    pending = await pending_questions(ref.ctx.worker, ref.thread)
-    if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
-        run = answer_interrupt([question], caller, ref.thread, {"resume": True})
-        await queue_run(ref.ctx, run)
+    if question := await _pause_question(ref, record):
+        await queue_run(ref.ctx, answer_interrupt([question], caller, ref.thread, {"resume": True}))
     return record
+
+
+async def _pause_question(ref: ExecutionRef, record: Execution) -> Interrupt | None:
+    """Return the question of a paused execution; None if it has none, and goes on or has ended by itself.
+
+    The executor marks the record before it stores the question, which therefore may come in a moment. Raises
+    `Busy` if it does not.
+    """
+    ends_s = time.monotonic() + _QUESTION_PATIENCE_S
+    while True:
+        pending = await pending_questions(ref.ctx.worker, ref.thread)
+        if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
+            return question
+        if not record.get("waits"):
+            return None
+        if time.monotonic() > ends_s:
+            raise Busy(
+                f"execution {ref.id!r} is about to ask whether it goes on",
+                remedy="send it again in a moment",
+            )
+        await asyncio.sleep(_QUESTION_POLL_S)
+        record = await ref.executions.settle(ref.id)
 
 
 async def cancel(ref: ExecutionRef, caller: RequestContext) -> Execution:
     """Start nothing more; steps that run end, and what is done stays."""
     record = await change(ref, live_plan.cancel)
-    if pending := await _open_questions(ref):
-        paused = _is_about(pending[0].value, ref.id)
+    paused = await _pause_question(ref, record)
+    if pending := [paused] if paused else await _open_questions(ref):
         answer: Any = {"resume": False} if paused else _rejection()
         # Where another answer was faster, its run finds the cancelled record.
         with suppress(Conflict):
@@ -309,6 +351,7 @@ async def answer_plan(
 
     Raises `Invalid` for decisions that do not fit the question, which then still waits.
     """
+    await read(ref)
     pending = await _open_questions(ref)
     is_edited = len(decisions) > 1 or bool(decisions[0].get("edited_action"))
     if pending and _is_about(pending[0].value, ref.id) and is_edited:

@@ -91,12 +91,14 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
     """List campaigns that meet all filters; a parameter may be repeated."""
     index, resolved = await _resolve(request, query.filters())
     matches = await index.filter(resolved.filters, sort=query.sort, offset=query.offset, limit=query.limit)
+    indexed_at = await index.indexed_at()
     return {
         "campaigns": [campaign_data(match.campaign) for match in matches.matches],
         "total": matches.total,
         "offset": query.offset,
         "detectedFilters": active_filters(resolved.filters),
         "notes": list(resolved.notes),
+        "indexedAt": indexed_at and indexed_at.isoformat(),
     }
 
 
@@ -225,7 +227,8 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
 
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:
     index = await libraries.library(app_context(request).storage, current_owner(request))
-    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date())
+    values = await libraries.library_values(index)
+    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
 
 
 API: Final = FeatureApi(

@@ -48,6 +48,8 @@ class CampaignPage(TypedDict):
     offset: int
     detectedFilters: dict[str, Any]
     notes: list[str]
+    indexedAt: str | None
+    """Time when the index of this machine took in its last change; null in PostgreSQL."""
 
 
 class RefusedLine(TypedDict):

@@ -34,7 +34,7 @@ from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.file_reading import FileRequest, read_file
-from callsheet.tools.campaigns.libraries import library
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.campaigns.search import filter_campaigns, search_again
 
@@ -54,8 +54,9 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
     thread = await find_thread(storage, caller.owner, body.conversationId, caller.idempotency_key)
     base: dict[str, Any] = {}
     if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
-        newest = await (await library(storage, caller.owner)).newest()
-        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date())
+        index = await library(storage, caller.owner)
+        newest, values = await index.newest(), await library_values(index)
+        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date(), values)
         base = resolved.filters.model_dump(mode="json")
     graph_input = {
         "base_filters": base,
@@ -213,8 +214,8 @@ async def _store(index: CampaignIndex, target: IO[bytes], count: int, report: Re
     new = done = 0
     await asyncio.to_thread(target.seek, 0)
     while campaigns := await asyncio.to_thread(_next_campaigns, target):
-        new += await index.put(campaigns)
         done += len(campaigns)
+        new += await index.put(campaigns, more=done < count)
         report(done, count)
     return new
 

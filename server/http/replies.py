@@ -1,13 +1,13 @@
 """Replies of routes: JSON, and server-sent events that end with their reader."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -24,6 +24,24 @@ class JsonReply(JSONResponse):
     def render(self, content: Any) -> bytes:
         """Return `content` as JSON."""
         return dumps(content)
+
+
+class ConfirmedReply(JsonReply):
+    """A reply that is reported once it was sent to a client that is still there.
+
+    A server drops what it sends to a client that has left, without an error.
+    """
+
+    def __init__(self, content: Any, on_sent: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(content)
+        self._on_sent = on_sent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the reply."""
+        has_reader = not await Request(scope, receive).is_disconnected()
+        await super().__call__(scope, receive, send)
+        if has_reader:
+            await self._on_sent()
 
 
 class ServerEvent(NamedTuple):

@@ -26,7 +26,7 @@ from callsheet.state.video.project import MAX_SCENES, ORDER, Order, about
 from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis.connection import Storage
 
 KIND: Final = "video"

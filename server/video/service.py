@@ -47,7 +47,7 @@ from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread

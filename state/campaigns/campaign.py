@@ -5,9 +5,9 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Channel = Annotated[str, Field(min_length=1, max_length=80)]
+Channel = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]+$")]
 """A channel in lower case with underscores; a library may have other ones than `CHANNELS`."""
-ValueProp = Annotated[str, Field(min_length=1, max_length=200)]
+ValueProp = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
 """A value proposition; a library may have other ones than `VALUE_PROPS`."""
 Sentiment = Literal["Aspirational", "Trust-Building", "Urgent", "Playful", "Premium"]
 VisualStyle = Literal[

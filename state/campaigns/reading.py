@@ -99,6 +99,7 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Usual words for values, beside the values themselves and their parts."""
+_EMPTY: Final[Mapping[str, Sequence[str]]] = {}
 _SPAN: Final = re.compile(r"(?:the )?(?:last|past|previous) (?:(\d{1,3}) )?(day|week|month|quarter|year)s?")
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -191,15 +192,18 @@ class Resolved(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Resolved:
+def resolve_filters(
+    loose: LooseFilters, newest: date | None, today: date, library: Mapping[str, Sequence[str]] = _EMPTY
+) -> Resolved:
     """Return the exact filters; raise `Invalid` that lists the values for an unknown one.
 
+    `library` has the channels and value propositions of the library, which come before the known ones.
     `newest` is the newest day in the library: where nothing lies in the last `RECENT_DAYS`, "recent" ends
     with it.
     """
     notes: list[str] = []
-    included = _resolve_values(loose)
-    excluded = _resolve_values(loose.exclude) if loose.exclude else {}
+    included = _resolve_values(loose, library)
+    excluded = _resolve_values(loose.exclude, library) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
         **included,
@@ -248,7 +252,7 @@ def active_filters(filters: Filters) -> dict[str, Any]:
     return shown
 
 
-def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
+def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
     values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
     for name in DIMENSIONS:
@@ -258,31 +262,45 @@ def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
             if name not in _KNOWN:
                 values[name].append(word.strip())
                 continue
-            for place, value in _known_values(name, word):
+            for place, value in _known_values(name, word, library):
                 values[place].append(value)
     return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
 
 
-def _known_values(dimension: str, text: str) -> list[tuple[str, str]]:
+def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Return the values in a text, each with its dimension: of one word, or of several in a row."""
-    if known := _known_value(dimension, text):
+    if known := _known_value(dimension, text, library):
         return [known]
     known_values = []
     for word in filter(str.strip, _SEPARATORS.split(text)):
-        if not (known := _known_value(dimension, word)):
+        if not (known := _known_value(dimension, word, library)):
+            values = dict.fromkeys((*library.get(dimension, ())[:_MAX_VALUES], *_KNOWN[dimension]))
             raise Invalid(
-                f"there is no {dimension} {word.strip()!r}",
-                remedy=f"use one of: {'; '.join(_KNOWN[dimension])}",
+                f"there is no {dimension} {word.strip()!r}", remedy=f"use one of: {'; '.join(values)}"
             )
         known_values.append(known)
     return known_values
 
 
-def _known_value(dimension: str, word: str) -> tuple[str, str] | None:
+def _known_value(dimension: str, word: str, library: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     for name in (dimension, *(other for other in _KNOWN if other != dimension)):
-        if value := match_value(name, word):
+        if value := _library_value(library.get(name, ()), word) or match_value(name, word):
             return name, value
     return None
+
+
+def _library_value(values: Sequence[str], word: str) -> str | None:
+    """Return the value of the library that a word spells, or that alone has all words of it."""
+    plain = plain_words(word)
+    words = {*plain.split()}
+    fitting = []
+    for value in values if words else ():
+        spelled = plain_words(value)
+        if spelled.replace(" ", "") == plain.replace(" ", ""):
+            return value
+        if words <= {*spelled.split()}:
+            fitting.append(value)
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def match_value(dimension: str, word: str) -> str | None:

@@ -6,7 +6,7 @@ with a receipt is never executed again: its recorded result is returned.
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Command, ScriptCall, execute_all
+from callsheet.storage.redis.scripts import Argument, Command, ScriptCall, execute, execute_all
 from callsheet.storage.threads import threads
 
 
@@ -155,6 +155,21 @@ class StepReceipts:
             indexes.touch_call(owner, self.kind, self.id),
             threads.link_artefact_call(thread, owner, f"{self.kind}:{self.id}"),
         ]
+
+    async def find_results(
+        self, thread: str, task: str, step_ids: Collection[str]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the recorded result of each of these steps that has one; an empty task is any task."""
+        if task and step_ids:
+            names = [receipt_name(thread, task, step_id) for step_id in step_ids]
+            values = await execute(self._redis, "HMGET", self._receipts, *names)
+            pairs = zip(step_ids, values, strict=True)
+            return {step_id: json.loads(value) for step_id, value in pairs if value}
+        results = {}
+        for step_id in step_ids:
+            if receipts := await self.thread_receipts(thread, step_id):
+                results[step_id] = receipts[-1]
+        return results
 
     async def thread_receipts(self, thread: str, step_id: str) -> list[dict[str, Any]]:
         """Return the recorded results of a step of this thread, from all its tasks."""

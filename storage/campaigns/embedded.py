@@ -1,47 +1,43 @@
 """Campaign search in this process: records elsewhere, an index here that follows them."""
 
 import asyncio
-import hashlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from datetime import date
-from itertools import count
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.errors import Unavailable
 from callsheet.storage.campaigns.embeddings import Embeddings
-from callsheet.storage.campaigns.folders import IndexFolder, remove_unused
-from callsheet.storage.campaigns.index import CampaignMatch, Group, GroupBy, Matches, SortBy
-from callsheet.storage.campaigns.local_index import Damaged, LocalIndex, Ranked
-from callsheet.storage.campaigns.questions import distinctive_text
+from callsheet.storage.campaigns.index import CampaignMatch, Group, GroupBy, Matches, SortBy, TextField
+from callsheet.storage.campaigns.index_file import (
+    Damaged,
+    IndexFile,
+    Outdated,
+    Progress,
+    Ranked,
+    Unembedded,
+)
+from callsheet.storage.campaigns.index_place import remove_unused
 from callsheet.storage.campaigns.records import Head, Records
-from callsheet.storage.campaigns.row_log import Progress
-from callsheet.storage.campaigns.vector_cache import pack, unpack
-from callsheet.storage.campaigns.vectors import FIELDS, Matrix, unit_vectors
-from callsheet.storage.campaigns.words import copy_text, embedding_texts, parse
+from callsheet.storage.campaigns.vectors import FIELDS, Matrix, pack, unit_vectors, unpack
+from callsheet.storage.campaigns.words import copy_text, distinctive_text, embedding_texts, parse, snippets
 
+T = TypeVar("T")
+_ATTEMPTS: Final = 4
+"""Attempts of a search, since another process may replace the index."""
 _EMBEDDED_AT_ONCE: Final = 500
-"""Rows whose texts are embedded together."""
+"""Campaigns whose texts are embedded together."""
 _EXPORTED_AT_ONCE: Final = 500
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An index of one generation, with the embeddings of its vectors."""
-
-    generation: str
-    embeddings: Embeddings
-    index: LocalIndex
-
-
 class EmbeddedIndex:
-    """A `CampaignIndex` whose records are `records`; the index is in `folder`, or in memory without one."""
+    """A `CampaignIndex` whose records are `records`, with an index in `folder`; in memory without one."""
 
     def __init__(
         self, records: Records, embeddings: Embeddings, folder: Path | None = None, *, most: int = 0
@@ -50,16 +46,18 @@ class EmbeddedIndex:
         self._embeddings = embeddings
         self._folder = folder
         self._most = most
-        self._opened: _Opened | None = None
-        self._place: IndexFolder | None = None
+        self._index: IndexFile | None = None
         self._changing = asyncio.Lock()
+        self._embedding, self._searching, self._writing = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
         """Add or replace campaigns by id; return how many were new."""
         new = await self._records.put(campaigns, self._most)
-        opened = await self._current()
+        await self.count()
+        if more:
+            return new
         try:
-            await self._add_vectors(opened)
+            await self._add_vectors()
         except Unavailable as error:
             _log.warning("Campaigns are stored without embeddings, which a search will add: %s", error)
         return new
@@ -72,15 +70,15 @@ class EmbeddedIndex:
         """Delete all campaigns and the index. Twice is safe."""
         async with self._changing:
             await self._records.delete_all()
-            self.close()
+            await self.aclose()
             if self._folder:
                 await asyncio.to_thread(remove_unused, self._folder)
 
-    def close(self) -> None:
-        """Close the files, unless a search still uses them, and leave the folder. Safe to call twice."""
-        if self._place:
-            self._place.close()
-        self._opened = self._place = None
+    async def aclose(self) -> None:
+        """Close the file, which the next search opens again. Safe to call twice."""
+        index, self._index = self._index, None
+        if index:
+            await asyncio.to_thread(index.close)
 
     async def has_campaigns(self) -> bool:
         """Return whether there is any campaign, without reading the index."""
@@ -94,53 +92,65 @@ class EmbeddedIndex:
         self, filters: Filters, *, sort: SortBy = "newest", offset: int = 0, limit: int = 50
     ) -> Matches:
         """Return the campaigns that meet all conditions."""
-        index = (await self._current()).index
-        ranked = await asyncio.to_thread(index.filter, filters, sort, offset, limit)
-        return await self._matches(ranked)
+        return await self._matches(await self._ask(lambda index: index.filter(filters, sort, offset, limit)))
 
     async def export(self, filters: Filters) -> AsyncIterator[list[Campaign]]:
         """Yield all campaigns that meet all conditions, newest first, some at a time."""
-        index = (await self._current()).index
-        ids = (await asyncio.to_thread(index.filter, filters, "newest", 0, sys.maxsize)).ids
+        ids = (await self._ask(lambda index: index.filter(filters, "newest", 0, sys.maxsize))).ids
         for start in range(0, len(ids), _EXPORTED_AT_ONCE):
             yield await self.get(ids[start : start + _EXPORTED_AT_ONCE])
 
-    async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase."""
+    async def full_text(
+        self, query: str, filters: Filters, *, field: TextField = "copy", limit: int = 50
+    ) -> Matches:
+        """Return campaigns whose copy or offer has the words; quoted words are a phrase."""
         parsed = parse(query)
-        index = (await self._current()).index
-        ranked = await asyncio.to_thread(index.full_text, parsed, filters, limit)
-        matches, total = await self._matches(ranked)
-        texts = [copy_text(match.campaign) for match in matches]
-        snippets = await asyncio.to_thread(index.snippets, parsed, texts)
-        cited = (match._replace(snippet=snippet) for match, snippet in zip(matches, snippets, strict=True))
+        matches, total = await self._matches(
+            await self._ask(lambda index: index.full_text(parsed, field, filters, limit))
+        )
+        texts = [copy_text(each.campaign) if field == "copy" else each.campaign.offer for each in matches]
+        parts = await asyncio.to_thread(snippets, parsed, texts)
+        cited = (match._replace(snippet=part) for match, part in zip(matches, parts, strict=True))
         return Matches(tuple(cited), total)
 
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
     ) -> Matches:
         """Return the campaigns nearest in meaning."""
-        opened = await self._current()
-        index = opened.index
-        if not query.strip() or not index.count():
-            return Matches((), 0)
-        await self._add_vectors(opened)
-        vector = (await unit_vectors(opened.embeddings, [distinctive_text(query, filters)]))[0]
-        ranked = await asyncio.to_thread(index.nearest, vector, filters, field, limit)
-        return await self._matches(ranked)
+        text = await asyncio.to_thread(distinctive_text, query, filters)
+        for _ in range(_ATTEMPTS):
+            if not query.strip() or not await self.count():
+                return Matches((), 0)
+            embeddings = await self._add_vectors()
+            vector = (await unit_vectors(embeddings, [text]))[0]
+            nearest = partial(
+                IndexFile.nearest,
+                model=embeddings.model,
+                query=vector,
+                filters=filters,
+                field=field,
+                limit=limit,
+            )
+            ranked = await self._ask(nearest)
+            if ranked:
+                return await self._matches(ranked)
+        raise _replacement_error()
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""
-        index = (await self._current()).index
-        return await asyncio.to_thread(index.group, filters, by)
+        return await self._ask(lambda index: index.group(filters, by))
 
     async def newest(self) -> date | None:
         """Return the newest `capture_date`; None for an empty library."""
-        return (await self._current()).index.newest()
+        return await self._ask(lambda index: index.newest())
+
+    async def indexed_at(self) -> datetime | None:
+        """Return when the index here took in its last change; None for an empty library."""
+        return await self._ask(lambda index: index.changed_at())
 
     async def count(self) -> int:
         """Return the number of campaigns."""
-        return (await self._current()).index.count()
+        return await self._ask(lambda index: index.count())
 
     async def _matches(self, ranked: Ranked) -> Matches:
         """Return the records of a result; a campaign deleted meanwhile is left out."""
@@ -150,79 +160,79 @@ class EmbeddedIndex:
             tuple(CampaignMatch(campaign, score) for campaign, score in pairs if campaign), ranked.total
         )
 
-    async def _current(self) -> _Opened:
+    async def _ask(self, question: Callable[[IndexFile], T], turns: asyncio.Lock | None = None) -> T:
+        """Return what the index answers with every change that was stored before this call."""
+        for _ in range(_ATTEMPTS):
+            try:
+                index = await self._current()
+                # More threads than one would wait in it.
+                async with turns or self._searching:
+                    return await asyncio.to_thread(question, index)
+            except Outdated:
+                continue
+            except Damaged as error:
+                _log.warning("An index of campaigns is built again: %s", error)
+                await self.aclose()
+        raise _replacement_error()
+
+    async def _current(self) -> IndexFile:
         """Return the index with every change that was stored before this call."""
         # Read before the library is, which then is at least as far, if its history is the same.
-        progress = self._opened.index.progress if self._opened else Progress()
+        index, progress = self._index, self._index.progress if self._index else Progress()
         head = await self._records.head(progress.seq)
-        if (opened := self._reusable(head)) and (head.seq, head.mark) == (progress.seq, progress.mark):
-            return opened
+        if index and self._fits(index, head) and progress == (head.generation, head.seq, head.mark):
+            return index
         async with self._changing:
             return await self._follow(head)
 
-    async def _follow(self, head: Head) -> _Opened:
-        """Apply changes until the index has those of `head`, in a new index for a new generation."""
+    async def _follow(self, head: Head) -> IndexFile:
+        """Apply changes until the index has those of `head`."""
         while True:
-            opened = self._reusable(head)
-            if not opened:
-                opened = await asyncio.to_thread(self._open, head)
-                self._opened = opened
-            await asyncio.to_thread(opened.index.refresh)
-            progress = opened.index.progress
-            changes = await self._records.changes(progress.seq, progress.mark)
+            index = await self._open(head)
+            await asyncio.to_thread(index.refresh)
+            progress = index.progress
+            known = progress if progress.generation == head.generation else Progress(head.generation)
+            changes = await self._records.changes(known.seq, known.mark)
             if changes.head.generation != head.generation:
                 head = await self._records.head()
-            elif changes.head.seq < progress.seq:
+            elif changes.head.seq < known.seq:
                 _log.warning("Campaigns are indexed again: Redis has another history than the index")
                 await self._records.begin_generation(head.generation)
                 head = await self._records.head()
-            elif changes.head.seq == progress.seq:
-                return opened
-            else:
-                await asyncio.to_thread(opened.index.apply, progress.seq, changes)
-                if opened.index.progress.seq >= head.seq:
-                    return opened
-
-    def _reusable(self, head: Head) -> _Opened | None:
-        """Return the opened index if it is of this generation, and its model suits the size."""
-        opened, suited = self._opened, self._embeddings.suited_to(head.campaigns)
-        if opened and opened.generation == head.generation and opened.embeddings is suited:
-            return opened
-        return None
-
-    def _open(self, head: Head) -> _Opened:
-        embeddings = self._embeddings.suited_to(head.campaigns)
-        return _Opened(head.generation, embeddings, self._open_files(head.generation, embeddings.model))
-
-    def _open_files(self, generation: str, model: str) -> LocalIndex:
-        if not self._folder or not generation:
-            return LocalIndex()
-        name = hashlib.sha256(f"{generation} {model}".encode()).hexdigest()[:32]
-        for attempt in count():
-            # Another process may go on with a damaged index, so the new one has another name.
-            place = IndexFolder(self._folder, f"{name}-{attempt}")
-            try:
-                index = LocalIndex(place.path)
-            except Damaged as error:
-                _log.warning("An index of campaigns is built again: %s", error)
-                # Lets the next one remove it, unless another process uses it.
-                place.close()
-            else:
-                self._place = place
+            elif changes.head.seq == known.seq:
                 return index
-        raise AssertionError("count() does not end")
+            else:
+                await asyncio.to_thread(index.apply, progress, changes)
+                if index.progress.generation == head.generation and index.progress.seq >= head.seq:
+                    return index
 
-    async def _add_vectors(self, opened: _Opened) -> None:
-        """Add the vectors of all rows that have none."""
-        index = opened.index
-        async with self._changing:
-            while True:
-                first, ids = index.rows_without_vectors(_EMBEDDED_AT_ONCE)
-                if not ids:
-                    return
-                known = await self._records.get([each for each in ids if each])
-                vectors = await self._vectors(opened.embeddings, [campaign for campaign in known if campaign])
-                await asyncio.to_thread(index.add_vectors, first, ids, vectors)
+    def _fits(self, index: IndexFile, head: Head) -> bool:
+        """Return whether an index is where the library's belongs: in memory if that has no campaign yet."""
+        if not head.generation:
+            return index.folder is None and not index.progress.generation
+        return index.folder == self._folder
+
+    async def _open(self, head: Head) -> IndexFile:
+        index = self._index
+        if not index or not self._fits(index, head):
+            await self.aclose()
+            index = await asyncio.to_thread(IndexFile, self._folder if head.generation else None)
+            self._index = index
+        return index
+
+    async def _add_vectors(self) -> Embeddings:
+        """Add the vectors of all campaigns that have none of the model, and return its embeddings."""
+        embeddings = self._embeddings.suited_to(await self.count())
+        async with self._embedding:
+            while (batch := await self._without_vectors(embeddings.model)).ids:
+                known = await self._records.get(list(batch.ids.values()))
+                vectors = await self._vectors(embeddings, [campaign for campaign in known if campaign])
+                add = partial(IndexFile.add_vectors, model=embeddings.model, batch=batch, vectors=vectors)
+                await self._ask(add, self._writing)
+        return embeddings
+
+    async def _without_vectors(self, model: str) -> Unembedded:
+        return await self._ask(lambda index: index.without_vectors(model, _EMBEDDED_AT_ONCE))
 
     async def _vectors(self, embeddings: Embeddings, campaigns: Sequence[Campaign]) -> dict[str, Matrix]:
         """Return a vector for each field of each campaign; costly ones are kept in storage."""
@@ -240,3 +250,10 @@ class EmbeddedIndex:
         if embeddings.is_costly:
             await self._records.put_vectors(pack(model, missing, vectors))
         return stored | vectors
+
+
+def _replacement_error() -> Unavailable:
+    return Unavailable(
+        "the index of campaigns was built again during the search",
+        remedy="Try again; give all processes of a data folder the same embeddings.",
+    )

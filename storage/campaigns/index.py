@@ -1,15 +1,18 @@
 """The port of campaign search: full text, exact filters and meaning."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import Literal, NamedTuple, Protocol
+from datetime import date, datetime
+from typing import Final, Literal, NamedTuple, Protocol
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters
 
+URL_VARIABLE: Final = "CALLSHEET_CAMPAIGNS_URL"
+"""Variable with the address of a database to keep campaigns in, instead of Redis."""
 GroupBy = Literal["channel", "company", "product", "value_prop", "sentiment", "visual_style", "month"]
 SortBy = Literal["newest", "oldest", "company", "spend", "volume"]
+TextField = Literal["copy", "offer"]
 
 
 class CampaignMatch(NamedTuple):
@@ -41,11 +44,21 @@ class Group:
     volume: int
 
 
+def sort_groups(groups: Iterable[Group], by: GroupBy) -> tuple[Group, ...]:
+    """Return the groups, largest first; months in order."""
+    if by == "month":
+        return tuple(sorted(groups, key=lambda group: group.value))
+    return tuple(sorted(groups, key=lambda group: (-group.count, group.value)))
+
+
 class CampaignIndex(Protocol):
     """Search in one owner's library. Every method is safe to call from several tasks."""
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
-        """Add or replace campaigns by id; return how many were new."""
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
+        """Add or replace campaigns by id; return how many were new.
+
+        With `more` to come their embeddings are left to a later call: the size of the library chooses them.
+        """
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Delete campaigns; return how many there were."""
@@ -64,8 +77,10 @@ class CampaignIndex(Protocol):
         A campaign that is there from the beginning to the end comes once.
         """
 
-    async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase."""
+    async def full_text(
+        self, query: str, filters: Filters, *, field: TextField = "copy", limit: int = 50
+    ) -> Matches:
+        """Return campaigns whose copy or offer has the words; quoted words are a phrase."""
 
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
@@ -77,6 +92,9 @@ class CampaignIndex(Protocol):
 
     async def newest(self) -> date | None:
         """Return the newest `capture_date`; None for an empty library."""
+
+    async def indexed_at(self) -> datetime | None:
+        """Return when the index here took in its last change; None without an index of its own."""
 
     async def count(self) -> int:
         """Return the number of campaigns."""

@@ -17,13 +17,27 @@ from callsheet.state.campaigns.filters import Filters, Values
 from callsheet.state.errors import Invalid, StorageDown, Unavailable
 from callsheet.storage.campaigns import postgres_sql as sql
 from callsheet.storage.campaigns.embeddings import Embeddings
-from callsheet.storage.campaigns.index import CampaignMatch, Group, GroupBy, Matches, SortBy
-from callsheet.storage.campaigns.library import URL_VARIABLE
-from callsheet.storage.campaigns.questions import distinctive_text
+from callsheet.storage.campaigns.index import (
+    URL_VARIABLE,
+    CampaignMatch,
+    Group,
+    GroupBy,
+    Matches,
+    SortBy,
+    TextField,
+    sort_groups,
+)
 from callsheet.storage.campaigns.records import too_many
-from callsheet.storage.campaigns.rows import sort_groups
 from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, feedback, unit_vectors
-from callsheet.storage.campaigns.words import Query, copy_text, embedding_texts, normalize, parse
+from callsheet.storage.campaigns.words import (
+    Query,
+    copy_text,
+    distinctive_text,
+    embedding_texts,
+    normalize,
+    parse,
+    snippets,
+)
 
 _MAX_CONNECTIONS: Final = 10
 _TIMEOUT_S: Final = 60.0
@@ -92,7 +106,7 @@ class PostgresIndex:
         self._most = most
         self._embedding = asyncio.Lock()
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
         """Add or replace campaigns by id, all or none; return how many were new."""
         rows = await asyncio.to_thread(_rows, campaigns)
         new = 0
@@ -103,6 +117,8 @@ class PostgresIndex:
                 new += sum(row["is_new"] for row in await connection.fetch(sql.PUT, self._owner, text))
             if self._most and new and await connection.fetchval(sql.SIZE, self._owner) > self._most:
                 raise too_many(self._most)
+        if more:
+            return new
         try:
             await self._add_vectors()
         except StorageDown:
@@ -119,7 +135,7 @@ class PostgresIndex:
         """Delete all campaigns. Twice is safe."""
         await self._fetch(sql.DELETE_ALL)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close nothing: the pool is shared."""
 
     async def has_campaigns(self) -> bool:
@@ -150,22 +166,23 @@ class PostgresIndex:
             last = (rows[-1]["captured"], rows[-1]["id"])
             yield [_campaign(row) for row in rows]
 
-    async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
-        """Return campaigns whose copy has the words; quoted words are a phrase."""
-        text = _tsquery(parse(query))
+    async def full_text(
+        self, query: str, filters: Filters, *, field: TextField = "copy", limit: int = 50
+    ) -> Matches:
+        """Return campaigns whose copy or offer has the words; quoted words are a phrase."""
+        parsed = parse(query)
+        text = _tsquery(parsed)
         if not text or not limit:
             return Matches((), 0)
+        await self._add_words()
         conditions = _conditions(filters)
         async with self._pool.connection() as connection:
-            total = await connection.fetchval(sql.COUNT_WORDS, self._owner, *conditions, text)
-            rows = await connection.fetch(sql.FULL_TEXT, self._owner, *conditions, text, limit)
-            campaigns = [_campaign(row) for row in rows]
-            copies = [_storable(copy_text(campaign)) for campaign in campaigns]
-            snippets = await connection.fetch(sql.SNIPPETS, copies, text)
-        parts = zip(campaigns, rows, snippets, strict=True)
-        return Matches(
-            tuple(CampaignMatch(each, row["score"], snippet[0]) for each, row, snippet in parts), total
-        )
+            total = await connection.fetchval(sql.COUNT_WORDS[field], self._owner, *conditions, text)
+            rows = await connection.fetch(sql.FULL_TEXT[field], self._owner, *conditions, text, limit)
+        campaigns = [_campaign(row) for row in rows]
+        texts = [copy_text(each) if field == "copy" else each.offer for each in campaigns]
+        parts = zip(campaigns, rows, await asyncio.to_thread(snippets, parsed, texts), strict=True)
+        return Matches(tuple(CampaignMatch(each, row["score"], part) for each, row, part in parts), total)
 
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
@@ -174,7 +191,8 @@ class PostgresIndex:
         if not query.strip() or not await self.has_campaigns():
             return Matches((), 0)
         embeddings = await self._add_vectors()
-        vector = (await unit_vectors(embeddings, [distinctive_text(query, filters)]))[0].tolist()
+        text = await asyncio.to_thread(distinctive_text, query, filters)
+        vector = (await unit_vectors(embeddings, [text]))[0].tolist()
         given = (vector, field, embeddings.model, filters == Filters(), RELEVANT_SHARE)
         rows = await self._fetch(sql.SIMILAR, *_conditions(filters), *given, max(limit, CANDIDATES))
         if not rows:
@@ -197,6 +215,9 @@ class PostgresIndex:
         newest: date | None = (await self._fetch(sql.NEWEST))[0][0]
         return newest
 
+    async def indexed_at(self) -> None:
+        """Return None: the words are stored with the campaigns."""
+
     async def count(self) -> int:
         """Return the number of campaigns."""
         return int((await self._fetch(sql.SIZE))[0][0])
@@ -204,6 +225,12 @@ class PostgresIndex:
     async def _fetch(self, query: str, *parameters: object) -> list[Any]:
         async with self._pool.connection() as connection:
             return list(await connection.fetch(query, self._owner, *parameters))
+
+    async def _add_words(self) -> None:
+        """Add the words of campaigns that an earlier release stored."""
+        while rows := await self._fetch(sql.WITHOUT_WORDS, _PUT_AT_ONCE):
+            campaigns = await asyncio.to_thread(_rows, [_campaign(row) for row in rows])
+            await self._fetch(sql.PUT, json.dumps(campaigns))
 
     async def _add_vectors(self) -> Embeddings:
         """Add the vectors of all campaigns that have none of the model, and return its embeddings."""
@@ -243,7 +270,8 @@ def _row(campaign: Campaign) -> dict[str, Any]:
         "sentiment": campaign.imagery_sentiment or "",
         "visual_style": campaign.imagery_visual_style or "",
         "captured": campaign.capture_date.isoformat(),
-        "words": normalize(copy_text(campaign)),
+        "words": _lexemes(normalize(copy_text(campaign))),
+        "offer_words": _lexemes(normalize(campaign.offer)),
     }
     return {
         **{name: _storable(text) for name, text in texts.items()},
@@ -285,8 +313,17 @@ def _lists(values: Values) -> list[list[str] | None]:
 
 def _tsquery(query: Query) -> str:
     """Return a query of to_tsquery; its words have letters and digits only."""
-    phrases = (" <-> ".join(f"'{word}'" for word in phrase) for phrase in query.phrases)
+    phrases = (
+        " <-> ".join(f"'{word}'" for word in _lexemes(" ".join(phrase)).split()) for phrase in query.phrases
+    )
     return " & ".join(f"({phrase})" for phrase in phrases)
+
+
+def _lexemes(words: str) -> str:
+    """Return words with their code for a vowel sign that stands alone, which PostgreSQL takes for a blank."""
+    if words.isascii():
+        return words
+    return " ".join(each if each[0].isalnum() else f"u{ord(each[0]):x}" for each in words.split())
 
 
 def _storable(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from callsheet.storage.campaigns.index import GroupBy, SortBy
+from callsheet.storage.campaigns.index import GroupBy, SortBy, TextField
 
 # Without stop words, because `no fee` is not `fee`.
 SCHEMA: Final = """
@@ -55,6 +55,11 @@ CREATE TABLE IF NOT EXISTS callsheet_vectors_visual
 ALTER TABLE callsheet_vectors_value_prop ALTER COLUMN vector SET STORAGE MAIN;
 ALTER TABLE callsheet_vectors_copy ALTER COLUMN vector SET STORAGE MAIN;
 ALTER TABLE callsheet_vectors_visual ALTER COLUMN vector SET STORAGE MAIN;
+-- Absent in rows of earlier releases, whose words are other ones.
+ALTER TABLE callsheet_campaigns ADD COLUMN IF NOT EXISTS offer_words tsvector;
+CREATE INDEX IF NOT EXISTS callsheet_campaigns_without_words ON callsheet_campaigns (owner)
+  WHERE offer_words IS NULL;
+CREATE INDEX IF NOT EXISTS callsheet_campaigns_offer_words ON callsheet_campaigns USING gin (offer_words);
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_words ON callsheet_campaigns USING gin (words);
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_captured ON callsheet_campaigns (owner, captured);
 """
@@ -94,16 +99,20 @@ SELECT record, captured, id {_FROM} AND ($17::date IS NULL OR captured < $17 OR 
  ORDER BY captured DESC, id LIMIT $19
 """
 """The campaigns after the one of day $17 and id $18."""
-COUNT_WORDS: Final = COUNT + " AND words @@ to_tsquery('callsheet_english', $17)"
-FULL_TEXT: Final = f"""
-SELECT record, ts_rank(words, to_tsquery('callsheet_english', $17), 1) AS score
-  {_FROM} AND words @@ to_tsquery('callsheet_english', $17)
+_WORDS: Final[Mapping[TextField, str]] = {"copy": "words", "offer": "offer_words"}
+COUNT_WORDS: Final[Mapping[TextField, str]] = {
+    field: f"{COUNT} AND {column} @@ to_tsquery('callsheet_english', $17)" for field, column in _WORDS.items()
+}
+FULL_TEXT: Final[Mapping[TextField, str]] = {
+    field: f"""
+SELECT record, ts_rank({column}, to_tsquery('callsheet_english', $17), 1) AS score
+  {_FROM} AND {column} @@ to_tsquery('callsheet_english', $17)
  ORDER BY score DESC, id LIMIT $18
 """
-SNIPPETS: Final = """
-SELECT ts_headline('callsheet_english', text, to_tsquery('callsheet_english', $2),
-                   'StartSel="", StopSel="", MaxFragments=1, MaxWords=24, MinWords=12')
-  FROM unnest($1::text[]) WITH ORDINALITY AS texts (text, number) ORDER BY number
+    for field, column in _WORDS.items()
+}
+WITHOUT_WORDS: Final = """
+SELECT record FROM callsheet_campaigns WHERE owner = $1 AND offer_words IS NULL LIMIT $2
 """
 SIMILAR: Final = f"""
 WITH scored AS MATERIALIZED (
@@ -139,18 +148,20 @@ DELETE: Final = "DELETE FROM callsheet_campaigns WHERE owner = $1 AND id = ANY (
 DELETE_ALL: Final = "DELETE FROM callsheet_campaigns WHERE owner = $1"
 PUT: Final = """
 INSERT INTO callsheet_campaigns AS stored (owner, id, record, channel, company, brand, product, company_name,
-  product_name, value_props, sentiment, visual_style, has_offer, captured, spend, volume, words)
+  product_name, value_props, sentiment, visual_style, has_offer, captured, spend, volume, words, offer_words)
 SELECT $1, id, record, channel, company, brand, product, company_name, product_name, value_props, sentiment,
-  visual_style, has_offer, captured, spend, volume, to_tsvector('callsheet_english', words)
+  visual_style, has_offer, captured, spend, volume, to_tsvector('callsheet_english', words),
+  to_tsvector('callsheet_english', offer_words)
   FROM jsonb_to_recordset($2::jsonb) AS given (id text, record text, channel text, company text, brand text,
     product text, company_name text, product_name text, value_props text[], sentiment text,
-    visual_style text, has_offer boolean, captured date, spend double precision, volume bigint, words text)
+    visual_style text, has_offer boolean, captured date, spend double precision, volume bigint, words text,
+    offer_words text)
 ON CONFLICT (owner, id) DO UPDATE SET record = excluded.record, channel = excluded.channel,
   company = excluded.company, brand = excluded.brand, product = excluded.product,
   company_name = excluded.company_name, product_name = excluded.product_name,
   value_props = excluded.value_props, sentiment = excluded.sentiment, visual_style = excluded.visual_style,
   has_offer = excluded.has_offer, captured = excluded.captured, spend = excluded.spend,
-  volume = excluded.volume, words = excluded.words,
+  volume = excluded.volume, words = excluded.words, offer_words = excluded.offer_words,
   model = CASE WHEN stored.record = excluded.record THEN stored.model END
 RETURNING (xmax = 0) AS is_new
 """

@@ -1,14 +1,28 @@
-"""The records of the bundled library, which nobody changes."""
+"""The records of the bundled library, which nobody changes, and their ready-made vectors.
+
+`python -m callsheet.storage.campaigns.sample` writes the vectors anew, which is due when the campaigns, the
+texts or the models change. Vectors of other texts or models are never used; what is missing is computed, in a
+few seconds.
+"""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Final, Never
 
-from callsheet.state.campaigns.campaign import Campaign
-from callsheet.state.errors import Forbidden
-from callsheet.storage.campaigns.records import Changes, Head
+import numpy as np
 
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.errors import Forbidden
+from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
+from callsheet.storage.campaigns.records import Changes, Head
+from callsheet.storage.campaigns.vectors import FIELDS, pack, unit_vectors
+from callsheet.storage.campaigns.words import embedding_texts
+
+VECTORS: Final = Path(__file__).with_name("sample_vectors.npz")
 _GENERATION: Final = "sample"
 
 
@@ -73,3 +87,34 @@ class SampleRecords:
 
 def _refuse() -> Never:
     raise Forbidden("the sample library cannot be changed", remedy="import campaigns of your own")
+
+
+@cache
+def read_vectors(file: Path = VECTORS) -> Mapping[str, bytes]:
+    """Return the packed vectors by campaign; none without the file."""
+    if not file.exists():
+        return {}
+    with np.load(file) as arrays:
+        ids, vectors = arrays["ids"].tolist(), arrays["vectors"]
+    return dict(zip(ids, map(np.ndarray.tobytes, vectors), strict=True))
+
+
+def write_vectors(campaigns: Sequence[Campaign], file: Path = VECTORS) -> None:
+    """Compute the vectors and write the file."""
+    embeddings = OfflineEmbeddings().suited_to(len(campaigns))
+    texts = {campaign.id: list(embedding_texts(campaign).values()) for campaign in campaigns}
+    flat = [text for parts in texts.values() for text in parts]
+    vectors = asyncio.run(unit_vectors(embeddings, flat)).reshape(len(texts), len(FIELDS), -1)
+    packed = dict(pack(embeddings.model, texts, dict(zip(texts, vectors, strict=True))))
+    rows = np.array([np.frombuffer(each, "uint8") for each in packed.values()])
+    np.savez_compressed(file, ids=np.array(list(packed)), vectors=rows)
+
+
+def main() -> int:
+    """Write the vectors of the bundled campaigns."""
+    write_vectors(sample_campaigns())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,8 @@
-"""Vectors of all rows by embedding field, in memory or in files that processes share."""
+"""Vectors of campaigns: unit vectors of texts, vectors as bytes, and the order of what is nearest."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final, get_args
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,85 +23,9 @@ _MODELS: Final = 5
 """Best matches that others should resemble."""
 _FEEDBACK_WEIGHT: Final = 0.6
 FIELDS: Final[tuple[EmbeddingField, ...]] = get_args(EmbeddingField)
-_FIRST_CAPACITY: Final = 1024
-_FLOAT_BYTES: Final = 4
-_GATHER: Final = 8
-"""A selection of less than one row in so many is copied out; a larger one costs more than all products."""
-
-
-class Vectors:
-    """Unit vectors by row; the zero vector is similar to nothing.
-
-    A file may be longer than what is committed: the rest is written again.
-    """
-
-    def __init__(self, dimensions: int, folder: Path | None = None) -> None:
-        self.dimensions = dimensions
-        self._folder = folder
-        self._matrices: dict[EmbeddingField, Any] = {}
-
-    def check(self, size: int) -> None:
-        """Raise `ValueError` if a file is too short for `size` rows."""
-        for field in FIELDS if self._folder and size else ():
-            file = self._file(field)
-            if not file.exists() or file.stat().st_size < _capacity(size) * self.dimensions * _FLOAT_BYTES:
-                raise ValueError(f"{str(file)!r} lacks vectors")
-
-    def write(self, first: int, vectors: Sequence[Matrix | None]) -> None:
-        """Write the vectors of adjacent rows, a matrix with a row for each field; None for a dead row."""
-        empty = np.zeros((len(FIELDS), self.dimensions), "float32")
-        block = np.stack([empty if matrix is None else matrix for matrix in vectors], axis=1)
-        for field, matrix in zip(FIELDS, block, strict=True):
-            stored = self._matrix(field, first + len(matrix))
-            stored[first : first + len(matrix)] = matrix
-            if self._folder:
-                stored.flush()
-
-    def scores(self, field: EmbeddingField, query: Matrix, rows: NDArray[Any], size: int) -> Matrix:
-        """Return the cosine of `query` with each of `rows`, which are below `size`."""
-        matrix = self._matrix(field, size)[:size]
-        if len(rows) * _GATHER < size:
-            chosen: Matrix = matrix[rows] @ query
-            return chosen
-        scores: Matrix = (matrix @ query)[rows]
-        return scores
-
-    def take(self, field: EmbeddingField, rows: NDArray[Any], size: int) -> Matrix:
-        """Return the vectors of `rows`, which are below `size`."""
-        taken: Matrix = self._matrix(field, size)[rows]
-        return taken
-
-    def _matrix(self, field: EmbeddingField, size: int) -> Any:
-        """Return the field's matrix with room for `size` rows."""
-        matrix = self._matrices.get(field)
-        if matrix is None or len(matrix) < size:
-            matrix = self._map(field, size) if self._folder else self._grow(matrix, size)
-            self._matrices[field] = matrix
-        return matrix
-
-    def _grow(self, matrix: Any, size: int) -> Any:
-        grown = np.zeros((_capacity(size), self.dimensions), "float32")
-        if matrix is not None:
-            grown[: len(matrix)] = matrix
-        return grown
-
-    def _map(self, field: EmbeddingField, size: int) -> Any:
-        file = self._file(field)
-        shape = (_capacity(size), self.dimensions)
-        wanted = shape[0] * shape[1] * _FLOAT_BYTES
-        with file.open("ab") as end:
-            # A sparse file: what is not written takes no space. Another process may have made it longer.
-            if end.tell() < wanted:
-                end.truncate(wanted)
-        return np.memmap(file, "float32", "r+", shape=shape)
-
-    def _file(self, field: EmbeddingField) -> Path:
-        return (self._folder or Path()) / f"{field}.f32"
-
-
-def _capacity(size: int) -> int:
-    """Return the power of two that has room for `size` rows."""
-    return max(_FIRST_CAPACITY, 1 << max(size - 1, 0).bit_length())
+TYPE: Final = "<f2"
+"""Half precision: a cosine changes by less than 0.001."""
+_DIGEST_BYTES: Final = 16
 
 
 def feedback(scores: Matrix, vectors: Matrix) -> Matrix:
@@ -134,3 +58,27 @@ async def unit_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
 def _printable(text: str) -> str:
     """Return the text without what no tokenizer takes: NUL, and half characters."""
     return text.replace("\0", " ").encode(errors="ignore").decode().strip()
+
+
+def pack(
+    model: str, texts: Mapping[str, Sequence[str]], vectors: Mapping[str, Matrix]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the bytes of each campaign's vectors."""
+    for each, matrix in vectors.items():
+        yield each, _digest(model, texts[each]) + matrix.astype(TYPE).tobytes()
+
+
+def unpack(
+    model: str, texts: Mapping[str, Sequence[str]], stored: Mapping[str, bytes | None]
+) -> dict[str, Matrix]:
+    """Return the vectors of campaigns whose model and texts are the same as when they were packed."""
+    return {
+        each: np.frombuffer(data, TYPE, offset=_DIGEST_BYTES).reshape(len(FIELDS), -1).astype("float32")
+        for each, data in stored.items()
+        if data and data.startswith(_digest(model, texts[each]))
+    }
+
+
+def _digest(model: str, texts: Sequence[str]) -> bytes:
+    parts = "\0".join([model, *texts])
+    return hashlib.blake2b(parts.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()

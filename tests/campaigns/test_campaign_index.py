@@ -13,7 +13,7 @@ from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.storage import Storage
 from callsheet.storage.campaigns.index import CampaignIndex, Group, Matches
 from callsheet.storage.campaigns.library import delete_library, own_library
-from callsheet.storage.campaigns.questions import distinctive_text
+from callsheet.storage.campaigns.words import distinctive_text
 from tests.doubles.campaigns import LIBRARY, campaign
 from tests.doubles.postgres_server import postgres
 
@@ -262,6 +262,86 @@ async def test_full_text_search_matches_words_and_phrases_of_the_copy(index, que
     result = await index.full_text(query, ALL)
     assert (set(ids(result)), result.total) == (expected, len(expected))
     assert all(match.score > 0 for match in result.matches)
+
+
+WORDS_INSIDE = {
+    "信用卡": "新客户申请信用卡享优惠",
+    "优惠": "本周末特别优惠活动开始了",
+    "现金回馈": "每笔消费现金回馈百分之五",
+    "銀行": "全台灣最好的銀行就在這裡",
+    "年費": "首年免年費的白金卡",
+    "カード": "新しいクレジットカードが登場",
+    "ポイント": "お買い物で二倍ポイントがたまる",
+    "無料": "年会費は永年無料です",
+    "旅行": "海外旅行の保険が付いています",
+    "ガス": "毎月のガス料金を節約できます",
+    "保険": "家族を守る生命保険のご案内",
+    "카드": "새로운신용카드를만나보세요",
+    "할인": "모든매장에서할인됩니다",
+    "여행": "가족과함께하는해외여행은행복",
+    "적금": "청년을위한정기적금으로시작",
+    "บัตร": "สมัครบัตรเครดิตวันนี้รับส่วนลด",
+    "เครดิต": "เช็คคะแนนเครดิตบูโรฟรี",
+    "ส่วนลด": "รับทันทีส่วนลดทุกการใช้จ่าย",
+    "ฟรี": "ไม่มีค่าธรรมเนียมฟรีตลอดชีพ",
+    "เงินฝาก": "บัญชีเงินฝากดอกเบี้ยสูง",
+}
+
+
+async def test_chinese_japanese_korean_and_thai_words_match_within_a_text(index):
+    texts = list(WORDS_INSIDE.values())
+    copies = [campaign(f"copy-{n}", campaign_text=text) for n, text in enumerate(texts)]
+    offers = [campaign(f"offer-{n}", offer=text) for n, text in enumerate(texts)]
+    await index.put([*copies, *offers])
+    for word in WORDS_INSIDE:
+        holding = [n for n, text in enumerate(texts) if word in text]
+        result = await index.full_text(word, ALL)
+        assert sorted(ids(result)) == sorted(f"copy-{n}" for n in holding), word
+        assert all(word in match.snippet for match in result.matches)
+        of_offers = await index.full_text(word, ALL, field="offer")
+        assert sorted(ids(of_offers)) == sorted(f"offer-{n}" for n in holding), word
+    # Not the characters in another order, or with another mark.
+    assert ids(await index.full_text("卡信用", ALL)) == []
+    assert ids(await index.full_text("カス", ALL)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("5%", {"five-percent"}),
+        ("5 percent", {"five-percent"}),
+        ("5", {"five-percent", "five-dollars"}),
+        ("$5", {"five-dollars"}),
+        ("$5,000", {"thousands"}),
+        ("5000", {"thousands"}),
+        ("2.5%", {"decimals"}),
+        ("2.50 %", {"decimals"}),
+        ("2", set()),
+    ],
+)
+async def test_a_number_is_one_word_with_its_sign(index, query, expected):
+    await index.put(
+        [
+            campaign("five-percent", channel="twitter", campaign_text="Get 5% back"),
+            campaign("five-dollars", channel="twitter", campaign_text="Only $5 a month"),
+            campaign("thousands", channel="twitter", campaign_text="Spend $5,000 first"),
+            campaign("decimals", channel="twitter", campaign_text="Earn 2.5% on all"),
+        ]
+    )
+    result = await index.full_text(query, Filters(channel=("twitter",)))
+    assert set(ids(result)) == expected
+
+
+async def test_offers_are_searched_in_their_own_column(index):
+    await index.put([campaign("bag", offer="Free tote bag", campaign_text="Open an account")])
+    result = await index.full_text("tote bags", ALL, field="offer")
+    assert (ids(result), result.total) == (["bag"], 1)
+    assert result.matches[0].snippet == "Free tote bag"
+    assert ids(await index.full_text("tote", ALL)) == []
+    assert ids(await index.full_text("account", Filters(company=("Alder Bank",)), field="offer")) == []
+    assert ids(await index.full_text("5%", ALL, field="offer")) == ["birch-cash"]
+    filtered = await index.full_text("back", Filters(channel=("email",)), field="offer")
+    assert (ids(filtered), filtered.total) == ([], 0)
 
 
 async def test_the_best_match_comes_first_with_a_snippet(index):

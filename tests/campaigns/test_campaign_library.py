@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,16 +18,14 @@ from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Forbidden, Invalid, TooLarge, Unavailable
 from callsheet.storage import Storage, connect
-from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.campaigns.index_file import IndexFile
 from callsheet.storage.campaigns.library import delete_library, library, own_library
 from callsheet.storage.campaigns.records import Changes, RedisRecords
-from callsheet.storage.campaigns.row_log import Progress, RowLog
-from callsheet.storage.campaigns.rows import row_of
-from callsheet.storage.campaigns.sample import SampleRecords
-from callsheet.storage.campaigns.vector_cache import unpack
+from callsheet.storage.campaigns.sample import SampleRecords, read_vectors, write_vectors
+from callsheet.storage.campaigns.vectors import unpack
 from callsheet.storage.campaigns.words import embedding_texts
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
@@ -55,8 +55,8 @@ def ids(result) -> list[str]:
     return [match.campaign.id for match in result.matches]
 
 
-def index_folders(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("campaigns/*/*") if path.is_dir()]
+def index_files(folder: Path) -> list[Path]:
+    return list(folder.glob("campaigns/*/*.sqlite"))
 
 
 async def test_an_owner_without_campaigns_gets_the_sample_library(storage, folder):
@@ -90,17 +90,17 @@ def test_precomputed_vectors_exist_for_the_sample_library():
     campaigns = sample_campaigns()
     texts = {each.id: list(embedding_texts(each).values()) for each in campaigns}
     model = OfflineEmbeddings().suited_to(len(campaigns)).model
-    ready = unpack(model, texts, sample_vectors.read())
-    assert set(ready) == set(texts), "run: python -m callsheet.storage.campaigns.sample_vectors"
+    ready = unpack(model, texts, read_vectors())
+    assert set(ready) == set(texts), "run: python -m callsheet.storage.campaigns.sample"
 
 
 @pytest.mark.slow
 async def test_precomputed_vectors_are_used_unless_the_text_changed(tmp_path):
     file = tmp_path / "vectors.npz"
-    assert sample_vectors.read(file) == {}
-    sample_vectors.read.cache_clear()
-    await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
-    stored = sample_vectors.read(file)
+    assert read_vectors(file) == {}
+    read_vectors.cache_clear()
+    await asyncio.to_thread(write_vectors, LIBRARY, file)
+    stored = read_vectors(file)
     embeddings = CountingEmbeddings(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
     sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
     await sample.similar("fraud", ALL)
@@ -142,34 +142,81 @@ async def test_concurrent_writes_of_two_processes_are_all_kept(storage, other):
         assert len((await index.similar("words", ALL, field="copy", limit=500)).matches) == 150
 
 
-async def test_the_index_on_disk_is_reused(storage, other, folder):
+async def test_the_index_is_one_file_that_is_reused(storage, other, folder):
     embeddings = CountingEmbeddings()
     await (await own_library(storage, "ana", embeddings)).put(LIBRARY)
-    assert len(index_folders(folder)) == 1
-    files = sorted(path.name for path in index_folders(folder)[0].iterdir())
-    assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(files)
+    assert len(index_files(folder)) == 1
     embeddings.texts.clear()
     reopened = await own_library(other, "ana", embeddings)
     assert len((await reopened.similar("x", ALL)).matches) == 6
     assert embeddings.texts == ["x"]
-    assert len(index_folders(folder)) == 1
+    assert len(index_files(folder)) == 1
 
 
-@pytest.mark.parametrize("file", ["rows.sqlite", "words/meta.json", "copy.f32"])
-@pytest.mark.parametrize("damage", [b"", b"\x00nonsense" * 500])
-async def test_a_damaged_index_is_rebuilt(valkey_url, folder, storage, file, damage):
-    if file == "copy.f32" and damage:
-        damage = damage[:100]
+def index_folder(folder: Path) -> Path:
+    """The folder of Ana's index."""
+    return folder / "campaigns" / hashlib.sha256(b"ana").hexdigest()[:32]
+
+
+def overwrite_middle(content: bytes) -> bytes:
+    """Leave the first page, so that the file opens, and the last one."""
+    return content[:4096] + b"\x00nonsense" * ((len(content) - 8192) // 9) + content[-4096:]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda _: b"\x00nonsense" * 500, id="nonsense"),
+        pytest.param(lambda content: content[: len(content) // 2], id="half"),
+        pytest.param(overwrite_middle, id="nonsense inside"),
+    ],
+)
+async def test_a_damaged_index_is_rebuilt(valkey_url, folder, storage, damage, caplog):
     async with connect(valkey_url) as first:
         await (await own_library(first, "ana")).put(LIBRARY)
-    index_folder = index_folders(folder)[0]
-    (index_folder / "rows.sqlite-wal").unlink(missing_ok=True)
-    (index_folder / file).write_bytes(damage)
+    (file,) = index_files(folder)
+    # Closed with its storage, so all of it is in the file.
+    assert not file.with_name(f"{file.name}-wal").exists()
+    content = damage(file.read_bytes())
+    file.write_bytes(content)
     reopened = await own_library(storage, "ana")
     assert ids(await reopened.full_text("cash back", ALL)) == ["birch-cash"]
     assert ids(await reopened.similar("fraud", ALL))[0] == "cedar-security"
     assert await reopened.count() == 6
-    assert len(index_folders(folder)) == 1
+    assert not content or "built again" in caplog.text
+    assert len(index_files(folder)) == 1
+
+
+async def test_a_damaged_index_in_use_is_rebuilt_in_another_file(storage, other, folder):
+    one, two = (
+        await own_library(storage, "ana"),
+        EmbeddedIndex(RedisRecords(other, "ana"), OfflineEmbeddings(), index_folder(folder)),
+    )
+    await one.put(LIBRARY)
+    await two.put([campaign("seven", campaign_text="The seventh")])
+    (file,) = index_files(folder)
+    await two.aclose()
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with file.open("r+b") as damaged:
+        damaged.write(b"nonsense" * 100)
+    assert await two.count() == 7
+    assert ids(await two.full_text("seventh", ALL)) == ["seven"]
+    assert len(index_files(folder)) == 2
+    assert await one.count() == 7
+
+
+async def test_an_index_of_an_earlier_release_is_removed(storage, folder):
+    earlier = index_folder(folder) / "0123456789abcdef-0"
+    (earlier / "words").mkdir(parents=True)
+    (earlier / "rows.sqlite").touch()
+    earlier.with_name(f"{earlier.name}.used").touch()
+    for part in (folder / "campaigns", earlier.parent):
+        part.chmod(0o700)
+    index = await own_library(storage, "ana")
+    assert await index.put(LIBRARY) == 6
+    assert not earlier.exists()
 
 
 @pytest.mark.fault
@@ -199,36 +246,28 @@ async def test_the_index_is_consistent_after_its_writers_are_killed(storage, val
     assert (await index.full_text("offer many", ALL)).total == stored + 1
 
 
-def test_a_writer_waits_for_another_until_its_timeout(tmp_path):
-    one, two = (RowLog(tmp_path / "rows.sqlite", wait_s=0.05) for _ in range(2))
-    with one.transaction() as progress:
-        one.set_progress(progress._replace(seq=7))
-        with pytest.raises(Unavailable, match="another process"), two.transaction():
-            pass
-    assert two.progress().seq == 7
-
-
-def test_a_failed_transaction_is_rolled_back(tmp_path):
-    log = RowLog(tmp_path / "rows.sqlite")
-
-    def fail() -> None:
-        with log.transaction() as progress:
-            log.set_progress(progress._replace(seq=7))
-            log.append(0, [row_of(LIBRARY[0])], ["gone"])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert (log.progress(), log.read(0, 10)) == (Progress(), [])
+async def test_a_writer_waits_for_another_until_its_timeout(tmp_path):
+    changes = await SampleRecords(lambda: LIBRARY).changes(0, 0)
+    one, two = (IndexFile(tmp_path / "index", wait_s=0.05) for _ in range(2))
+    (file,) = (tmp_path / "index").glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="another process"):
+            two.apply(two.progress, changes)
+    two.apply(two.progress, changes)
+    one.refresh()
+    assert (one.count(), one.progress) == (6, two.progress)
+    for index in (one, two):
+        index.close()
 
 
 async def test_a_deleted_library_leaves_no_keys_and_no_files(storage, other, folder):
     index = await own_library(storage, "ana")
     await index.put(LIBRARY)
-    assert index_folders(folder)
+    assert index_files(folder)
     await delete_library(storage, "ana")
     await delete_library(storage, "ana")
-    assert index_folders(folder) == []
+    assert index_files(folder) == []
     assert await index.count() == 0
     assert await storage.redis.exists(*keys.library("ana")) == 0
     await index.put(LIBRARY[:1])
@@ -255,13 +294,50 @@ async def test_a_library_replaced_during_a_read_is_read_again(storage, tmp_path)
     assert records.readings == 2
 
 
+async def test_a_rebuild_goes_on_where_a_killed_process_left_it(storage, folder):
+    class RecordedReads(RedisRecords):
+        """Records that note after which change each reading began."""
+
+        def __init__(self, opened: Storage, most: int) -> None:
+            super().__init__(opened, "ana")
+            self.after: list[int] = []
+            self._most = most
+
+        async def changes(self, after: int, mark: int) -> Changes:
+            self.after.append(after)
+            if len(self.after) > self._most:
+                raise ConnectionError("the process ends here")
+            return await super().changes(after, mark)
+
+    many = [campaign(f"c-{n}", campaign_text="Many") for n in range(4_500)]
+    await RedisRecords(storage, "ana").put(many, 0)
+    killed = RecordedReads(storage, most=1)
+    with pytest.raises(ConnectionError):
+        await EmbeddedIndex(killed, OfflineEmbeddings(), folder / "index").count()
+    following = RecordedReads(storage, most=10)
+    index = EmbeddedIndex(following, OfflineEmbeddings(), folder / "index")
+    assert await index.count() == 4_500
+    assert (await index.full_text("many", ALL)).total == 4_500
+    assert following.after[0] == 2_000
+    await index.aclose()
+
+
+async def test_the_age_of_the_index_is_known(storage, other, folder):
+    one, two = await own_library(storage, "ana"), await own_library(other, "ana")
+    assert await one.indexed_at() is None
+    before = datetime.now(UTC)
+    await one.put(LIBRARY)
+    assert before <= (await two.indexed_at() or before) <= datetime.now(UTC)
+    assert await two.indexed_at() == await one.indexed_at()
+
+
 async def test_a_library_without_marks_is_still_followed(storage, other, folder):
     """As an older release left it."""
     one, two = await own_library(storage, "ana"), await own_library(other, "ana")
     await one.put(LIBRARY[:3])
     await storage.redis.delete(keys.library("ana").marks)
-    with contextlib.closing(sqlite3.connect(index_folders(folder)[0] / "rows.sqlite")) as rows, rows:
-        rows.execute("DELETE FROM state WHERE name = 'mark'")
+    with contextlib.closing(sqlite3.connect(index_files(folder)[0])) as file, file:
+        file.execute("UPDATE state SET value = 0 WHERE name = 'mark'")
     before = await storage.redis.hget(keys.library("ana").meta, "generation")
     assert await two.count() == 3
     await two.put(LIBRARY[3:])
@@ -362,7 +438,7 @@ async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypa
     async with connect(valkey_url) as opened:
         index = await own_library(opened, "ana")
         await index.put(LIBRARY)
-        assert list(tmp_path.glob("callsheet-campaigns-*/*/*/rows.sqlite"))
+        assert list(tmp_path.glob("callsheet-campaigns-*/*/*.sqlite"))
 
 
 @pytest.mark.slow

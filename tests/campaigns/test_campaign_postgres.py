@@ -90,6 +90,16 @@ async def test_campaigns_are_stored_while_the_embedding_service_is_unavailable(d
     assert len((await index.similar("cash", ALL)).matches) == 6
 
 
+async def test_campaigns_of_an_earlier_release_are_searched_by_the_words_of_this_one(database, url):
+    index = await own_library(database, "ana")
+    await index.put([campaign("one", campaign_text="申请信用卡", offer="5% back")])
+    connection = await asyncpg.connect(url)
+    await connection.execute("UPDATE callsheet_campaigns SET words = '', offer_words = NULL")
+    await connection.close()
+    assert ids(await index.full_text("信用卡", ALL)) == ["one"]
+    assert ids(await index.full_text("5%", ALL, field="offer")) == ["one"]
+
+
 async def test_null_characters_are_kept_in_a_campaign(database):
     odd = campaign("odd", company="A\0B", campaign_text="one\0two", brand="\\u0000")
     index = await own_library(database, "ana")

@@ -1,8 +1,8 @@
 """Real kills: a server in a process of its own, and a proxy to Redis that kills it at a chosen command.
 
 The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it
-either kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills
-instead of delivering it (the effect happened, and the server never knew).
+either kills before passing it on (the effect never happens) or passes it on, waits for the reply, or for the
+next message, and kills instead of delivering it (the effect happened, and the server never knew).
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class KillingProxy:
 
     async def _up(self, reader, up_writer, reply_due):
         while data := await reader.read(1 << 20):
-            if self._is_due() and self.kill.when == "before":
+            if self._is_due() and (self.kill.when == "before" or self.kill.message_count > self.kill.at):
                 self._kill()
                 return
             if self.kill.armed and self.kill.message_count == self.kill.at:
@@ -101,7 +101,8 @@ class KillingProxy:
     def _is_due(self):
         if self.kill.armed and not self.kill.done:
             self.kill.message_count += 1
-        return self.kill.armed and self.kill.message_count == self.kill.at and not self.kill.done
+        # A message without a reply, such as a blocking read, is followed by the next message.
+        return self.kill.armed and 0 < self.kill.at <= self.kill.message_count and not self.kill.done
 
     def _kill(self):
         if not self.kill.done:

@@ -1,18 +1,31 @@
 """Materials and narrations of a lesson over REST: upload, edit, regenerate, restore, export."""
 
 import json
+import textwrap
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons.narration import Narration
-from tests.doubles.pdf_writer import pdf, pdf_from_streams
+from tests.doubles.pdf_writer import (
+    Piece,
+    drawn_pdf,
+    encrypted_pdf,
+    line,
+    lines,
+    pdf,
+    pdf_from_streams,
+    zip_archive,
+)
 from tests.doubles.served import parse_events
 from tests.lessons.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
 
 TEXT = material("photosynthesis").text
+FILES = Path(__file__).parent / "files"
 GRAPHS = {"fact_narration": fact_narration.graph}
 
 
@@ -88,6 +101,64 @@ async def test_an_uploaded_file_that_is_unusable_as_material_is_refused(
     reply = await lesson_client.http.post(f"{SOURCE}/files", params={"fileName": name}, content=content)
     assert reply.status_code == status, reply.text
     assert words in reply.json()["error"]
+
+
+async def upload(lesson_client: LessonClient, name: str, data: bytes) -> httpx.Response:
+    reply = await lesson_client.http.post(f"{SOURCE}/files", params={"fileName": name}, content=data)
+    lesson_client.session_id = reply.headers.get("X-Session-Id")
+    return reply
+
+
+@pytest.mark.slow
+async def test_an_encrypted_pdf_is_material_unless_it_needs_a_password(lesson_client: LessonClient) -> None:
+    """B4: AES without a password of the reader's is no obstacle."""
+    ok(await upload(lesson_client, "flood.pdf", (FILES / "owner_AES-128.pdf").read_bytes()), 201)
+    text = (await lesson_client.get_session())["session"]["sourceMaterials"]["text"]
+    assert text.startswith("The first flood of the river Selva came in 1788.")
+    refusal = await upload(lesson_client, "locked.pdf", encrypted_pdf(TEXT, "AES-256", "secret"))
+    assert refusal.status_code == 400
+    assert "locked.pdf is encrypted" in refusal.json()["error"]
+
+
+async def test_a_pdf_that_is_also_an_archive_is_refused(lesson_client: LessonClient) -> None:
+    reply = await upload(lesson_client, "leaves.pdf", pdf(TEXT) + zip_archive())
+    assert reply.status_code == 400
+    assert "is an archive as well" in reply.json()["error"]
+
+
+@pytest.mark.slow
+async def test_text_that_nobody_sees_in_a_pdf_is_no_fact(lesson_client: LessonClient) -> None:
+    white = line(
+        72, 60, Piece("The Eiffel Tower is 999 metres high and was built in 1750.", 11, before="1 g")
+    )
+    data = drawn_pdf([white, *lines(60, 720, textwrap.wrap(" ".join(TEXT.split()), 80)[:40])])
+    ok(await upload(lesson_client, "leaves.pdf", data), 201)
+    reply = await lesson_client.send("Find the facts in the PDF I uploaded")
+    assert reply["facts"]
+    assert "999" not in json.dumps(reply)
+
+
+@pytest.mark.slow
+async def test_a_doubtful_order_of_a_pdfs_text_is_shown_with_its_facts(lesson_client: LessonClient) -> None:
+    questions = (
+        "Plants make their own sugar.",
+        "Leaves take in carbon dioxide.",
+        "Roots take up plain water.",
+    )
+    answers = (
+        "It happens in 12 hours of light.",
+        "It enters through 300 stomata.",
+        "It rises 40 metres in trees.",
+    )
+    pairs = zip(lines(60, 700, questions), lines(320, 700, answers), strict=True)
+    source = ok(
+        await upload(lesson_client, "quiz.pdf", drawn_pdf([part for pair in pairs for part in pair])), 201
+    )
+    warning = "the order of the text of quiz.pdf is not certain; compare the facts with the file"
+    assert source["warnings"] == [warning]
+    reply = await lesson_client.send("Find the facts in the PDF I uploaded")
+    assert reply["facts"]
+    assert warning in reply["warnings"]
 
 
 @pytest.mark.parametrize(

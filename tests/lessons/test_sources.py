@@ -10,7 +10,7 @@ from callsheet.state.errors import Invalid, TooLarge
 from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons import sources, web_sources
 from callsheet.tools.lessons.fact_finding import extract_facts
-from callsheet.tools.lessons.sources import reflow
+from callsheet.tools.lessons.reflow import reflow
 from tests.doubles.pdf_writer import pdf, pdf_from_streams
 from tests.lessons.lesson_material import material
 
@@ -68,17 +68,6 @@ def test_a_partly_scanned_pdf_is_read_with_a_warning():
     assert "2 of the 3 pages have no text" in source.warnings[0]
 
 
-def test_an_encrypted_pdf_is_refused(tmp_path):
-    from pypdf import PdfReader, PdfWriter
-
-    (tmp_path / "plain.pdf").write_bytes(pdf("A candle has a wick, and the wick draws up the wax."))
-    writer = PdfWriter(clone_from=PdfReader(tmp_path / "plain.pdf"))
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(tmp_path / "locked.pdf")
-    with pytest.raises(Invalid, match=r"locked\.pdf is encrypted"):
-        pdf_reader.read((tmp_path / "locked.pdf").read_bytes(), "locked.pdf")
-
-
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.4 but no more", b"PK\x03\x04", pdf("One. Two.")[:300]])
 def test_data_that_is_no_pdf_is_refused(data):
     with pytest.raises(Invalid, match="cannot be read as a PDF"):
@@ -86,8 +75,9 @@ def test_data_that_is_no_pdf_is_refused(data):
 
 
 def test_a_pdf_with_a_damaged_page_is_refused():
-    with pytest.raises(Invalid, match=r"a page of torn\.pdf is damaged"):
-        pdf_reader.read(pdf_from_streams([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
+    torn = pdf("A candle has a wick.\n\nThe wick draws up the wax.", rows=1).replace(b"8 0 R", b"0 0 R")
+    with pytest.raises(Invalid, match=r"page 3 of torn\.pdf is damaged"):
+        pdf_reader.read(torn, "torn.pdf")
 
 
 def test_a_pdf_over_the_limits_is_refused():
@@ -153,6 +143,10 @@ def test_a_source_is_unchanged_after_it_was_stored_and_loaded():
         ("a\u00adb\u200bc\r\n\r\nd", "abc\n\nd"),
         ("It ends here .  Next\tone", "It ends here. Next one"),
         ("active,not counting;once 3,474 and a,b", "active, not counting; once 3,474 and a,b"),
+        ("ประเทศ\nไทย", "ประเทศไทย"),
+        ("月球是地球唯一的\n天然卫星。它在\n太空中", "月球是地球唯一的天然卫星。它在太空中"),
+        ("the ﬁrst buil\u00ad\nding of ٣ ﺳﻼﻡ", "the first building of ٣ سلام"),
+        ("from 1914–\n1918, well-\nknown", "from 1914–1918, well-known"),
         ("  \n\n \n", ""),
     ],
 )

@@ -67,6 +67,6 @@ def test_the_architecture_names_the_functions_that_newcomers_look_for() -> None:
         "state/live_plan.py:startable",
         "state/campaigns/answers.py:problems",
         "providers/routing.py:route",
-        "storage/plans.py:Executions.settle",
+        "storage/artefacts/plans.py:Executions.settle",
         "storage/redis/keys.py:KEYS",
     }

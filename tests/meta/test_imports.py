@@ -30,7 +30,7 @@ async def start():
 asyncio.run(start())
 """
 FRAMEWORKS = {"langgraph", "langchain_core", "fastapi", "redis"}
-ON_FIRST_USE = {"openai", "langchain_openai", "numpy", "tantivy", "wordllama"}
+ON_FIRST_USE = {"openai", "langchain_openai", "numpy", "wordllama"}
 """Clients of vendors, and search engines."""
 
 

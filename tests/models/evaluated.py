@@ -30,7 +30,7 @@ async def offline_scores(url: str, workflow: str) -> list[Score]:
 
 def failed_tasks(scores: Sequence[Score]) -> dict[str, Mapping[str, str]]:
     """Return the failures by task."""
-    return {score.id: score.failures for score in scores if not score.ok}
+    return {score.id: score.failures for score in scores if score.failures}
 
 
 def recorded_answers(workflow: str, task: str) -> list[dict[str, Any]]:

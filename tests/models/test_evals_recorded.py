@@ -1,4 +1,4 @@
-"""Every workflow's evaluation: the recorded answers and the offline model pass its checks."""
+"""Every workflow's evaluation: recorded answers fit schema and flow, and the offline model its grammar."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.models.evaluated import PARTS, failed_tasks, offline_scores, recorded
 @pytest.mark.parametrize(
     "workflow", ["ad_creation", "fact_narration", "page_builder", "campaign_search", "scene_edit"]
 )
-async def test_recorded_answers_pass_every_check(valkey_url: str, workflow: str, part: int) -> None:
+async def test_recorded_answers_fit_schema_and_flow(valkey_url: str, workflow: str, part: int) -> None:
     """A1-A23, B1-B22, B52, C21-C28, D7-D14, E1-E30: over HTTP, through the graph and the real tools."""
     assert failed_tasks(await recorded_scores(valkey_url, workflow, part)) == {}
 

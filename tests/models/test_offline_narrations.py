@@ -12,7 +12,7 @@ from callsheet.state.lessons.facts import find_passage, new_fact
 from callsheet.state.lessons.narration import length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.narration import NarrationBrief, write_narration
-from callsheet.tools.lessons.sources import reflow
+from callsheet.tools.lessons.reflow import reflow
 from tests.lessons.lesson_material import all_materials, material
 
 

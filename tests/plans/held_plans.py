@@ -29,6 +29,10 @@ class Gates:
 
     def __init__(self) -> None:
         self.closed: dict[str, asyncio.Event] = {}
+        self.closed_after: set[str] = set()
+        """Tools whose calls never return after their effect."""
+        self.done = asyncio.Event()
+        """Set once such a call has had its effect."""
         self.failing: set[str] = set()
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         """Name and arguments of each call that began, in order."""
@@ -51,7 +55,11 @@ class Gates:
                 await gate.wait()
             if tool.name in self.failing:
                 raise Unavailable(f"{tool.name} is away", remedy="try again later")
-            return await tool.run(args, call)  # type: ignore[misc, arg-type]  # it is asynchronous
+            result = await tool.run(args, call)  # type: ignore[misc, arg-type]  # it is asynchronous
+            if tool.name in self.closed_after:
+                self.done.set()
+                await asyncio.Event().wait()
+            return result
 
         return replace(tool, run=run)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, PlanRules
 from callsheet.state.plan import Plan, Step, StepResult, with_dependencies
@@ -69,7 +69,7 @@ def test_results_of_an_earlier_task_are_in_the_record(status: Any) -> None:
         StepResult(id=name, plan=plan, tool="t", status=status, output={"error": "no"}, duration_s=0)
         for name, plan in (("v", "p"), ("m", "other"))
     ]
-    known = live_plan.with_results(held, done)
+    known = plan_recovery.with_results(held, done)
     assert statuses(known) == [status, "pending", "pending"]
     assert known["steps"][0]["output"] == {"error": "no"}
     assert [one["id"] for one in live_plan.results(known)] == ["v"]
@@ -130,13 +130,59 @@ def test_a_step_in_progress_of_a_paused_or_cancelled_plan_is_finished_by_its_tas
     """A50, D33: after a kill its receipt is looked up; another task would not find it."""
     running = live_plan.claim_step(record(step("v", "voices"), step("m", "music")), "v", 5)
     for stopped in (live_plan.pause(running, 6), live_plan.cancel(running, 6)):
-        continued = live_plan.begin(stopped, "task", 2, 7)
+        continued = plan_recovery.begin(stopped, "task", 2, 7)
         assert [one["step"]["id"] for one in live_plan.to_start(continued, (), 3)] == ["v"]
         assert live_plan.to_start(continued, {"v"}, 3) == []
         finished = live_plan.finish_step(continued, "v", "completed", {}, 8)
         assert live_plan.to_start(finished, (), 3) == []
-    other = live_plan.begin(live_plan.cancel(running, 6), "other", 2, 7)
+    other = plan_recovery.begin(live_plan.cancel(running, 6), "other", 2, 7)
     assert (statuses(other), live_plan.to_start(other, (), 3)) == (["cancelled", "cancelled"], [])
+    assert "was begun and then interrupted" in other["steps"][0]["output"]["error"]
+    assert other["steps"][1]["output"] == {}, "it never began"
+
+
+def test_a_receipt_completes_only_a_step_whose_end_is_not_known() -> None:
+    """A50: also of a step that was cut with its run."""
+    held = record(step("v", "voices"), step("m", "music"), step("s", "sfx"))
+    held = live_plan.claim_steps(held, (), 2, 5)
+    held = live_plan.finish_step(held, "m", "error", {"error": "no"}, 6)
+    receipts = {"v": {"versionId": "v1"}, "m": {"versionId": "v1"}}
+    assert plan_recovery.open_calls(held) == ["v", "s"]
+    for before in (held, plan_recovery.abandon(held, 7)):
+        known = plan_recovery.with_receipts(before, receipts, 7)
+        assert [one["status"] for one in known["steps"]][:2] == ["completed", "error"]
+        assert known["steps"][0]["output"] == {"versionId": "v1"}
+    cut = plan_recovery.abandon(live_plan.cancel(held, 7), 8)
+    assert (cut["status"], statuses(cut), cut.get("abandoned")) == (
+        "cancelled",
+        ["cancelled", "error", "cancelled"],
+        None,
+    )
+    again = plan_recovery.reopen(plan_recovery.abandon(held, 7))
+    assert (again["steps"][0]["status"], again["steps"][0]["output"]) == ("pending", {})
+
+
+def test_a_lost_record_keeps_what_is_done_and_begins_nothing() -> None:
+    held = live_plan.finish_step(record(step("v", "voices"), step("m", "music")), "v", "completed", {}, 5)
+    lost = plan_recovery.lose(held, 6)
+    assert (lost["status"], statuses(lost)) == ("cancelled", ["completed", "cancelled"])
+    assert "was lost" in lost["steps"][1]["output"]["error"]
+
+
+def test_the_answer_to_a_pause_is_applied_once_and_a_second_pause_waits_for_it() -> None:
+    """D44: the mark stays from the question to the run that goes on."""
+    held = live_plan.pause(record(step("v", "voices")), 5)
+    asking = live_plan.ask_to_resume(held, 6)
+    assert live_plan.ask_to_resume(live_plan.resume(held, 6), 7).get("waits") is None
+    resumed = live_plan.resume(asking, 7)
+    with pytest.raises(Conflict, match="has not begun again"):
+        live_plan.pause(resumed, 8)
+    assert live_plan.pause(plan_recovery.begin(resumed, "task", 2, 9), 9)["status"] == "paused"
+    agreed = live_plan.answer_pause(asking, 8, agreed=True, run="r2")
+    assert (agreed["status"], agreed["executed_by"], agreed["waits"]) == ("running", "r2", False)
+    declined = live_plan.answer_pause(asking, 8, agreed=False, run="r2")
+    assert (declined["status"], declined["waits"]) == ("cancelled", False)
+    assert live_plan.answer_pause(declined, 9, agreed=True, run="r3") == declined
 
 
 def test_steps_and_changes_of_a_plan_are_limited() -> None:

@@ -12,7 +12,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Step
 from callsheet.state.video.plan import RULES
 from callsheet.storage import Storage
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from tests.doubles.served import served_app
 from tests.video.test_video_decisions import start_unapproved
 from tests.video.video_double import PlanningModel, VideoClient, edit, status_is

@@ -12,7 +12,7 @@ import pytest
 
 from callsheet.state.video.plan import RULES
 from callsheet.storage import Storage
-from callsheet.storage.plans import Executions
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis import keys
 from tests.doubles.wire_server import running_server
 from tests.video.video_double import PlanningModel, VideoClient, edit

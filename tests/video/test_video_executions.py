@@ -9,6 +9,7 @@ import pytest
 
 from callsheet.state.video.scene import Scene
 from callsheet.storage import Storage
+from callsheet.storage.redis import keys
 from tests.doubles.chat_double import Fail
 from tests.doubles.wire_server import running_server
 from tests.video.video_double import SCENES, PlanningModel, VideoClient, edit, status_is
@@ -278,6 +279,28 @@ async def test_a_paused_execution_has_no_run_and_can_be_resumed(video: VideoClie
     assert (done["success"], video.model.prompts) == (True, ["first", "later"])
     await video.call("POST", f"/api/executions/{name}/pause", 409)
     await video.call("POST", f"/api/executions/{name}/resume", 409)
+
+
+async def test_a_paused_execution_whose_record_redis_has_lost_ends_with_what_it_has_done(
+    video: VideoClient, storage: Storage
+):
+    """D-R8: it does not begin again from the plan as it was approved."""
+    video.model.hold("first")
+    name = await video.start("x", edit("scene-1", prompt="first"), edit("scene-1", prompt="second"))
+    await video.wait_until(name, status_is("s1", "in-progress"))
+    await video.call("POST", f"/api/executions/{name}/pause")
+    video.model.release()
+    await video.wait_until(name, status_is("s1", "completed"))
+    await video.wait_until_idle()
+    await storage.redis.delete(keys.execution_keys("video", "launch", name).record)
+    lost = await video.call("POST", f"/api/executions/{name}/resume", 404)
+    assert "was lost" in lost["error"]
+    body = {"assistant_id": "scene_edit", "command": {"resume": {"resume": True}}}
+    assert (await video.http.post("/threads/launch/runs/wait", json=body)).status_code == 200
+    await video.wait_until_idle()
+    assert await video.statuses(name) == {"s1": "completed", "s2": "cancelled"}
+    assert video.model.prompts == ["first"]
+    assert (await video.revisions())["scene-1"] == 2
 
 
 async def test_a_cancelled_execution_keeps_its_completed_steps(video: VideoClient):

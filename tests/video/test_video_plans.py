@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import live_plan
+from callsheet.state import live_plan, plan_recovery
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Step, plan_type
@@ -235,12 +235,12 @@ def test_a_step_marked_alone_never_runs_with_others():
 def test_a_later_attempt_takes_over_an_execution():
     execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
     with pytest.raises(Fenced):
-        live_plan.begin(execution, "task", 1, 9)
-    taken_over = live_plan.begin(execution, "task", 3, 9)
+        plan_recovery.begin(execution, "task", 1, 9)
+    taken_over = plan_recovery.begin(execution, "task", 3, 9)
     assert (taken_over["epoch"], taken_over["steps"][0]["status"]) == (3, "in-progress"), (
         "its receipt is looked up"
     )
-    other = live_plan.begin(execution, "other", 3, 9)
+    other = plan_recovery.begin(execution, "other", 3, 9)
     assert other["steps"][0]["status"] == "pending"
     with pytest.raises(Fenced):
         live_plan.require_newest(other, "task", 3)
@@ -251,34 +251,37 @@ def test_a_later_attempt_takes_over_an_execution():
         8,
     )
     assert failed["status"] == "failed"
-    fork = live_plan.begin(failed, "third", 4, 9)
+    fork = plan_recovery.begin(failed, "third", 4, 9)
     assert [one["status"] for one in fork["steps"]] == ["pending", "pending"], (
         "a fork starts from the beginning"
     )
-    assert live_plan.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    assert plan_recovery.begin({**execution, "status": "paused"}, "other", 3, 9)["status"] == "paused"
     cancelled = live_plan.cancel(execution, 8)
-    cancelled_again = live_plan.begin(cancelled, "other", 3, 9)
+    cancelled_again = plan_recovery.begin(cancelled, "other", 3, 9)
     assert cancelled_again["status"] == "cancelled", "a cancelled execution is not forked"
     assert [one["status"] for one in cancelled_again["steps"]] == ["cancelled", "cancelled"]
-    assert live_plan.startable(live_plan.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9)) != []
+    assert (
+        live_plan.startable(plan_recovery.begin(live_plan.retry_step(cancelled, "s2", 9), "other", 3, 9))
+        != []
+    )
     assert live_plan.end(execution, 9) == execution
 
 
 def test_an_abandoned_execution_continues_unless_a_person_cancelled_it():
     """D-R15."""
     execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
-    execution = live_plan.begin({**execution, "started_ms": 5}, "task", 4, 6)
-    abandoned = live_plan.abandon(execution, 7)
+    execution = plan_recovery.begin({**execution, "started_ms": 5}, "task", 4, 6)
+    abandoned = plan_recovery.abandon(execution, 7)
     assert live_plan.counts(abandoned) == {"cancelled": 3}
-    assert live_plan.counts(live_plan.begin(abandoned, "task", 5, 9)) == {"pending": 3}
-    assert live_plan.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
+    assert live_plan.counts(plan_recovery.begin(abandoned, "task", 5, 9)) == {"pending": 3}
+    assert plan_recovery.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
     partly_cancelled = live_plan.retry_step(live_plan.cancel(execution, 7), "s2", 8)
-    continued = live_plan.begin(live_plan.abandon(partly_cancelled, 9), "other", 5, 10)
+    continued = plan_recovery.begin(plan_recovery.abandon(partly_cancelled, 9), "other", 5, 10)
     assert [one["status"] for one in continued["steps"]] == ["pending", "pending", "cancelled"], (
         "s3 was cancelled"
     )
-    planned = live_plan.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
-    assert live_plan.reopen(planned)["status"] == "planned"
+    planned = plan_recovery.abandon({**record(edit("scene-1")), "status": "planned"}, 7)
+    assert plan_recovery.reopen(planned)["status"] == "planned"
 
 
 def test_changes_of_ended_or_started_steps_are_refused():

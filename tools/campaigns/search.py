@@ -11,9 +11,9 @@ from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filters, resolve_filters
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
-from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches
+from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches, TextField
 from callsheet.tools.call import Call
-from callsheet.tools.campaigns.libraries import library
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
 from callsheet.tools.registry import tool
 
@@ -21,8 +21,6 @@ PAGE: Final = 50
 """Campaigns of a result."""
 SIMILAR: Final = 20
 MAX_COMPANIES: Final = 2_000
-MAX_OFFERS: Final = 1_000
-"""Campaigns with the words in their copy whose offers are read, so that the total counts every page."""
 BASE: Final = "baseFilters"
 """Name of the fact that has the filters of the page, as JSON."""
 
@@ -95,19 +93,8 @@ async def search_offers(args: SearchOffers, call: Call) -> dict[str, Any]:
     """Find campaigns by the words of their offer, such as "bonus miles". Call it once for a question."""
     index, resolved = await _prepare(args, call)
     wanted = resolved.filters.model_copy(update={"has_offer": True})
-    matches = await _offers(index, args.query, wanted, MAX_OFFERS)
-    page = matches._replace(matches=matches.matches[:PAGE])
-    return await _with_companies(index, search_result(page, Resolved(wanted, resolved.notes)))
-
-
-async def _offers(index: CampaignIndex, query: str, filters: Filters, most: int) -> Matches:
-    """Return those of the `most` best matches of a full text search whose offer has a word of the query."""
-    matches = await index.full_text(query, filters, limit=most)
-    words = {word.strip('"').casefold() for word in query.split()}
-    kept = tuple(
-        match for match in matches.matches if any(word in match.campaign.offer.casefold() for word in words)
-    )
-    return Matches(kept, matches.total if len(kept) == len(matches.matches) else len(kept))
+    matches = await index.full_text(args.query, wanted, field="offer", limit=PAGE)
+    return await _with_companies(index, search_result(matches, Resolved(wanted, resolved.notes)))
 
 
 async def search_again(index: CampaignIndex, result: LastResult, most: int) -> Matches:
@@ -115,9 +102,8 @@ async def search_again(index: CampaignIndex, result: LastResult, most: int) -> M
     query, filters = result["query"], Filters.model_validate(result["filters"])
     if result["source"] == semantic_search.name:
         return await index.similar(query, filters, field=result["field"], limit=most)
-    if result["source"] == search_offers.name:
-        return await _offers(index, query, filters, most)
-    return await index.full_text(query, filters, limit=most)
+    field: TextField = "offer" if result["source"] == search_offers.name else "copy"
+    return await index.full_text(query, filters, field=field, limit=most)
 
 
 async def _with_companies(index: CampaignIndex, result: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +116,8 @@ async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resol
     """Return the library and the exact filters, those of the page included."""
     index = await library(await current(), call.scope.owner)
     loose = LooseFilters(**{name: getattr(args, name) for name in LooseFilters.model_fields})
-    own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date())
+    values = await library_values(index)
+    own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
     base = Filters.model_validate(json.loads(call.scope.facts.get(BASE) or "{}"))
     return index, Resolved(merge_filters(base, own.filters), own.notes)
 

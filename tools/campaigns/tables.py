@@ -186,18 +186,14 @@ class _CsvTable:
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the rows below the names; one whose quotes do not match swallows no others."""
-        at: int | None = self._first
+        at = self._first
         for _ in range(_MAX_RESUMES):
-            at = yield from self._read(at)
-            if at is None:
+            following = yield from self._read(at)
+            if following is None:
                 return
-        yield (
-            at + 1,
-            Invalid(
-                f"{_MAX_RESUMES} rows before have quotes that do not match; the file is read no further",
-                remedy="export it again as CSV",
-            ),
-        )
+            at = following
+        reason = f"{_MAX_RESUMES} rows before have quotes that do not match; the file is read no further"
+        yield at + 1, Invalid(reason, remedy="export it again as CSV")
 
     def _read(self, offset: int) -> Generator[tuple[int, Row], None, int | None]:
         """Yield rows; return the line to go on with after one that is no CSV, None at the end."""

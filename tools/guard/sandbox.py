@@ -36,6 +36,15 @@ _CHUNK: Final = 65_536
 _PROGRESS: Final = b"progress "
 """Prefix of a progress line; the answer starts with a brace."""
 _STDERR_BYTES: Final = 2_000
+_CRASHES: Final = (
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGTRAP,
+)
+"""Ends of native code that gets no more memory, or meets data that it cannot read."""
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]] = (
@@ -187,6 +196,12 @@ def _read_answer(task: SandboxTask, output: bytes, code: int, limits: SandboxLim
         if code in {-signal.SIGPROF, -signal.SIGXCPU}:
             raise Oversized(
                 f"{task.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
+            )
+        if -code in _CRASHES:
+            _log.warning("the process of %s ended with %s", task.name, signal.Signals(-code).name)
+            raise Oversized(
+                f"{task.name} took over {limits.memory_bytes} bytes, or its data are malformed",
+                remedy="Ask for less at once",
             )
         raise Broken(f"the process of {task.name} ended with {code} and no answer", remedy="read the log")
     answer: Mapping[str, Any] = json.loads(output)

@@ -91,7 +91,7 @@ async def extract_facts(
     A long material is read in parts that the model can read. Raises what the provider raises.
     """
     language = detect(text) or ""
-    chosen = model_for(model, language)
+    chosen = await model_for(model, language)
     budget = input_budget(chosen)
     parts = _split_windows(text, max(budget // 3, budget - _RESERVE))
     reader = _MaterialReader(chosen, language, preferences or ExtractionPreferences())

@@ -94,7 +94,7 @@ async def write_narration(
     plan = _full_plan(brief) if earlier is None else _partial_plan(brief, earlier, list(only))
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
-    writer = _Writer(model_for(model, brief.language), brief, _assignment(brief, plan), earlier)
+    writer = _Writer(await model_for(model, brief.language), brief, _assignment(brief, plan), earlier)
     draft = await writer.repair(await writer.draft())
     assembled = _assemble(brief, writer, draft)
     before = earlier.segments if earlier else ()

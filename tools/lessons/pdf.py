@@ -1,34 +1,49 @@
-"""Text of PDFs in paragraphs, without running heads."""
+"""Text of PDFs in reading order and in paragraphs, without running heads, watermarks and hidden text.
 
-import io
+PDFium finds the characters; `pdf_layout` decides by where they stand what is a line, a column or an exponent.
+"""
+
+import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
-
-from pypdf import PageObject, PasswordType, PdfReader
-from pypdf.errors import PyPdfError
+from typing import Any, Final
 
 from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
-from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size, reflow
+from callsheet.tools.lessons.pdf_layout import (
+    STOPS,
+    SpanGroup,
+    TextSpan,
+    body_size,
+    group_spans,
+    layout,
+    lines_text,
+    main_span,
+    raw_text,
+)
+from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
 
 MAX_PAGES: Final = 500
-_GAP: Final = 1.4
-"""A gap of this many usual gaps separates paragraphs."""
+_LARGE: Final = 1.5
+_ALMOST_ALL: Final = 0.8
 _REPEATED: Final = 0.5
 _MIN_PAGES: Final = 3
 """Least number of pages for running heads: lines on half of the pages."""
-_LETTERS_A_PAGE: Final = 20
-_NUMBER: Final = re.compile(
+_HEAD_LINES: Final = 2
+_APART: Final = 1.5
+_SIGNS_A_PAGE: Final = 20
+_YEARS: Final = range(1000, 2101)
+_PAGE_NUMBER: Final = re.compile(
     r"\W{0,9}(?:(?:page|p\.|seite|página|第)\s{0,9})?\d{1,4}(?:\s{0,9}(?:/|of|von|de)\s{0,9}\d{1,9})?\s{0,9}页?\W{0,9}",
     re.IGNORECASE,
 )
-_STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？")
+_NUMBER_AT_END: Final = re.compile(r"^(\d{1,4})\s{0,9}[|·•–—]|[|·•–—]\s{0,9}(\d{1,4})$")
+_ROMAN_VALUES: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_LONGEST_ROMAN: Final = 12
 
 
 @dataclass(frozen=True)
@@ -42,14 +57,6 @@ class PdfLimits:
 
 
 _LIMITS: Final = PdfLimits()
-
-
-class PdfLine(NamedTuple):
-    """One line of a page."""
-
-    text: str
-    y: float
-    """Vertical position, from the bottom."""
 
 
 async def read_sandboxed(
@@ -81,16 +88,21 @@ def read_in_sandbox(data: bytes, report: OnProgress, name: str) -> dict[str, Any
 
 
 def read(data: bytes, name: str = "the PDF", report: OnProgress = lambda _done, _of: None) -> Source:
-    """Return a PDF as a source; a book takes seconds, and the file decides the memory.
+    """Return a PDF as a source; a book takes seconds, and the file decides the memory. Not safe in threads.
 
-    Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted or scanned.
+    Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted, scanned,
+    damaged or an archive as well.
     """
     _require_size(data, name)
-    reader = _open(data, name)
+    # A native library, which the server itself does not need.
+    from callsheet.tools.lessons import pdf_spans  # noqa: PLC0415
+
+    document = pdf_spans.open_document(data, name)
+    _require_pages(len(document), name)
     pages = []
-    for number, page in enumerate(reader.pages):
-        pages.append(_lines(page, name))
-        report(number + 1, len(reader.pages))
+    for number in range(len(document)):
+        pages.append(pdf_spans.page_spans(document, number, name))
+        report(number + 1, len(document))
     return _source(pages, name)
 
 
@@ -102,123 +114,137 @@ def _require_size(data: bytes, name: str) -> None:
         )
 
 
-def _open(data: bytes, name: str) -> PdfReader:
-    try:
-        reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise Invalid(f"{name} is encrypted", remedy="send a copy that opens without a password")
-        count = len(reader.pages)
-    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError) as broken:
-        raise Invalid(
-            f"{name} cannot be read as a PDF", remedy="check that the file opens, and send it again"
-        ) from broken
+def _require_pages(count: int, name: str) -> None:
     if not 0 < count <= MAX_PAGES:
         raise TooLarge(
             f"{name} has {count} pages; 1 to {MAX_PAGES} can be read", remedy="send only the chapter"
         )
-    return reader
 
 
-def _source(pages: Sequence[Sequence[PdfLine]], name: str) -> Source:
-    empty = sum(
-        sum(char.isalpha() for line in page for char in line.text) < _LETTERS_A_PAGE for page in pages
-    )
+def _source(pages: Sequence[Sequence[TextSpan]], name: str) -> Source:
+    empty = sum(sum(char.isalnum() for span in page for char in span.text) < _SIGNS_A_PAGE for page in pages)
     if empty == len(pages):
         raise Invalid(
-            f"{name} was scanned: its {len(pages)} pages are pictures without text",
+            f"{name} was scanned: its {_pages(pages)} {'is a picture' if len(pages) == 1 else 'are pictures'}"
+            " without text",
             remedy="send a copy with text (run it through OCR), or paste the text",
         )
-    heads = _running_heads(pages)
-    text = _join_pages([_text(_content(page, heads)) for page in pages])
-    scanned = f"{empty} of the {len(pages)} pages have no text; if they were scanned, they were not read"
+    groups = _without_running_heads([group_spans(page) for page in _without_watermarks(pages)])
+    layouts = [layout(page) for page in groups]
+    doubtful = sum(one.doubtful for one in layouts)
+    places = name if doubtful == len(pages) else f"{doubtful} of the {_pages(pages)} of {name}"
+    warnings = [
+        (
+            empty > len(pages) // 4,
+            f"{empty} of the {_pages(pages)} have no text; if scanned, they were not read",
+        ),
+        (doubtful, f"the order of the text of {places} is not certain; compare the facts with the file"),
+    ]
+    text = _join_pages([lines_text(one.lines) for one in layouts])
     return check_size(
         Source(
             "pdf",
             name,
             reflow(text),
             pages=len(pages),
-            warnings=(scanned,) if empty > len(pages) // 4 else (),
+            warnings=tuple(words for applies, words in warnings if applies),
         )
     )
 
 
-def _lines(page: PageObject, name: str) -> list[PdfLine]:
-    """Return the lines of a page in the order in which they were written."""
-    lines: list[PdfLine] = []
-
-    def seen(text: str, cm: Sequence[float], tm: Sequence[float], _font: Any, size: float) -> None:
-        y = tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
-        for part in re.split(r"(\n)", text):
-            if part == "\n":
-                lines.append(PdfLine("", 0))
-            elif part.strip():
-                _append_to_line(lines, part, y, size)
-
-    try:
-        page.extract_text(visitor_text=seen)
-    except (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as broken:
-        raise Invalid(
-            f"a page of {name} is damaged", remedy="save the PDF anew, or paste the text"
-        ) from broken
-    return [line for line in lines if line.text.strip()]
+def _pages(pages: Sequence[object]) -> str:
+    return f"{len(pages)} page{'s' * (len(pages) != 1)}"
 
 
-def _append_to_line(lines: list[PdfLine], part: str, y: float, size: float) -> None:
-    """Append a piece of text to its line."""
-    if lines and lines[-1].text and abs(lines[-1].y - y) < max(1.0, size / 2):
-        lines[-1] = PdfLine(lines[-1].text + part, lines[-1].y)
-    elif lines and not lines[-1].text:
-        lines[-1] = PdfLine(part, y)
-    else:
-        lines.append(PdfLine(part, y))
-
-
-def _running_heads(pages: Sequence[Sequence[PdfLine]]) -> frozenset[str]:
-    """Return the lines at the top or bottom of at least half of the pages."""
+def _without_watermarks(pages: Sequence[Sequence[TextSpan]]) -> list[list[TextSpan]]:
+    """Return the pages without large text at the same place of most of them."""
     if len(pages) < _MIN_PAGES:
-        return frozenset()
-    seen = Counter(_shape(line.text) for page in pages for line in set(_edges(page)))
-    return frozenset(shape for shape, times in seen.items() if times >= max(2, _REPEATED * len(pages)))
+        return [list(page) for page in pages]
+    body = body_size([span for page in pages for span in page])
+    seen = Counter(place for page in pages for place in {_place(span) for span in page})
+    marks = {place for place, times in seen.items() if times >= _ALMOST_ALL * len(pages)}
+    return [[one for one in page if one.size < _LARGE * body or _place(one) not in marks] for page in pages]
 
 
-def _edges(page: Sequence[PdfLine]) -> list[PdfLine]:
-    ys = sorted({line.y for line in page})
-    return [line for line in page if line.y in {*ys[:1], *ys[-1:]}]
+def _place(span: TextSpan) -> tuple[str, int, int]:
+    return span.text.strip(), round(span.x0 / 3), round(span.y / 3)
 
 
-def _content(page: Sequence[PdfLine], heads: frozenset[str]) -> list[PdfLine]:
-    """Return the lines that are neither running heads nor page numbers."""
-    edges = set(_edges(page))
-    return [line for line in page if line not in edges or _is_edge_content(line.text, heads)]
+def _without_running_heads(pages: Sequence[list[SpanGroup]]) -> list[list[SpanGroup]]:
+    """Return the pages without what is repeated, or counts the pages, on their first and last lines."""
+    kept = [list(page) for page in pages]
+    for _ in range(_HEAD_LINES):
+        edges = [
+            [(group, _head(group, number, is_apart=is_apart)) for group, is_apart in _edges(page)]
+            for number, page in enumerate(kept)
+        ]
+        seen = Counter(key for edge in edges for key in {key for _, keys in edge for key in keys})
+        for number, edge in enumerate(edges):
+            heads = [id(group) for group, keys in edge if _is_head(keys, seen, len(pages))]
+            kept[number] = [group for group in kept[number] if id(group) not in heads]
+    return kept
 
 
-def _is_edge_content(text: str, heads: frozenset[str]) -> bool:
-    return _shape(text) not in heads and not _NUMBER.fullmatch(text.strip())
+def _edges(page: Sequence[SpanGroup]) -> Iterator[tuple[SpanGroup, bool]]:
+    """Yield what stands on the first and last line of a page, and True if a gap sets the line apart."""
+    places = [main_span(group) for group in page]
+    for ends in (places, [place._replace(y=-place.y) for place in places]):
+        top = max(ends, key=lambda place: place.y, default=None)
+        if top is not None:
+            lower = [top.y - place.y for place in ends if top.y - place.y >= top.size / 2]
+            is_apart = min(lower, default=math.inf) > _APART * top.size
+            yield from (
+                (group, is_apart)
+                for group, place in zip(page, ends, strict=True)
+                if top.y - place.y < top.size / 2
+            )
 
 
-def _shape(text: str) -> str:
-    return re.sub(r"\d+", "#", " ".join(text.split()))
+_Head = tuple[str, int]
+"""Words of a line, or its number less that of its page; and its place in steps of 3 points, -1 for any."""
 
 
-def _text(lines: Sequence[PdfLine]) -> str:
-    """Return the lines as text, with a blank line at each gap."""
-    gaps = [above.y - below.y for above, below in pairwise(lines) if above.y > below.y]
-    usual = statistics.median(gaps) if gaps else 0.0
-    return "".join(_with_breaks(lines, usual))
+def _head(group: SpanGroup, number: int, *, is_apart: bool) -> list[_Head]:
+    words = " ".join(raw_text(group).split())
+    match = _PAGE_NUMBER.fullmatch(words)
+    value = _page_number(words if match else "", words)
+    if value is not None:
+        words = f"#{value - number}"
+    elif match and not re.search(r"[^\W\d]", words):
+        return []  # a number that stands alone and counts no pages: a year, a cell
+    is_placed = is_apart or words.startswith("#")
+    return [(words, -1), *([(words, round(main_span(group).y / 3))] if is_placed else [])]
 
 
-def _with_breaks(lines: Sequence[PdfLine], usual: float) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if number:
-            gap = lines[number - 1].y - line.y
-            yield "\n\n" if gap > usual * _GAP or gap < -usual else "\n"
-        yield line.text.strip()
+def _page_number(numbered: str, words: str) -> int | None:
+    """Return the number that may be a page's; years and lines with other words have none."""
+    if numbered:
+        value = int(re.findall(r"\d+", numbered)[0])
+        return None if value in _YEARS else value
+    if match := _NUMBER_AT_END.search(words):
+        return int(match[1] or match[2])
+    return _roman(words.strip(" -–—.")) if len(words) <= _LONGEST_ROMAN else None
+
+
+def _roman(word: str) -> int | None:
+    if not re.fullmatch("[ivxlc]+", word):
+        return None
+    values = [_ROMAN_VALUES[char] for char in word]
+    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
+
+
+def _is_head(keys: Sequence[_Head], seen: Counter[_Head], pages: int) -> bool:
+    """Return True for what is on half of the pages, or set apart at the same place of three."""
+    if not keys:
+        return False
+    least = _MIN_PAGES - 1 if keys[0][0].startswith("#") else _MIN_PAGES
+    return seen[keys[0]] >= max(least, _REPEATED * pages) or any(seen[key] >= _MIN_PAGES for key in keys[1:])
 
 
 def _join_pages(pages: Sequence[str]) -> str:
     """Return the pages as one text; a sentence may continue on the next page."""
     text = ""
     for page in pages:
-        goes_on = text and not text.rstrip().endswith(_STOPS) and page[:1].islower()
+        goes_on = text and not text.rstrip().endswith(STOPS) and page[:1].islower()
         text += ("\n" if goes_on else "\n\n") + page
     return text.strip()

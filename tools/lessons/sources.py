@@ -1,91 +1,14 @@
-"""Materials of lessons: pasted text, PDFs and web pages, as text within limits and in paragraphs.
-
-Reflow turns pasted text and text of PDFs into the same paragraphs for the same words.
-"""
+"""Materials of lessons: pasted text, PDFs and web pages, as text within limits and in paragraphs."""
 
 import hashlib
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.versions import Version
-
-_INVISIBLE: Final = re.compile("[\u00ad\u200b\u200c\u2060\ufeff\x00-\x08\x0b\x0e-\x1f]")
-_BLANKS: Final = re.compile("[ \t\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
-_CELLS: Final = re.compile(r"\s{3,}|\t+")
-_MARK: Final = re.compile(r"(?:[-*•‣◦·–]|\(?\d{1,3}[.)])\s+\S")
-_STOPS: Final = re.compile(r"[.!?…:;。！？।؟][\"'”’»)\]]*$")
-_HYPHEN: Final = re.compile(r"[^\W\d_]-$")
-_RUN_ON: Final = re.compile(r"(?<=[^\W\d_]{3}[,;])(?=[^\W\d_]{3})")
-"""A comma without a blank: `active,not`; scripts without blanks have other commas."""
-_HEADING_WORDS: Final = 10
-_FULL_LINE: Final = 0.8
-"""A sentence that ends on a line shorter than this share of the longest ends its paragraph."""
-
-
-def reflow(raw: str) -> str:
-    """Return the text as paragraphs of one line each, with blank lines between them.
-
-    Lines of a paragraph and hyphenated words are joined; headings, list items and cells of a row stay alone.
-    Clean text stays as it is.
-    """
-    text = unicodedata.normalize("NFC", raw.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n"))
-    text = _INVISIBLE.sub("", text)
-    blocks = re.split(r"\n[ \t\u00a0]*\n", text)
-    paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block))
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
-
-
-def _paragraphs(block: str) -> Iterator[str]:
-    lines = [line for raw in block.split("\n") for line in _cells(raw)]
-    widest = max((len(line) for line in lines), default=0)
-    # Joined once: growing a string line by line would copy it each time.
-    pieces: list[str] = []
-    for number, line in enumerate(lines):
-        _append(pieces, line)
-        after = lines[number + 1] if number + 1 < len(lines) else ""
-        if not after or _ends_paragraph(line, after, widest, alone=len(pieces) == 1):
-            yield _normalize_spaces("".join(pieces))
-            pieces = []
-
-
-def _cells(raw: str) -> Iterator[str]:
-    """Yield a line, or its short cells."""
-    cells = [cell for cell in _CELLS.split(raw.strip()) if cell]
-    short = all(len(cell.split()) <= _HEADING_WORDS and not _STOPS.search(cell) for cell in cells)
-    if len(cells) > 1 and short:
-        yield from cells
-    elif raw.strip():
-        yield raw.strip()
-
-
-def _append(pieces: list[str], line: str) -> None:
-    # "open-" and "ing" are one word; "self-" and "Help" are two.
-    if pieces and _HYPHEN.search(pieces[-1]) and line[:1].islower():
-        pieces[-1] = pieces[-1][:-1]
-        pieces.append(line)
-    else:
-        pieces.append(f" {line}" if pieces else line)
-
-
-def _ends_paragraph(line: str, after: str, widest: int, *, alone: bool) -> bool:
-    """Return True if a paragraph ends with this line although no blank line follows."""
-    if _MARK.match(after):
-        return True
-    begins = after[:1].isupper() or not after[:1].isalpha()
-    if _STOPS.search(line):
-        return begins and len(line) < _FULL_LINE * widest
-    heading = alone and len(line.split()) <= _HEADING_WORDS and not _MARK.match(line)
-    return heading and begins and line[:1].isupper() and not line.endswith((",", "-"))
-
-
-def _normalize_spaces(text: str) -> str:
-    text = re.sub(r"(?<=[^\W_]) ([.,])(?=\s|$)", r"\1", _BLANKS.sub(" ", text))
-    return _RUN_ON.sub(" ", text).strip()
-
+from callsheet.tools.lessons.reflow import reflow
 
 Kind = Literal["text", "pdf", "page"]
 MAX_CHARS: Final = 1_500_000

@@ -11,7 +11,8 @@ from resiliparse.parse.html import DOMNode, HTMLTree
 from callsheet.state.errors import Invalid
 from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons import pdf
-from callsheet.tools.lessons.sources import Source, check_size, pasted_source, reflow
+from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.sources import Source, check_size, pasted_source
 from callsheet.tools.web_client import WebClient, WebResponse
 
 _FURNITURE: Final = (

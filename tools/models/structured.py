@@ -49,9 +49,9 @@ class FilledForm(Generic[Form]):
     """Seconds."""
 
 
-def model_for(spec: str, language: str) -> BaseChatModel:
+async def model_for(spec: str, language: str) -> BaseChatModel:
     """Return the model that answers: `spec` (`provider/model`) if given, else by the language."""
-    model = providers.load(model_name(spec, language))
+    model = await providers.load_off_loop(model_name(spec, language))
     # Half a form is useless, and the offline model's rules would block the event loop while streaming.
     model.disable_streaming = True
     return model

@@ -251,7 +251,9 @@ async def patch_scene(call: Call, held: HeldScene, args: EditScene) -> tuple[Sce
     problem: Invalid | None = None
     for _ in range(_FORM_TRIES):
         again = {"problem": f"{problem.message}; {problem.remedy}"} if problem else {}
-        filled = await fill_in(model_for(call.scope.model, ""), ScenePatch, EDIT_PROMPT, request | again)
+        filled = await fill_in(
+            await model_for(call.scope.model, ""), ScenePatch, EDIT_PROMPT, request | again
+        )
         try:
             return apply_patch(held.scene, filled.form), filled.form.note
         except Invalid as error:
@@ -278,7 +280,7 @@ async def addScene(args: AddScene, call: Call) -> dict[str, Any]:  # noqa: N802 
         "seconds": args.durationSeconds,
         **await _material(call, args.referenceSceneIds, args.contextKeys),
     }
-    filled = await fill_in(model_for(call.scope.model, ""), Scene, ADD_PROMPT, request)
+    filled = await fill_in(await model_for(call.scope.model, ""), Scene, ADD_PROMPT, request)
     scene = filled.form
     if args.name:
         scene = scene.model_copy(update={"name": args.name})

@@ -5,7 +5,7 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from callsheet.state import owners
@@ -15,7 +15,6 @@ from callsheet.state.live_plan import (
     Execution,
     PlanRules,
     Update,
-    abandon,
     executor_of,
     is_over,
 )
@@ -27,6 +26,8 @@ from callsheet.state.plan_progress import (
     is_settled,
     plan_event,
 )
+from callsheet.state.plan_recovery import abandon, open_calls, with_receipts
+from callsheet.storage.artefacts.receipts import StepReceipts
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, execute
@@ -73,6 +74,8 @@ return {1, now}
 """)
 
 
+Prepare = Callable[[Execution, Execution], Awaitable[None]]
+"""Is given a record before and after a change that is about to be stored."""
 _GOES_ON: Final = frozenset({*OPEN_STATUSES, "success"})
 """Statuses of a run that waits, is executed, or has ended by itself, perhaps with a question."""
 
@@ -105,6 +108,7 @@ class Executions:
         self._kind = kind
         self._artefact = artefact
         self._rules = rules
+        self._receipts = StepReceipts(storage, kind, artefact, owner)
         self._stored = owners.storage_id(owner, kind, artefact)
 
     async def create(self, record: Execution) -> Execution:
@@ -124,21 +128,26 @@ class Executions:
         held: Held = (await asyncio.gather(writing, execute(self._redis, *words)))[0]
         return held
 
-    async def update(self, execution_id: str, change: Update) -> Execution:
-        """Apply a change to the newest record and return the result; raise what the change raises."""
-        record = (await self.change(await self.read(execution_id), change)).record
+    async def update(self, execution_id: str, change: Update, prepare: Prepare | None = None) -> Execution:
+        """Apply a change to the newest record and return the result; raise what the change raises.
+
+        `prepare` is awaited before each attempt to store a change.
+        """
+        record = (await self.change(await self.read(execution_id), change, prepare)).record
         if lifetime := self._lifetime(record):
             await execute(
                 self._redis, "EXPIRE", keys.execution_place(self._owner, execution_id), int(lifetime)
             )
         return record
 
-    async def change(self, held: Held, change: Update) -> Held:
+    async def change(self, held: Held, change: Update, prepare: Prepare | None = None) -> Held:
         """Apply a change to a record as it was read; to the newest, if it was changed since."""
         while True:
             changed = change(held.record, held.time_ms)
             if changed == held.record:
                 return held
+            if prepare:
+                await prepare(held.record, changed)
             written = await self._write(held.changes, held.record, changed)
             if written.record == changed:
                 return written
@@ -159,14 +168,27 @@ class Executions:
         held = (await self.read(execution_id)).record
         if is_settled(held) or (ended_ms := await self._abandoned_ms(held)) is None:
             return held
-        executor = executor_of(held)
+        executor, receipts = executor_of(held), await self.receipts(held)
+
+        def end(record: Execution) -> Execution:
+            return abandon(with_receipts(record, receipts, ended_ms), ended_ms)
+
         try:
             return await self.update(
-                execution_id, lambda now, _: abandon(now, ended_ms) if executor_of(now) == executor else now
+                execution_id, lambda now, _: end(now) if executor_of(now) == executor else now
             )
         except StorageDown:
             # Storage that takes no writes can still be read.
-            return abandon(held, ended_ms)
+            return end(held)
+
+    async def receipts(self, record: Execution) -> dict[str, dict[str, Any]]:
+        """Return the recorded results of calls of which the record does not know the end, by their ids.
+
+        They are those of the task that executes the record, or of any task of the thread if it is not known.
+        """
+        calls = {f"{record['id']}/{call}": call for call in open_calls(record)}
+        results = await self._receipts.find_results(record["thread"], record["task"], calls)
+        return {calls[name]: result for name, result in results.items()}
 
     async def _abandoned_ms(self, record: Execution) -> int | None:
         """Return when the run ended that nobody goes on with; None while somebody does, or may."""

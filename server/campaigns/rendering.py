@@ -32,6 +32,7 @@ def _parts(reply: Mapping[str, Any]) -> Iterator[RenderableType]:
             yield Text(f"Line {row['line']} refused: {without_control_chars(row['reason'])}", "yellow")
         if report["refusedCount"] > _REFUSED:
             yield Text(f"{report['refusedCount']} rows were refused.", "yellow")
+        yield from _remarks(report)
     if "response" not in reply:
         return
     yield Text(without_control_chars(reply["response"]))
@@ -40,6 +41,19 @@ def _parts(reply: Mapping[str, Any]) -> Iterator[RenderableType]:
     if reply["total"] > _SHOWN:
         yield Text(f"{_SHOWN} of {reply['total']} campaigns", "dim")
     yield layout.model_line(reply)
+
+
+def _remarks(report: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield cells that were left out, values that were read otherwise than written, and unread columns."""
+    for row in report["warnings"][:_REFUSED]:
+        yield Text(f"Line {row['line']}: {without_control_chars(row['reason'])}", "yellow")
+    if report["warningCount"] > _REFUSED:
+        yield Text(f"{report['warningCount']} cells were left out.", "yellow")
+    for note in report["notes"][:_REFUSED]:
+        yield Text(without_control_chars(note), "dim")
+    if report["ignoredColumns"]:
+        names = without_control_chars(", ".join(report["ignoredColumns"][:_SHOWN]))
+        yield Text(f"Columns that were not imported: {names}", "dim")
 
 
 def _table(campaigns: list[Mapping[str, Any]]) -> Table:

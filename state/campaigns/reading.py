@@ -284,7 +284,10 @@ def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]
 
 def _known_value(dimension: str, word: str, library: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     for name in (dimension, *(other for other in _KNOWN if other != dimension)):
-        if value := _library_value(library.get(name, ()), word) or match_value(name, word):
+        values = library.get(name, ())
+        value = _library_value(values, word) or match_value(name, word)
+        # The other usual channels are in few libraries.
+        if value and (value in values or value not in OTHER_CHANNELS):
             return name, value
     return None
 

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
@@ -282,6 +282,7 @@ _CAMPAIGNS = st.builds(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_CAMPAIGNS, max_size=4, unique_by=lambda one: one.id))
 def test_exported_campaigns_can_be_imported_unchanged(campaigns: list[Campaign]):
     """Also with formulas, quotes and line ends in texts."""

@@ -107,8 +107,8 @@ def _german() -> AdFile:
     ]
     rows = [
         [one["id"], one["company"], "Plakat", one["primary_product"], one["offer"] or "-",
-         one["campaign_text"], " | ".join(one["key_value_props"]), _german_number(one["spend"]), _german_number(one["volume"]),
-         one["capture_date"].strftime("%d.%m.%Y")]
+         one["campaign_text"], " | ".join(one["key_value_props"]), _german_number(one["spend"]),
+         _german_number(one["volume"]), one["capture_date"].strftime("%d.%m.%Y")]
         for one in campaigns
     ]  # fmt: skip
     return AdFile(
@@ -127,8 +127,8 @@ def _british() -> AdFile:
                "Impressions", "First shown"]  # fmt: skip
     rows = [
         [one["id"], one["company"], "Podcast", one["primary_product"], one["offer"] or "N/A",
-         one["campaign_text"], ";".join(one["key_value_props"]), f"£{one['spend']:,.0f}", f"{one['volume']:,}",
-         one["capture_date"].strftime("%d/%m/%Y 08:15")]
+         one["campaign_text"], ";".join(one["key_value_props"]), f"£{one['spend']:,.0f}",
+         f"{one['volume']:,}", one["capture_date"].strftime("%d/%m/%Y 08:15")]
         for one in campaigns
     ]  # fmt: skip
     return AdFile("ads.tsv", _table(heading, rows, "\t").encode("utf-16"), campaigns, {}, [])

@@ -16,7 +16,7 @@ from callsheet.state.campaigns.importing import (
 )
 from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.tools.campaigns.tables import MAX_ROWS, Kind, Table, open_table
-from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
+from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, TaskLimits, run_task
 
 MAX_REPORTED: Final = 1_000
 """Most refused rows, and most warnings, that a report has."""
@@ -26,16 +26,7 @@ _IN_PROCESS: Final = 1_000_000
 """Largest text, in bytes, that is read in a thread of this process."""
 
 
-@dataclass(frozen=True)
-class ReadingLimits:
-    """Limits of reading one file; a small one may unpack to more memory than a machine has."""
-
-    memory_bytes: int = 1024 * 1024 * 1024
-    cpu_s: float = 120.0
-    output_bytes: int = 4_000_000
-
-
-_LIMITS: Final = ReadingLimits()
+_LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=60.0, output_bytes=4_000_000)
 _OPTIONS: Final = ImportOptions()
 
 
@@ -84,7 +75,7 @@ class FileReport:
 
 
 async def read_file(
-    source: IO[bytes], target: IO[bytes], request: FileRequest, limits: ReadingLimits = _LIMITS
+    source: IO[bytes], target: IO[bytes], request: FileRequest, limits: TaskLimits = _LIMITS
 ) -> FileReport:
     """Read the file `source` into `target`, one campaign as JSON a line, and return the report.
 

@@ -79,6 +79,15 @@ class SandboxLimits(Protocol):
 
 
 @dataclass(frozen=True)
+class TaskLimits:
+    """Limits of a kind of task: a small file may unpack to more than a machine has, or take minutes."""
+
+    memory_bytes: int
+    cpu_s: float
+    output_bytes: int
+
+
+@dataclass(frozen=True)
 class SandboxTask:
     """Work for the sandbox: a tool, or a function `(data, report, **arguments)`."""
 

@@ -1,6 +1,6 @@
 """Main text of web pages without menus and scripts, read in the sandbox."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from resiliparse.extract.html2text import extract_plain_text
@@ -8,7 +8,7 @@ from resiliparse.parse.encoding import detect_encoding
 from resiliparse.parse.html import DOMNode, HTMLTree
 
 from callsheet.state.errors import Oversized, TooLarge
-from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
+from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, TaskLimits, run_task
 from callsheet.tools.lessons.reflow import reflow
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
 
@@ -77,21 +77,12 @@ def _plain_text(element: DOMNode) -> str:
     return str(text)
 
 
-@dataclass(frozen=True)
-class PageLimits:
-    """Limits of reading one page; a small one may nest so deeply that a parser takes minutes."""
-
-    memory_bytes: int = 768 * 1024 * 1024
-    cpu_s: float = 10.0
-    output_bytes: int = 12 * MAX_CHARS + 65_536
-    """JSON needs at most twelve characters for one of the text."""
-
-
-_LIMITS: Final = PageLimits()
+_LIMITS: Final = TaskLimits(memory_bytes=768 * 2**20, cpu_s=10.0, output_bytes=12 * MAX_CHARS + 65_536)
+"""JSON needs at most twelve characters for one of the text."""
 
 
 async def read_sandboxed(
-    data: bytes, url: str, charset: str = "", limits: PageLimits = _LIMITS, *, owner: str = ""
+    data: bytes, url: str, charset: str = "", limits: TaskLimits = _LIMITS, *, owner: str = ""
 ) -> Source:
     """Return a page as a source, read in the sandbox; the pages of an `owner` one at a time.
 

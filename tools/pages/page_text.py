@@ -1,6 +1,5 @@
 """Text of fetched web pages, read in the sandbox."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from resiliparse.extract.html2text import extract_plain_text
@@ -8,22 +7,14 @@ from resiliparse.parse.encoding import detect_encoding
 from resiliparse.parse.html import HTMLTree
 
 from callsheet.state.errors import Oversized, TooLarge
-from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
+from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, TaskLimits, run_task
 
 MAX_CHARS: Final = 1_000_000
 """Characters of a page's text that are returned; more are cut off."""
 
 
-@dataclass(frozen=True)
-class PageTextLimits:
-    """Limits of reading one page; a small one may nest so deeply that a parser takes minutes."""
-
-    memory_bytes: int = 512 * 1024 * 1024
-    cpu_s: float = 5.0
-    output_bytes: int = 12 * MAX_CHARS + 65_536
-
-
-_LIMITS: Final = PageTextLimits()
+_LIMITS: Final = TaskLimits(memory_bytes=512 * 2**20, cpu_s=5.0, output_bytes=12 * MAX_CHARS + 65_536)
+"""JSON needs at most twelve characters for one of the text."""
 
 
 async def read_page_text(data: bytes, url: str, charset: str, owner: str) -> str:

@@ -226,7 +226,7 @@ _MAX_PART_HEADERS: Final = 8_192
 _MAX_FORM_FIELD: Final = 65_536
 
 
-class Upload(NamedTuple):
+class ReceivedFile(NamedTuple):
     """A file that a request brought."""
 
     name: str
@@ -234,7 +234,7 @@ class Upload(NamedTuple):
     media_type: str
 
 
-async def receive_upload(request: Request, file: IO[bytes]) -> Upload:
+async def receive_upload(request: Request, file: IO[bytes]) -> ReceivedFile:
     """Write the request's file into `file`: the body itself, or the one file of a form as browsers send it.
 
     Raises `Invalid` for a form without a file or with several, and for one that is incomplete.
@@ -243,7 +243,7 @@ async def receive_upload(request: Request, file: IO[bytes]) -> Upload:
     if not content_type.strip().lower().startswith("multipart/form-data"):
         async for piece in request.stream():
             await asyncio.to_thread(file.write, piece)
-        return Upload("", content_type)
+        return ReceivedFile("", content_type)
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise Invalid("the form has no boundary", remedy="let the client set the Content-Type of the form")
@@ -261,7 +261,7 @@ class _FormReader:
         self._file = file
         # The first delimiter stands at the beginning of the body, without a line end.
         self._buffer = bytearray(b"\r\n")
-        self._upload: Upload | None = None
+        self._upload: ReceivedFile | None = None
         self._in_headers = self._in_file = self._skip_line_end = self._ended = False
         self._field_bytes = 0
 
@@ -271,7 +271,7 @@ class _FormReader:
         while not self._ended and (self._read_headers() if self._in_headers else self._read_content()):
             pass
 
-    def finish(self) -> Upload:
+    def finish(self) -> ReceivedFile:
         """Return the file's name and type."""
         if not self._ended:
             raise Invalid("the form is incomplete: its last line is missing", remedy="send it again")
@@ -300,7 +300,7 @@ class _FormReader:
                 raise Invalid("the form has several files", remedy="send one file in each request")
             lines = [line.partition(":") for line in headers.split("\r\n")]
             kinds = [value.strip() for key, _, value in lines if key.strip().lower() == "content-type"]
-            self._upload = Upload(name[1], next(iter(kinds), ""))
+            self._upload = ReceivedFile(name[1], next(iter(kinds), ""))
             self._in_file = self._skip_line_end = True
         return True
 

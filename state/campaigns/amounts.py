@@ -51,14 +51,14 @@ class _Parts(NamedTuple):
     """True for a currency before the number."""
 
 
-def decimal_marks(text: str, *, whole: bool) -> set[Mark]:
-    """Return the decimal marks that a text shows by itself; `whole` is True for counts."""
+def decimal_marks(text: str, *, is_count: bool) -> set[Mark]:
+    """Return the decimal marks that a text shows by itself; `is_count` is True for counts, which have no decimals."""
     parts = _split(text)
     if parts is None:
         return set()
     marks: set[Mark] = set()
     for body, unit in ((parts.low, parts.low_unit), (parts.high, parts.high_unit)):
-        readings = _readings(body, whole=whole and not unit)
+        readings = _readings(body, is_count=is_count and not unit)
         if len(readings) == 1 and any(mark in body for mark in MARKS):
             marks |= {*readings}
         elif (
@@ -72,7 +72,7 @@ def decimal_marks(text: str, *, whole: bool) -> set[Mark]:
     return marks
 
 
-def read_amount(text: str, mark: Mark | None, *, whole: bool) -> Amount | None:
+def read_amount(text: str, mark: Mark | None, *, is_count: bool) -> Amount | None:
     """Return the amount of a text; None for a text that is none.
 
     Raises `Invalid` for a number that has two readings where the file has no decimal `mark`.
@@ -82,8 +82,10 @@ def read_amount(text: str, mark: Mark | None, *, whole: bool) -> Amount | None:
     parts = _split(text)
     if parts is None:
         return None
-    low = _number(parts.low, parts.low_unit or (parts.high_unit if parts.high else ""), mark, whole=whole)
-    high = _number(parts.high, parts.high_unit, mark, whole=whole) if parts.high else None
+    low = _number(
+        parts.low, parts.low_unit or (parts.high_unit if parts.high else ""), mark, is_count=is_count
+    )
+    high = _number(parts.high, parts.high_unit, mark, is_count=is_count) if parts.high else None
     if low is None or (parts.high and (high is None or high < low)):
         return None
     if parts.sign.casefold().startswith(_UP_TO):
@@ -120,8 +122,8 @@ def _code(text: str) -> str:
     return SYMBOLS.get(text.casefold(), text.upper())
 
 
-def _number(body: str, unit: str, mark: Mark | None, *, whole: bool) -> Decimal | None:
-    readings = _readings(body, whole=whole and not unit)
+def _number(body: str, unit: str, mark: Mark | None, *, is_count: bool) -> Decimal | None:
+    readings = _readings(body, is_count=is_count and not unit)
     values = sorted({*readings.values()})
     if not values:
         return None
@@ -139,15 +141,14 @@ def _factor(unit: str) -> int:
     return _UNITS.get(unit) or _UNITS[unit[:1]] if unit else 1
 
 
-def _readings(body: str, *, whole: bool) -> dict[Mark, Decimal]:
-    """Return the numbers that a body may mean, by decimal mark; a whole number has no decimals but zeros."""
+def _readings(body: str, *, is_count: bool) -> dict[Mark, Decimal]:
+    """Return the numbers that a body may mean, by decimal mark; a count has no decimals but zeros."""
     readings: dict[Mark, Decimal] = {}
     for mark in MARKS:
         if (value := _parse(body, mark)) is not None:
             readings[mark] = value
-    if whole and (counts := {mark: value for mark, value in readings.items() if mark not in body}):
-        return counts
-    return readings
+    counts = {mark: value for mark, value in readings.items() if mark not in body}
+    return counts if is_count and counts else readings
 
 
 def _parse(body: str, mark: Mark) -> Decimal | None:
@@ -158,11 +159,11 @@ def _parse(body: str, mark: Mark) -> Decimal | None:
         return None
     integer = integer or "0"
     if not integer.isdigit():
-        integer = _ungrouped(integer, thousands)
+        integer = _join_groups(integer, thousands)
     return Decimal(f"{integer}.{fraction or 0}").normalize() if integer.isascii() and integer else None
 
 
-def _ungrouped(integer: str, thousands: str) -> str:
+def _join_groups(integer: str, thousands: str) -> str:
     """Return an integer without the marks of its groups; empty if the groups are no thousands."""
     for group in (thousands, " ", "'", "’"):
         first, *others = integer.split(group)

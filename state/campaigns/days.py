@@ -1,7 +1,6 @@
 """Days as people write them; the whole file decides whether `05/01/2026` has the day first."""
 
 import re
-from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Final, Literal
 
@@ -37,15 +36,6 @@ _NAMES: Final = (
     "november novembre noviembre",
     "december décembre dezember diciembre dicembre",
 )
-
-
-def day_order(texts: Iterable[str]) -> Order | None:
-    """Return the order of day and month in the slashed dates of a file.
-
-    A number above 12 is a day. None if no date has one, or if the dates contradict each other.
-    """
-    orders = {order for text in texts if (order := own_order(text))}
-    return orders.pop() if len(orders) == 1 else None
 
 
 def own_order(text: str) -> Order | None:

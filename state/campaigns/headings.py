@@ -71,7 +71,7 @@ class Columns:
     """Currencies by heading, where one names its currency."""
 
 
-def recognized(headings: Iterable[object]) -> int:
+def count_fields(headings: Iterable[object]) -> int:
     """Return how many fields these cells name."""
     return len({name for heading in headings if isinstance(heading, str) and (name := _read(heading)[0])})
 

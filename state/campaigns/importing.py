@@ -83,7 +83,7 @@ class ImportOptions(NamedTuple):
 
 @dataclass
 class Survey:
-    """What the whole file decides about its cells."""
+    """The decisions of the whole file about its cells."""
 
     columns: Columns = field(default_factory=Columns)
     order: days.Order | None = None
@@ -124,7 +124,7 @@ def survey(
 
 
 class _Evidence:
-    """What the cells of a file show by themselves."""
+    """Signs that the cells of a file show by themselves."""
 
     def __init__(self) -> None:
         self.orders: set[days.Order] = set()
@@ -142,7 +142,7 @@ class _Evidence:
             if order := days.own_order(value):
                 self.orders.add(order)
         elif name in _NUMBERS and ("." in value or "," in value):
-            self._marks |= amounts.decimal_marks(value, whole=name.startswith("volume"))
+            self._marks |= amounts.decimal_marks(value, is_count=name.startswith("volume"))
 
     def has_known_value_props(self) -> bool:
         return all(match_value("value_prop", part) for part in self._value_props)
@@ -261,7 +261,7 @@ class _Cells:
         if not isinstance(value, str):
             self._fields.setdefault(name, value)
             return
-        amount = amounts.read_amount(value, self._decided.decimal, whole=name.startswith("volume"))
+        amount = amounts.read_amount(value, self._decided.decimal, is_count=name.startswith("volume"))
         if amount is None:
             self._fields.setdefault(name, value)
             return
@@ -272,7 +272,7 @@ class _Cells:
             self._fields["currency"] = amount.currency
 
     def _channel(self, value: Any) -> Any:
-        names = _list(value)
+        names = _parts(_list(value)) if isinstance(value, str | list) else value
         if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
             known = [
                 self._known("channel", one, match_value("channel", one) or plain_words(one).replace(" ", "_"))

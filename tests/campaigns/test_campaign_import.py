@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
-from callsheet.state.campaigns.importing import ImportedRow, RefusedRow, to_csv
+from callsheet.state.campaigns.importing import ImportedRow, ImportOptions, RefusedRow, to_csv
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Invalid
 from callsheet.tools.campaigns.tables import Kind, kind_of
@@ -162,6 +162,7 @@ def test_the_reason_of_a_refused_row_names_field_value_and_rule(fields: dict[str
         ({"key_value_props": 1}, ["key_value_props is 1"]),
         ({"incentives": "{'a': 1}"}, ["incentives is \"{'a': 1}\""]),
         ({"incentives": ["a"] * 51}, ["incentives is", "50"]),
+        ({"incentives": [1, 2]}, ["incentives is 1"]),
         ({"campaign_text": "\ud800"}, ["campaign_text is", "unicode"]),
         ({"campaign_text": "x" * 20_001}, ["campaign_text is", "20000"]),
     ],
@@ -310,3 +311,188 @@ def test_arbitrary_bytes_are_read_or_refused(content: bytes, kind: Kind):
     with contextlib.suppress(Invalid):
         for row in file_rows(b"id,company\n" + content, kind):
             assert isinstance(row, Campaign | RefusedRow)
+
+
+def cells_read(*cells: tuple[str, ...], heading: str = "id,company,channel,date,spend,volume") -> list[Any]:
+    """Return the rows of a table with these dates, spends and volumes."""
+    lines = [
+        f'{number},A,tv,"{day}","{spend}","{volume}"' for number, (day, spend, volume) in enumerate(cells)
+    ]
+    return [
+        row.campaign if isinstance(row, ImportedRow) else row
+        for row in imported_rows("\n".join([heading, *lines]).encode())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "currency"),
+    [
+        ("12k", 12_000, None, ""),
+        ("1.2M", 1_200_000, None, ""),
+        ("3 Mio. €", 3_000_000, None, "EUR"),
+        ("USD 1,234.50", 1_234.5, None, "USD"),
+        ("1 250,50 EUR", 1_250.5, None, "EUR"),
+        ("CHF 1'250", 1_250, None, "CHF"),
+        ("₹", None, None, ""),
+        ("12,34,567.00", 1_234_567, None, ""),
+        ("$1,250", 1_250, None, "USD"),
+        ("100-499", 100, 499, ""),
+        ("$100-$499", 100, 499, "USD"),
+        ("1k – 5k", 1_000, 5_000, ""),
+        ("1-5k", 1_000, 5_000, ""),
+        ("<100", 0, 100, ""),
+        ("under 1,000.00", 0, 1_000, ""),
+        ("up to 5-9", None, None, ""),
+        (">1M", 1_000_000, None, ""),
+        ("1M+", 1_000_000, None, ""),
+        ("100 bis 500 €", 100, 500, "EUR"),
+        ("lower_bound: 100, upper_bound: 199", 100, 199, ""),
+        ("lower_bound: 5000", 5_000, None, ""),
+        (".50", 0.5, None, ""),
+        ("1,2,3", None, None, ""),
+        ("0,125.000,5", None, None, ""),
+        ("500-100", None, None, ""),
+        ("NULL", None, None, ""),
+    ],
+)
+def test_an_amount_is_read_in_the_forms_that_people_write(
+    text: str, low: float | None, high: float | None, currency: str
+):
+    """E28: currencies, thousands as k, and ranges with both bounds."""
+    [row] = cells_read(("2026-03-01", text, ""))
+    assert (row.spend, row.spend_max, row.currency) == (low, high, currency)
+
+
+@pytest.mark.parametrize(
+    ("spends", "volumes", "read_as"),
+    [
+        (["1.250", "12,50"], ["", ""], [1250, 12.5]),
+        (["1,250", "12.50"], ["", ""], [1250, 12.5]),
+        (["1.250", "3"], ["12.500", "7"], [1250, 3]),
+        (["1,250", "3"], ["12,500", "7"], [1250, 3]),
+        (["1,250", "£1,500"], ["", ""], [1250, 1500]),
+        (["1.234", "56.7891"], ["", ""], [1.234, 56.7891]),
+        (["1.250", "12,50", "12.50"], ["", "", ""], [None, 12.5, 12.5]),
+        (["1.250", "7"], ["12000.0", "8"], [1.25, 7]),
+    ],
+)
+def test_the_whole_file_decides_about_thousands_and_decimals(
+    spends: list[str], volumes: list[str], read_as: list[float | None]
+):
+    """E28, E29: what it does not decide is refused with both readings."""
+    rows = cells_read(*(("2026-03-01", spend, volume) for spend, volume in zip(spends, volumes, strict=True)))
+    assert [row.spend if isinstance(row, Campaign) else None for row in rows] == read_as
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Mar 1 2026", "2026-03-01"),
+        ("1. März 2026", "2026-03-01"),
+        ("1-Sept-2026", "2026-09-01"),
+        ("Mar 1st, 2026, 8:15 PM", "2026-03-01"),
+        ("01.03.26", "2026-03-01"),
+        ("2026.03.01", "2026-03-01"),
+        ("46082", "2026-03-01"),
+        ("46082.5", "2026-03-01"),
+        ("31-12-2026 23:59:59 UTC", "2026-12-31"),
+        ("86400", None),
+        ("1 Ma 2026", None),
+        ("1 Octopus 2026", None),
+        ("31.02.2026", None),
+        ("2026-03-01" + " " * 60 + "x", None),
+        ("1772323200", None),
+        ("2026-03-01 8:15 or so", None),
+    ],
+)
+def test_a_day_is_read_in_the_forms_that_people_write(text: str, day: str | None):
+    """E28: months by name, a spreadsheet's day numbers; a number of seconds is no day."""
+    [row] = cells_read((text, "", ""))
+    assert (str(row.capture_date) if isinstance(row, Campaign) else None) == day
+
+
+def test_values_that_are_read_otherwise_than_written_are_reported():
+    """E28."""
+    row = {"id": "1", "company": "A", "channel": ["ig", "Facebook"], "date": 46082, "usp": "points"}
+    bounds = {"spend": {"lower_bound": "5", "upper_bound": 9}, "volume": {"lower_bound": 7}}
+    lists = {"incentives": "['a;b', 'c']", "images": "('x',)", "currency": "€", "sentiment": 5}
+    [read_row] = imported_rows(json.dumps(row | bounds | lists).encode(), "jsonl")
+    assert isinstance(read_row, ImportedRow)
+    campaign = read_row.campaign
+    assert (campaign.channel, campaign.key_value_props) == ("instagram", ["Cash Back / Rewards"])
+    assert (campaign.spend, campaign.spend_max, campaign.volume, campaign.volume_max) == (5, 9, 7, None)
+    assert (campaign.incentives, campaign.currency) == (["a;b", "c"], "EUR")
+    assert read_row.readings == (
+        "channel 'ig' is read as 'instagram'",
+        "capture_date 46082 is read as the day number of a spreadsheet: 2026-03-01",
+        "key_value_props 'points' is read as 'Cash Back / Rewards'",
+    )
+    assert "a campaign has one, so 'instagram' is kept" in read_row.warnings[0]
+    assert "imagery_sentiment is '5'" in read_row.warnings[1]
+
+
+def test_rows_without_ids_get_ids_that_follow_from_their_cells():
+    """E28: an equal row has the same id in the next import."""
+    content = "company,channel,date\nA,tv,2026-03-01\nB,tv,2026-03-01\nA,tv,2026-03-01\n"
+    first, second, third = read(content)
+    assert isinstance(first, Campaign)
+    assert isinstance(second, Campaign)
+    assert isinstance(third, RefusedRow)
+    assert read(content)[0] == first
+    assert first.id.startswith("row-")
+
+
+def test_names_of_columns_may_stand_below_other_lines_and_name_a_currency_or_a_field_twice():
+    """E28: one column for each field, that with the field's own name first."""
+    content = (
+        "Report of 2026\n\nID,Advertiser,company,medium,Seen,Spend (EUR),Cost in usd,Note (x)," + "y" * 201
+    )
+    [row] = imported_rows(f"{content}\n1,First,Second,tv,2026-03-01,5,6,,\n".encode())
+    assert isinstance(row, ImportedRow)
+    assert (row.campaign.company, row.campaign.spend, row.campaign.currency) == ("Second", 5, "EUR")
+
+
+def test_a_file_with_many_broken_quotes_is_read_no_further():
+    """E29."""
+    content = "id,company,channel,date\n" + 'x,"a"b,tv,2026-03-01\n' * 200
+    rows = read(content)
+    assert len(rows) == 101
+    assert isinstance(rows[-1], RefusedRow)
+    assert "read no further" in rows[-1].reason
+
+
+def test_a_joined_row_does_not_swallow_the_rows_in_it():
+    """E29: a quote that is closed rows later."""
+    rows = read(
+        'id,company,channel,date,offer\na,A,tv,2026-03-01,"x\nb,B,tv,2026-03-01,\nc,C,tv,2026-03-01,y",z\n'
+    )
+    assert [row.id for row in rows if isinstance(row, Campaign)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [("cp1252", "Müller & Söhne – Bäder"), ("cp1251", "Реклама магазина одежды"), ("utf-16-le", "Müller"),
+     ("utf-16-be", "Müller"), ("utf-8-sig", "Müller")],
+)  # fmt: skip
+def test_a_file_in_another_encoding_than_utf_8_is_read(encoding: str, words: str):
+    """E28."""
+    content = f"id,company,channel,date\n1,{words},tv,2026-03-01\n".encode(encoding)
+    [row] = file_rows(content)
+    assert isinstance(row, Campaign)
+    assert row.company == words
+    [chosen] = imported_rows(content, encoding=encoding)
+    assert isinstance(chosen, ImportedRow)
+    with pytest.raises(Invalid, match="not ascii"):
+        imported_rows(content, encoding="ascii")
+    with pytest.raises(Invalid, match="not nonsense"):
+        imported_rows(content, encoding="nonsense")
+
+
+def test_cells_win_over_defaults_and_lists_may_be_texts_in_brackets():
+    """E28."""
+    content = b"id,company,channel,date,incentives\n1,A,tv,2026-03-01,[a;b]\n2,B,,2026-03-01,\n"
+    rows = imported_rows(content, options=ImportOptions({}, {"channel": "radio"}))
+    campaigns = [row.campaign for row in rows if isinstance(row, ImportedRow)]
+    assert [one.channel for one in campaigns] == ["tv", "radio"]
+    assert campaigns[0].incentives == ["[a", "b]"]
+    assert to_csv(campaigns, heading=False).splitlines()[0].startswith("1,A,")

@@ -50,8 +50,8 @@ async def test_the_channels_and_value_propositions_of_a_library_can_be_searched(
     for file in ad_files():
         await import_file(api, file.name, file.content, **file.params)
     for channel in CHANNELS:
-        found = (await api.get("/api/campaigns", params={"channel": channel})).json()
-        assert found["total"] == 10 - (channel == "youtube")
+        page = (await api.get("/api/campaigns", params={"channel": channel})).json()
+        assert page["total"] == 10 - (channel == "youtube")
     loose = (await api.get("/api/campaigns?channel=TikTok&value_prop=repair for life")).json()
     assert (loose["total"], loose["detectedFilters"]["value_prop"]) == (2, ["Repair for life"])
     refused = await api.get("/api/campaigns?channel=radio")

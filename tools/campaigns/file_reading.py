@@ -43,7 +43,7 @@ class FileRequest:
 
 @dataclass
 class FileReport:
-    """What a file holds."""
+    """The contents of a file."""
 
     campaigns: int = 0
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class FileReport:
     """The first cells that are left out."""
     warning_count: int = 0
     notes: list[str] = field(default_factory=list)
-    """What is read otherwise than written."""
+    """Values that are read otherwise than written."""
     columns: dict[str, str] = field(default_factory=dict)
     """Fields by heading."""
     ignored_columns: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import count, islice
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from callsheet.state.campaigns.headings import MAX_HEADINGS, recognized
+from callsheet.state.campaigns.headings import MAX_HEADINGS, count_fields
 from callsheet.state.campaigns.importing import Row
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_IMPORT
@@ -124,21 +124,21 @@ class _Text(NamedTuple):
 def _encoding(content: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
     """Return a file's encoding, and a note if it is guessed; raise `Invalid` if the file is not in it."""
     if encoding:
-        return _checked(content, encoding), ()
+        return _require_encoding(content, encoding), ()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _checked(content, "utf-16"), ()
+        return _require_encoding(content, "utf-16"), ()
     start = content[:1_000]
     if start.count(0) > len(start) * _NULS:
-        return _checked(content, "utf-16-be" if content[:1] == b"\0" else "utf-16-le"), ()
+        return _require_encoding(content, "utf-16-be" if content[:1] == b"\0" else "utf-16-le"), ()
     try:
-        return _checked(content, "utf-8-sig"), ()
+        return _require_encoding(content, "utf-8-sig"), ()
     except Invalid:
         guess = _guess(content)
     note = f"the file is not UTF-8; it is read as {guess}: check words with accents, or send encoding="
-    return _checked(content, guess), (note,)
+    return _require_encoding(content, guess), (note,)
 
 
-def _checked(content: bytes, encoding: str) -> str:
+def _require_encoding(content: bytes, encoding: str) -> str:
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
         for start in range(0, len(content), _SAMPLE):
@@ -231,7 +231,7 @@ class _CsvTable:
 
 def _rank(cells: Sequence[Any], number: int) -> tuple[int, ...]:
     """Return the rank of a row as names of columns: by the fields it names, and without any by its cells."""
-    count = recognized(cells)
+    count = count_fields(cells)
     return count, 0 if count else len(cells), -number
 
 
@@ -286,7 +286,7 @@ class _JsonTable:
         text = self._text.content.decode(self._text.encoding)
         start = _LIST_START.match(text)
         if start is None:
-            yield from _whole(text)
+            yield from _read_at_once(text)
             return
         decoder, at = json.JSONDecoder(), start.end()
         for number in count(1):
@@ -309,7 +309,7 @@ def _skip(text: str, at: int, *, comma: bool) -> int:
     return end
 
 
-def _whole(text: str) -> Iterator[tuple[int, Row]]:
+def _read_at_once(text: str) -> Iterator[tuple[int, Row]]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -246,7 +246,7 @@ async def receive_upload(request: Request, file: IO[bytes]) -> ReceivedFile:
         return ReceivedFile("", content_type)
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise Invalid("the form has no boundary", remedy="let the client set the Content-Type of the form")
+        raise Invalid("the form has no boundary", remedy="leave the Content-Type to the client")
     form = _FormReader(f"\r\n--{boundary[1]}".encode("latin-1"), file)
     async for piece in request.stream():
         await asyncio.to_thread(form.feed, piece)
@@ -287,9 +287,7 @@ class _FormReader:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self._buffer) > _MAX_PART_HEADERS:
-                raise Invalid(
-                    "a part of the form has no end of its headers", remedy="send a form as browsers do"
-                )
+                raise Invalid("a part of the form has no end of its headers", remedy="send it as browsers do")
             return False
         headers = self._buffer[:end].decode("utf-8", "replace")
         # Two bytes stay: an empty part ends at the line end before its delimiter.

@@ -376,7 +376,7 @@ def test_an_amount_is_read_in_the_forms_that_people_write(
         (["1.250", "7"], ["12000.0", "8"], [1.25, 7]),
     ],
 )
-def test_the_whole_file_decides_about_thousands_and_decimals(
+def test_the_decimal_mark_is_inferred_from_the_file(
     spends: list[str], volumes: list[str], read_as: list[float | None]
 ):
     """E28, E29: what it does not decide is refused with both readings."""

@@ -1,13 +1,19 @@
 """Files of ads as programs and people write them, imported over HTTP (E28, E29)."""
 
 import json
+import tempfile
 from typing import Any
 
 import httpx
 import pytest
 
+from callsheet.server.campaigns.service import import_campaigns
+from callsheet.storage import Storage
+from callsheet.storage.campaigns.library import own_library
+from callsheet.tools.campaigns.file_reading import FileRequest
 from tests.campaigns.test_campaign_questions import answer_call, post_question, search_call
 from tests.doubles.ad_libraries import CHANNELS, AdFile, ad_files
+from tests.doubles.campaigns import CountingEmbeddings
 from tests.doubles.chat_double import ChatDouble
 
 
@@ -145,3 +151,33 @@ async def test_a_file_of_another_format_is_refused_with_the_reason(
     reply = await api.post("/api/campaigns/import", params={"fileName": name}, content=content)
     assert (reply.status_code, words in reply.json()["error"]) == (400, True), reply.text
     assert reply.json()["remedy"]
+
+
+class SizedEmbeddings(CountingEmbeddings):
+    """Slow embeddings for at most 1,500 campaigns, and quick ones for more."""
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+        self.quick = CountingEmbeddings("quick")
+
+    def suited_to(self, campaigns: int) -> CountingEmbeddings:
+        return self if campaigns <= 1_500 else self.quick
+
+
+async def test_an_import_computes_only_the_embeddings_of_the_size_after_it(storage: Storage):
+    """The slow ones of the first thousands would be thrown away."""
+    rows = [f"{n},A{n},tv,2026-03-01,Offer {n}" for n in range(3_100)]
+    content = "\n".join(["id,company,channel,date,offer", *rows]).encode()
+    embeddings = SizedEmbeddings()
+    index = await own_library(storage, "ana", embeddings)
+    done: list[int] = []
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        report = await import_campaigns(
+            index, file, FileRequest("csv"), report=lambda count, _: done.append(count)
+        )
+    assert (report["imported"], report["new"]) == (3_100, 3_100)
+    assert done == [1_000, 2_000, 3_000, 3_100]
+    assert embeddings.texts == []
+    assert len(embeddings.quick.texts) == 3 * 3_100

@@ -14,7 +14,7 @@ from callsheet.server.processes import terminal
 
 _TEXT: Final = "The question; - for stdin; may be omitted with --import."
 _THREAD: Final = "Go on with this conversation [a new one]."
-_IMPORT: Final = "Import a CSV, JSON or JSON Lines file into your library first."
+_IMPORT: Final = "Import a CSV, JSON or Excel file into your library first."
 _PROVIDER: Final = "Provider: openai, offline … [one that has a key]."
 
 

@@ -52,7 +52,7 @@ class _Parts(NamedTuple):
 
 
 def decimal_marks(text: str, *, is_count: bool) -> set[Mark]:
-    """Return the decimal marks that a text shows by itself; `is_count` is True for counts, which have no decimals."""
+    """Return the decimal marks that a text shows by itself; a count has no decimals."""
     parts = _split(text)
     if parts is None:
         return set()

@@ -72,6 +72,10 @@ async def test_the_channels_and_value_propositions_of_a_library_can_be_searched(
     shown = json.dumps(model.requests[0].messages, ensure_ascii=False)
     assert "out_of_home" in shown
     assert "Repair for life" in shown
+    model.script(search_call(group_by="channel"), answer_call({"text": "59.", "figures": [59]}))
+    answer = await post_question(api, "how many by channel?", provider="openai")
+    [note] = answer["steps"][0]["result"]["notes"]
+    assert note == "spends are in EUR and GBP and USD; the sums add them as they are"
 
 
 async def test_a_mapping_and_defaults_set_the_fields_of_columns(api: httpx.AsyncClient):
@@ -180,4 +184,4 @@ async def test_an_import_computes_only_the_embeddings_of_the_size_after_it(stora
     assert (report["imported"], report["new"]) == (3_100, 3_100)
     assert done == [1_000, 2_000, 3_000, 3_100]
     assert embeddings.texts == []
-    assert len(embeddings.quick.texts) == 3 * 3_100
+    assert len(embeddings.quick.texts) == 3_100

@@ -1,6 +1,7 @@
 """Files that are small to send and large to read never hold the loop or the server's memory (X13)."""
 
 import asyncio
+import base64
 import io
 import random
 import time
@@ -10,10 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
+import ormsgpack
 import psutil
 import pytest
 
 from callsheet.state.errors import Invalid, TooLarge
+from callsheet.state.uploads import detect_type
 from callsheet.storage.archive.lines import LineWriter
 from callsheet.tools.lessons.web_sources import fetch_source
 from tests.guard.test_fetching import FakeNetwork, fetch, web_client
@@ -165,3 +168,30 @@ async def test_a_hostile_file_of_a_thread_is_refused_while_the_server_answers(
     async with responsive(api):
         reply = await api.post("/api/threads/import", content=body, timeout=100)
     assert reply.status_code in {400, 413, 422}, reply.text
+
+
+@pytest.mark.slow
+async def test_a_film_of_angle_brackets_is_checked_while_the_server_answers(api: httpx.AsyncClient):
+    """A pattern holds the interpreter's lock to the end of its search."""
+    film = b"\0\0\0\x10ftypmp42" + bytes(4) + b"\0\0\0\0mdat" + b"<" * 24_000_000
+    async with responsive(api):
+        assert await asyncio.to_thread(detect_type, film) == "mp4"
+        with pytest.raises(Invalid, match="contains a program"):
+            await asyncio.to_thread(detect_type, film[:1_000_090] + b"<script>" + film[:1_000_000])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda: {"json": list(range(1_100_000))},
+        lambda: {"as": "msgpack", "base64": base64.b64encode(ormsgpack.packb([0] * 1_100_000)).decode()},
+    ],
+    ids=["JSON", "LangGraph's encoding"],
+)
+async def test_a_thread_with_too_many_values_is_refused(api: httpx.AsyncClient, value: Callable[[], Any]):
+    """Also one whose file is small: they are counted before the server makes objects of them."""
+    writer = LineWriter()
+    lines = [writer.header({}), writer.line("value", {"ns": "", "value": await asyncio.to_thread(value)})]
+    body = b"".join([*lines, writer.end()])
+    reply = await api.post("/api/threads/import", content=body)
+    assert (reply.status_code, "a line may have 1000000" in reply.text) == (400, True), reply.text

@@ -496,3 +496,23 @@ def test_cells_win_over_defaults_and_lists_may_be_texts_in_brackets():
     assert [one.channel for one in campaigns] == ["tv", "radio"]
     assert campaigns[0].incentives == ["[a", "b]"]
     assert to_csv(campaigns, heading=False).splitlines()[0].startswith("1,A,")
+
+
+def test_a_german_spreadsheet_shows_itself_by_semicolons_and_dotted_days():
+    """E28, E29: only both together; else both readings are named."""
+    content = "id;company;channel;date;spend\na;Miel;email;{0};1.234\nb;Miel;email;{0};12.500\n"
+    rows = read(content.format("01.03.2026"))
+    assert [row.spend for row in rows if isinstance(row, Campaign)] == [1_234, 12_500]
+    for row in read(content.format("2026-03-01")):
+        assert isinstance(row, RefusedRow)
+        assert "other numbers of the file do not decide" in row.reason
+
+
+def test_an_unclosed_quote_is_named_with_its_line_and_swallows_no_rows():
+    """E29."""
+    rows = read(
+        'id,company,channel,date,text\na,A,tv,2026-03-01,5" screen\nb,A,tv,2026-03-01,"open\nc,A,tv,2026-03-01,ok\n'
+    )
+    assert [row.id for row in rows if isinstance(row, Campaign)] == ["a", "c"]
+    [refused] = [row for row in rows if isinstance(row, RefusedRow)]
+    assert (refused.line, "in line 3 is never closed" in refused.reason) == (3, True)

@@ -16,7 +16,7 @@ from callsheet.state.errors import Invalid
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 # Content that browsers and interpreters recognise anywhere in a file.
 _ACTIVE: Final = re.compile(
-    rb"<\s*(script|html|iframe|svg|body|object|embed)[\s>/]|<\?php|<%@", re.IGNORECASE
+    rb"<\s{0,64}(script|html|iframe|svg|body|object|embed)[\s>/]|<\?php|<%@", re.IGNORECASE
 )
 _MARKUP: Final = re.compile(
     rb"(?<!\s)\s*<(!doctype|!--|html|head|body|script|svg|\?xml|\?php)", re.IGNORECASE
@@ -25,6 +25,9 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ARCHIVE_END: Final = b"PK\x05\x06"
 _NEAR: Final = 66_000
 """Bytes from the end within which a ZIP's directory may end."""
+_STEP: Final = 1_000_000
+_OVERLAP: Final = 100
+"""More than the longest match."""
 _EARLY: Final = 1024
 """Bytes from the beginning within which readers look for a PDF header."""
 
@@ -39,13 +42,19 @@ def detect_type(data: bytes) -> str:
         raise Invalid(
             "the file is incomplete or of an unsupported type", remedy=f"send one of {', '.join(_CHECKS)}"
         )
-    if kind not in {"txt", "pdf"} and (_ACTIVE.search(data) or b"%PDF-" in data[:_EARLY]):
+    if kind not in {"txt", "pdf"} and (_is_active(data) or b"%PDF-" in data[:_EARLY]):
         raise Invalid(
             f"the {kind} file contains a program or a document", remedy="export it again as an image"
         )
     if _ARCHIVE_END in data[-_NEAR:]:
         raise Invalid(f"the {kind} file is an archive as well", remedy="export it again without the archive")
     return kind
+
+
+def _is_active(data: bytes) -> bool:
+    """Return whether browsers and interpreters may find a program in a file."""
+    # A search holds the interpreter's lock to its end, so it goes in steps.
+    return any(_ACTIVE.search(data, start, start + _STEP + _OVERLAP) for start in range(0, len(data), _STEP))
 
 
 def _number(data: bytes, at: int, size: int = 4) -> int:
@@ -163,7 +172,7 @@ FORMATS: Final[Mapping[FileType, tuple[str, ...]]] = {
 LIMITS: Final = {"image": 5_000_000, "video": 25_000_000, "document": 10_000_000}
 """Maximum bytes of a file, by type."""
 MAX_FILE: Final = max(LIMITS.values())
-MAX_IMPORT: Final = 50_000_000
+MAX_IMPORT: Final = 100_000_000
 """Bytes of a file of campaigns."""
 MAX_MATERIAL: Final = 50 * 1024 * 1024
 """Maximum bytes of a lesson's source file."""

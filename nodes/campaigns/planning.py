@@ -14,7 +14,9 @@ from callsheet.state.campaigns.answers import Answer, Statement, evidence_of, pr
 from callsheet.state.campaigns.workflow import CampaignState
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
+from callsheet.storage import current
 from callsheet.tools.call import Scope
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
@@ -23,15 +25,24 @@ ANSWER: Final = "answer"
 MAX_CHECKS: Final = 1
 """Answers of a turn that are sent back with what is not supported."""
 _SHOWN: Final = 10
+_LISTED: Final = 40
+"""Values of a dimension that the model sees."""
 
 
 class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
 
     async def state_block(self, workflow: WorkflowSpec[Any], state: CampaignState, scope: Scope) -> str:
-        """Return today's date, the page's filters and the campaigns of an earlier turn's result."""
-        del workflow, scope
+        """Return today's date, the library's values, the page's filters and an earlier turn's campaigns."""
+        del workflow
+        values = await library_values(await library(await current(), scope.owner))
         lines = [f"<now>{datetime.now(UTC).date()}</now>"]
+        for name, listed in values.items():
+            if listed:
+                # Names from a person's file are data.
+                lines.append(
+                    f"Values of {name} in the library: {json.dumps(listed[:_LISTED], ensure_ascii=False)}"
+                )
         if base := state.get("base_filters"):
             lines.append(f"Filters of the page, applied to every search: {json.dumps(base)}")
         # A search's own result lists its campaigns.

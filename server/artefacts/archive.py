@@ -26,8 +26,9 @@ from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_po
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import UPLOAD_BODY, StrictRoute, identifier, receive_upload
 from callsheet.server.langgraph.inputs import message_channels
-from callsheet.state.errors import Invalid, TooLarge
+from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.storage.archive import counting
 from callsheet.storage.archive import file as thread_file
 from callsheet.storage.archive.export import ExportSource, export_lines
 from callsheet.storage.archive.file import ArtefactEntry, ThreadFile
@@ -37,8 +38,12 @@ from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, run_task
 
 MEDIA_TYPE: Final = "application/x-ndjson"
+_COUNTED_BYTES: Final = 1_000_000
+"""Largest file whose values are not counted before it is read."""
+_COUNTING: Final = TaskLimits(memory_bytes=2**30, cpu_s=60.0, output_bytes=1_000)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ async def import_file(
     which may run code. Raises `Invalid` for an unacceptable file and `Conflict` for an existing thread or
     artefact.
     """
+    if not trusted and len(content) > _COUNTED_BYTES:
+        await _count_values(content, owner)
     # In a worker thread, since parsing a long file would block the event loop.
     file = await asyncio.to_thread(thread_file.parse, content, ValueCodec(trusted=trusted))
     if new_id is not None:
@@ -104,6 +111,15 @@ async def import_file(
     await asyncio.to_thread(_check, archive, file)
     file = file.with_config(public_config(file.thread.config))
     return await Importer(archive.storage, archive.saver).import_thread(file, owner)
+
+
+async def _count_values(content: bytes, owner: str) -> None:
+    """Raise `Invalid` for a file with too many values, and `TooLarge` for one that fits no memory."""
+    task = SandboxTask("reading the thread's file", counting.__name__, "count_values", {}, content, owner)
+    try:
+        await run_task(task, _COUNTING)
+    except Oversized as error:
+        raise TooLarge(error.message, remedy="export a thread with a smaller state") from error
 
 
 async def copy_with_artefacts(archive: ThreadArchive, record: Thread, new_id: str) -> None:

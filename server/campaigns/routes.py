@@ -1,5 +1,7 @@
 """Questions, campaigns, imports and saved searches over REST."""
 
+import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,17 +32,25 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
-from callsheet.server.http.requests import IdempotencyKey, api_router, identifier
+from callsheet.server.http.requests import (
+    UPLOAD_BODY,
+    IdempotencyKey,
+    api_router,
+    identifier,
+    receive_upload,
+)
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.campaigns.importing import kind_of, to_csv
+from callsheet.state.campaigns.importing import to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing
 from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.campaigns import searches
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.tools.campaigns import libraries
+from callsheet.tools.campaigns.file_reading import FileRequest
 from callsheet.tools.campaigns.results import campaign_data
+from callsheet.tools.campaigns.tables import kind_of
 
 router = api_router("/api", "campaigns")
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
@@ -131,14 +141,27 @@ async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     return campaign_data(campaigns[0])
 
 
-@router.post("/campaigns/import", responses=documented_responses(*_LISTS, reply=ImportReport))
+@router.post(
+    "/campaigns/import",
+    responses=documented_responses(*_LISTS, reply=ImportReport),
+    openapi_extra=UPLOAD_BODY,
+)
 @with_policy(_IMPORT_POLICY)
 async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
-    """Import campaigns from the body: CSV, JSON or JSON Lines; known ids are updated."""
-    kind = kind_of(query.fileName, request.headers.get("content-type", ""))
-    index = await libraries.own_library(app_context(request).storage, current_owner(request))
-    content = await request.body()
-    return await import_campaigns(index, content, kind, all_or_nothing=query.allOrNothing)
+    """Import campaigns from the body, or from the file of a form; known ids are updated.
+
+    CSV with any separator, JSON, JSON Lines or an Excel sheet. The usual headings of ad libraries are
+    recognized; `columns` and `ignoredColumns` say which. Nothing is changed silently: a row with a value that
+    has two readings is refused with both, and a cell that cannot be read is left out with a warning.
+    """
+    storage, owner = app_context(request).storage, current_owner(request)
+    options = query.options()
+    with await asyncio.to_thread(tempfile.TemporaryFile) as file:
+        upload = await receive_upload(request, file)
+        kind = kind_of(query.fileName or upload.name, upload.media_type)
+        index = await libraries.own_library(storage, owner)
+        reading = FileRequest(kind, options, query.encoding, owner)
+        return await import_campaigns(index, file, reading, all_or_nothing=query.allOrNothing)
 
 
 @router.delete("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Deleted))
@@ -212,7 +235,8 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
 
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:
     index = await libraries.library(app_context(request).storage, current_owner(request))
-    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date())
+    values = await libraries.library_values(index)
+    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
 
 
 API: Final = FeatureApi(

@@ -1,13 +1,15 @@
 """Requests and replies of campaigns."""
 
-from typing import Any
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ApprovalQuestion
 from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.campaigns.importing import ImportOptions
 from callsheet.state.campaigns.reading import LooseFilters
+from callsheet.state.errors import Invalid
 from callsheet.storage.campaigns.index import SortBy
 
 
@@ -51,7 +53,7 @@ class CampaignPage(TypedDict):
 
 
 class RefusedLine(TypedDict):
-    """A row that was not imported."""
+    """A row that was not imported, or a cell that was left out."""
 
     line: int
     reason: str
@@ -66,6 +68,15 @@ class ImportReport(TypedDict):
     refused: list[RefusedLine]
     """At most 1,000 of them."""
     refusedCount: int
+    warnings: list[RefusedLine]
+    """Cells of optional columns that were left out; at most 1,000 of them."""
+    warningCount: int
+    notes: list[str]
+    """Words, days and encodings that were read otherwise than written; at most 100 of them."""
+    columns: dict[str, str]
+    """Fields by the heading of the column that they come from."""
+    ignoredColumns: list[str]
+    """Headings of columns that are not imported; `mapping` sets their fields."""
 
 
 class SavedSearches(TypedDict):
@@ -148,3 +159,32 @@ class ImportQuery(BaseModel):
 
     fileName: str = Field("", max_length=255, description="Its ending tells the kind")
     allOrNothing: bool = False
+    encoding: str = Field("", max_length=40, description="Such as cp1252; found out when left out")
+    mapping: str = Field(
+        "",
+        max_length=20_000,
+        description='Fields by heading as JSON, such as {"Werbemittel": "campaign_text"}; an empty text'
+        " leaves a column out",
+    )
+    defaults: str = Field(
+        "",
+        max_length=20_000,
+        description='Values by field as JSON for what the file lacks, such as {"channel": "linkedin"}',
+    )
+
+    def options(self) -> ImportOptions:
+        """Return the choices about columns; raise `Invalid` for one that is no object of texts."""
+        return ImportOptions(_texts("mapping", self.mapping), _texts("defaults", self.defaults))
+
+
+def _texts(name: str, text: str) -> dict[str, str]:
+    try:
+        return _TEXTS.validate_json(text) if text else {}
+    except ValidationError as error:
+        raise Invalid(
+            f"{name} is {text!r:.80}, which is no JSON object of texts",
+            remedy='send it as {"Advertiser": "company"}',
+        ) from error
+
+
+_TEXTS: Final = TypeAdapter(dict[str, str])

@@ -1,9 +1,10 @@
 """Questions about campaigns as runs, and their replies."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from callsheet.server.artefacts.service import (
     CHAT,
@@ -25,7 +26,6 @@ from callsheet.server.http.requests import identifier
 from callsheet.state.approvals import consent
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.campaigns.importing import Kind, RefusedRow, read_campaigns
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
@@ -34,7 +34,8 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
-from callsheet.tools.campaigns.libraries import library
+from callsheet.tools.campaigns.file_reading import FileRequest, read_file
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.campaigns.search import filter_campaigns, search_again
 
@@ -54,8 +55,9 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
     thread = await find_thread(storage, caller.owner, body.conversationId, caller.idempotency_key)
     base: dict[str, Any] = {}
     if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
-        newest = await (await library(storage, caller.owner)).newest()
-        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date())
+        index = await library(storage, caller.owner)
+        newest, values = await index.newest(), await library_values(index)
+        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date(), values)
         base = resolved.filters.model_dump(mode="json")
     graph_input = {
         "base_filters": base,
@@ -185,45 +187,63 @@ def undeletable_campaign(name: str, *, in_sample: bool) -> Refused:
     )
 
 
-PORTION: Final = 1_000
-MAX_REPORTED: Final = 1_000
+_AT_ONCE: Final = 1_000
+"""Campaigns that are stored together."""
+_AT_ONCE_BYTES: Final = 4_000_000
 Report = Callable[[int, int], None]
 """Receives the number of stored campaigns and of all of them."""
 
 
 async def import_campaigns(
     index: CampaignIndex,
-    content: bytes,
-    kind: Kind,
+    source: IO[bytes],
+    request: FileRequest,
     *,
     all_or_nothing: bool = False,
     report: Report = lambda _done, _all: None,
 ) -> dict[str, Any]:
-    """Import a file into a library, and return what was imported and refused.
+    """Import an open file into a library, and return what was imported, refused, left out and read otherwise.
 
     A campaign whose id is known is updated. Raises `Invalid` for a file that cannot be read, and with
     `all_or_nothing` for one with a refused row; then nothing is imported.
     """
-    rows = await asyncio.to_thread(lambda: list(read_campaigns(content, kind)))
-    campaigns = [row for row in rows if isinstance(row, Campaign)]
-    refused = [row for row in rows if isinstance(row, RefusedRow)]
-    if refused and all_or_nothing:
-        raise Invalid(
-            f"{len(refused)} of {len(rows)} rows are refused; line {refused[0].line}: {refused[0].reason}",
-            remedy="correct them, or import without allOrNothing",
-        )
-    new = done = 0
-    for portion in _portions(campaigns):
-        new += await index.put(portion)
-        done += len(portion)
-        report(done, len(campaigns))
+    with await asyncio.to_thread(tempfile.TemporaryFile) as target:
+        read = await read_file(source, target, request)
+        if read.refused_count and all_or_nothing:
+            line, reason = read.refused[0]
+            raise Invalid(
+                f"{read.refused_count} of {read.refused_count + read.campaigns} rows are refused; "
+                f"line {line}: {reason}",
+                remedy="correct them, or import without allOrNothing",
+            )
+        new = await _store(index, target, read.campaigns, report)
     return {
-        "imported": len(campaigns),
+        "imported": read.campaigns,
         "new": new,
-        "refused": [{"line": row.line, "reason": row.reason} for row in refused[:MAX_REPORTED]],
-        "refusedCount": len(refused),
+        "refused": [{"line": line, "reason": reason} for line, reason in read.refused],
+        "refusedCount": read.refused_count,
+        "warnings": [{"line": line, "reason": reason} for line, reason in read.warnings],
+        "warningCount": read.warning_count,
+        "notes": read.notes,
+        "columns": read.columns,
+        "ignoredColumns": read.ignored_columns,
     }
 
 
-def _portions(campaigns: list[Campaign]) -> Iterator[list[Campaign]]:
-    return (campaigns[at : at + PORTION] for at in range(0, len(campaigns), PORTION))
+async def _store(index: CampaignIndex, target: IO[bytes], count: int, report: Report) -> int:
+    """Store the campaigns that were read, some at a time; return how many were new."""
+    new = done = 0
+    await asyncio.to_thread(target.seek, 0)
+    while campaigns := await asyncio.to_thread(_next_campaigns, target):
+        done += len(campaigns)
+        new += await index.put(campaigns, more=done < count)
+        report(done, count)
+    return new
+
+
+def _next_campaigns(target: IO[bytes]) -> list[Campaign]:
+    campaigns, size = list[Campaign](), 0
+    while len(campaigns) < _AT_ONCE and size < _AT_ONCE_BYTES and (line := target.readline()):
+        campaigns.append(Campaign.model_validate_json(line))
+        size += len(line)
+    return campaigns

@@ -264,7 +264,7 @@ def preview(client: ServerClient, args: Args) -> None:
 
 
 def import_(client: ServerClient, args: Args) -> int:
-    """Import campaigns from a file."""
+    """Import campaigns from a file, and name what was refused, left out, or read otherwise."""
     content = read_bytes(args.output, MAX_IMPORT)
     params = {"fileName": Path(args.output).name, "allOrNothing": args.all_or_nothing}
     report = client.call("POST", "/api/campaigns/import", content=content, params=params).json()
@@ -275,6 +275,12 @@ def import_(client: ServerClient, args: Args) -> int:
         lines += [f"Line {row['line']} refused: {row['reason']}" for row in report["refused"][:5]]
         if report["refusedCount"] > len(lines) - 1:
             lines.append(f"{report['refusedCount']} rows were refused.")
+        lines += [f"Line {row['line']}: {row['reason']}" for row in report["warnings"][:5]]
+        if report["warningCount"] > len(report["warnings"][:5]):
+            lines.append(f"{report['warningCount']} cells were left out.")
+        lines += report["notes"][:5]
+        if report["ignoredColumns"]:
+            lines.append(f"Columns that were not imported: {', '.join(report['ignoredColumns'][:10])}")
         print_parts([text("\n".join(lines))])
     return 0 if report["imported"] else 1
 

@@ -201,7 +201,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         _add_id(preview)
         _add_output(preview)
     if kind is CAMPAIGNS:
-        imported = group.command("import", artefacts.import_, "Import a CSV, JSON or JSON Lines file.")
+        imported = group.command("import", artefacts.import_, "Import a CSV, JSON, JSON Lines or Excel file.")
         imported.add_argument("output", metavar="FILE", help="The file.")
         imported.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
 

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from callsheet.server.settings.installation import program
 from callsheet.state.errors import Invalid
@@ -37,13 +37,21 @@ def resume_command(command: str, name: str, data_dir: Path | None) -> str:
 
 def read_bytes(path: str, limit: int = MAX_MATERIAL) -> bytes:
     """Return the content of a file, at most one byte over the limit; raise `Invalid` if it is unreadable."""
+    with open_bytes(path) as file:
+        return file.read(limit + 1)
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """Return a file that is open for reading; raise `Invalid` if it is unreadable."""
     try:
-        with Path(path).expanduser().open("rb") as file:
-            return file.read(limit + 1)
+        file = Path(path).expanduser().open("rb")
+        # A folder opens, and cannot be read.
+        file.peek(1)
     except OSError as error:
         raise Invalid(
             f"file {path!r} cannot be read: {(error.strerror or str(error)).lower()}", remedy="check the path"
         ) from error
+    return file
 
 
 def _decode(content: bytes, name: str) -> str:

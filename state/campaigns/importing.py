@@ -1,113 +1,42 @@
-"""Campaigns from a person's file: CSV, JSON or JSON Lines, row by row, each refused row with its reason.
+"""Campaigns from the rows of a file, and refused rows with all their faults.
 
-Column names are read without regard to case, blanks and underscores; enum values as in filters; lists may be
-JSON, or separated by `;` or `|`; empty is absent. One bad row never spoils the others. Whether `05/01/2026`
-has the day first, the whole file decides; `31.10.2026` always has the day first, and `2026/10/31` the year.
+Nothing is changed silently. What a text may mean in two ways, the whole file decides: whether `05/01/2026`
+has the day first, whether `12.500` has thousands, whether `Travel` is one of the known value propositions. A
+cell of an optional column that cannot be read is left out with a warning; a row without a required value is
+refused.
 """
 
+import ast
 import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime
-from functools import lru_cache
-from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from callsheet.state.campaigns import amounts, days
 from callsheet.state.campaigns.campaign import Campaign
-from callsheet.state.campaigns.reading import match_value
+from callsheet.state.campaigns.headings import SYMBOLS, Columns, map_columns
+from callsheet.state.campaigns.reading import match_value, plain_words
 from callsheet.state.errors import Invalid
-from callsheet.state.uploads import MAX_IMPORT
 
-Order = Literal["day first", "month first"]
-_FORMS: Final = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y")
-_SLASHED: Final[dict[Order, str]] = {"day first": "%d/%m/%Y", "month first": "%m/%d/%Y"}
-_SLASHES: Final = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}")
-_MONTHS: Final = 12
-
-
-def _day_order(texts: Iterable[str]) -> Order | None:
-    """Return the order of day and month in the slashed dates of a file.
-
-    A number above 12 is a day. None if no date has one, or if the dates contradict each other.
-    """
-    orders = {order for text in texts if (order := _own_order(_without_time(text)))}
-    return orders.pop() if len(orders) == 1 else None
-
-
-def _read_day(text: str, order: Order | None) -> date | None:
-    """Return the day that a text in one of the usual forms means, without a time after it; None for none.
-
-    Raises `Invalid` for a slashed date that has two readings where the file has no `order`.
-    """
-    text = _without_time(text)
-    if _SLASHES.fullmatch(text):
-        return _slashed_day(text, order)
-    return next((day for form in _FORMS if (day := _parse(text, form))), None)
-
-
-def _slashed_day(text: str, order: Order | None) -> date | None:
-    if order := order or _own_order(text):
-        return _parse(text, _SLASHED[order])
-    readings = sorted({day for form in _SLASHED.values() if (day := _parse(text, form))})
-    if len(readings) > 1:
-        first, second = readings
-        raise Invalid(
-            f"it may be {first} or {second}, and the other dates of the file do not decide",
-            remedy="write it as YYYY-MM-DD",
-        )
-    return next(iter(readings), None)
-
-
-def _own_order(text: str) -> Order | None:
-    """Return the order that a date shows by itself."""
-    slashed = _SLASHES.fullmatch(text)
-    first, second = (int(slashed[1]), int(slashed[2])) if slashed else (0, 0)
-    if first > _MONTHS >= second:
-        return "day first"
-    return "month first" if second > _MONTHS >= first else None
-
-
-def _without_time(text: str) -> str:
-    text = text.strip()
-    day, _, time = text.replace("T", " ", 1 if text[:1].isdigit() else 0).rpartition(" ")
-    return day if ":" in time else text
-
-
-def _parse(text: str, form: str) -> date | None:
-    try:
-        return datetime.strptime(text, form).date()  # noqa: DTZ007 -- a day has no zone
-    except ValueError:
-        return None
-
-
-Kind = Literal["csv", "json", "jsonl"]
-MAX_ROWS: Final = 200_000
+ABSENT: Final = frozenset(
+    {"", "null", "n/a", "#n/a", "na", "nan", "none", "nil", "-", "--", "—", "(blank)", "(none)", "\\n"}
+)
+"""Cells without a value, in lower case."""
 _DAY: Final = "capture_date"
+_VALUE_PROPS: Final = "key_value_props"
+_REQUIRED: Final = frozenset(name for name, field in Campaign.model_fields.items() if field.is_required())
 _LISTS: Final = frozenset({"incentives", "key_value_props", "imagery_demographics", "image_s3_urls"})
-_NUMBERS: Final = frozenset({"volume", "spend"})
-_ENUMS: Final = {
-    "channel": "channel",
-    "imagery_sentiment": "sentiment",
-    "imagery_visual_style": "visual_style",
-}
-_ALIASES: Final = {
-    "product": "primary_product",
-    "text": "campaign_text",
-    "fulltext": "full_campaign_text",
-    "valueprops": "key_value_props",
-    "sentiment": "imagery_sentiment",
-    "visualstyle": "imagery_visual_style",
-    "style": "imagery_visual_style",
-    "date": "capture_date",
-    "images": "image_s3_urls",
-}
-_FIELDS: Final = {name.replace("_", ""): name for name in Campaign.model_fields} | _ALIASES
+_NUMBERS: Final = frozenset({"volume", "volume_max", "spend", "spend_max"})
+_DECIDING: Final = _NUMBERS | {_DAY, _VALUE_PROPS}
+_ENUMS: Final = {"imagery_sentiment": "sentiment", "imagery_visual_style": "visual_style"}
 _SEPARATOR: Final = re.compile(r"[;|]")
-_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _REMEDIES: Final = {
     _DAY: "write it as 2026-10-31",
     "volume": "write it as 12000",
@@ -115,7 +44,12 @@ _REMEDIES: Final = {
 }
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
-_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_MAX_LITERAL: Final = 20_000
+_MAX_WORDS: Final = 2_000
+"""Different value propositions of a file that are compared with the known ones."""
+
+Row = Mapping[str, Any] | Invalid
+"""Cells by heading, or the reason why a row has none."""
 
 
 class RefusedRow(NamedTuple):
@@ -124,203 +58,297 @@ class RefusedRow(NamedTuple):
     line: int
     """From 1; of JSON the number of the object."""
     reason: str
+    """All its faults."""
 
 
-def read_campaigns(content: bytes, kind: Kind) -> Iterator[Campaign | RefusedRow]:
-    """Yield each row as a campaign, or as refused with the reason.
+class ImportedRow(NamedTuple):
+    """A row that is imported."""
 
-    Raises `Invalid` for a file that cannot be read at all.
+    line: int
+    campaign: Campaign
+    warnings: tuple[str, ...] = ()
+    """Cells that are left out, or of which a part is."""
+    readings: tuple[str, ...] = ()
+    """Cells that are read otherwise than written."""
+
+
+class ImportOptions(NamedTuple):
+    """Choices of the person who imports."""
+
+    mapping: Mapping[str, str] = {}
+    """Fields by heading; an empty text leaves a column out."""
+    defaults: Mapping[str, str] = {}
+    """Values of fields that the file does not have."""
+
+
+@dataclass
+class Survey:
+    """The decisions of the whole file about its cells."""
+
+    columns: Columns = field(default_factory=Columns)
+    order: days.Order | None = None
+    decimal: amounts.Mark | None = None
+    known_value_props: bool = False
+    """True if every value proposition of the file is one of the known ones in other words."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    has_ids: bool = True
+
+
+def survey(
+    headings: Iterable[str],
+    rows: Iterable[tuple[int, Row]],
+    options: ImportOptions,
+    *,
+    semicolons: bool = False,
+) -> Survey:
+    """Return what the rows of a file decide together; `semicolons` is True if they separate its cells.
+
+    Raises `Invalid` for options that do not fit the file.
     """
-    text = _decode(content)
-    rows = list(islice(_rows(text, kind), MAX_ROWS + 1))
-    if len(rows) > MAX_ROWS:
-        raise Invalid(f"the file has more than {MAX_ROWS} rows", remedy="divide it")
-    order = _day_order(_days(row for _, row in rows))
-    seen: dict[str, int] = {}
-    for line, row in rows:
-        campaign = _campaign(line, row, order)
-        if isinstance(campaign, Campaign) and campaign.id in seen:
-            yield RefusedRow(
-                line, f"id {campaign.id!r} was in line {seen[campaign.id]} already; ids are unique"
-            )
-            continue
-        if isinstance(campaign, Campaign):
-            seen[campaign.id] = line
-        yield campaign
-
-
-def kind_of(name: str, content_type: str = "") -> Kind:
-    """Return a file's kind from its name or media type; raise `Invalid` for another kind."""
-    kinds: dict[str, Kind] = {"csv": "csv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl"}
-    media_type = content_type.partition(";")[0].strip().casefold()
-    subtype = media_type.rpartition("/")[2].removeprefix("x-")
-    for ending in (name.casefold().rpartition(".")[2], subtype):
-        if kind := kinds.get(ending):
-            return kind
-    raise Invalid(
-        f"{name or content_type!r} is no CSV, JSON or JSON Lines",
-        remedy="name the file x.csv, x.json or x.jsonl",
+    columns = map_columns(headings, options.mapping)
+    _check_defaults(options.defaults)
+    evidence = _Evidence()
+    deciding = {heading: name for heading, name in columns.fields.items() if name in _DECIDING}
+    for _, row in rows:
+        if not isinstance(row, Invalid):
+            for heading, name in deciding.items():
+                evidence.add(name, row.get(heading))
+    return Survey(
+        columns,
+        evidence.orders.pop() if len(evidence.orders) == 1 else None,
+        evidence.mark(semicolons=semicolons),
+        evidence.has_known_value_props(),
+        options.defaults,
+        "id" in columns.fields.values(),
     )
 
 
-def _decode(content: bytes) -> str:
-    if len(content) > MAX_IMPORT:
-        raise Invalid(f"the file has more than {MAX_IMPORT} bytes", remedy="divide it")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Invalid(f"the file is not UTF-8 at byte {error.start}", remedy="save it as UTF-8") from error
+class _Evidence:
+    """Signs that the cells of a file show by themselves."""
 
+    def __init__(self) -> None:
+        self.orders: set[days.Order] = set()
+        self._dotted = False
+        self._marks: set[amounts.Mark] = set()
+        self._value_props: set[str] = set()
 
-def _rows(text: str, kind: Kind) -> Iterator[tuple[int, Any]]:
-    if kind == "csv":
-        return _csv_rows(text)
-    return _jsonl_rows(text) if kind == "jsonl" else _json_rows(text)
-
-
-def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
-    delimiter = max(",;\t", key=text.lstrip().splitlines()[0].count) if text.strip() else ","
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    names = _cells(reader)
-    if not names or isinstance(names, Invalid):
-        raise Invalid("the file begins with no names of columns", remedy="put id, company, … in line 1")
-    while True:
-        line = reader.line_num + 1
-        cells = _cells(reader)
-        if cells is None:
+    def add(self, name: str, value: Any) -> None:
+        if name == _VALUE_PROPS and len(self._value_props) < _MAX_WORDS:
+            self._value_props.update(part for part in _parts(_list(value)) if isinstance(part, str))
+        elif not isinstance(value, str):
             return
-        if isinstance(cells, Invalid):
-            yield line, cells
-        elif any(cells[len(names) :]):
-            yield line, Invalid(f"the row has {len(cells)} cells, the first line {len(names)}")
-        elif any(cell.strip() for cell in cells):
-            yield line, dict(zip(names, map(_without_apostrophe, cells), strict=False))
+        elif name == _DAY:
+            self._dotted = self._dotted or days.is_dotted(value)
+            if order := days.own_order(value):
+                self.orders.add(order)
+        elif name in _NUMBERS and ("." in value or "," in value):
+            self._marks |= amounts.decimal_marks(value, is_count=name.startswith("volume"))
+
+    def has_known_value_props(self) -> bool:
+        return all(match_value("value_prop", part) for part in self._value_props)
+
+    def mark(self, *, semicolons: bool) -> amounts.Mark | None:
+        if self._marks:
+            return self._marks.pop() if len(self._marks) == 1 else None
+        # A spreadsheet separates cells by semicolons where the comma is the decimal mark.
+        return "," if semicolons and self._dotted else None
 
 
-def _cells(reader: Iterator[list[str]]) -> list[str] | Invalid | None:
-    """Return the next row's cells, an error for a row that is no CSV, None at the end."""
-    try:
-        return next(reader, None)
-    except csv.Error as error:
-        return Invalid(f"the row is no CSV: {error}", remedy="put cells in quotes, and double quotes inside")
+def _check_defaults(defaults: Mapping[str, str]) -> None:
+    for name in defaults:
+        if name not in Campaign.model_fields or name == "id":
+            raise Invalid(
+                f"defaults name the field {name[:80]!r}, which cannot have one",
+                remedy=f"use one of {', '.join(one for one in Campaign.model_fields if one != 'id')}",
+            )
 
 
-def _jsonl_rows(text: str) -> Iterator[tuple[int, Any]]:
-    # Not splitlines(): JSON strings may hold other line ends, such as U+2028.
-    for line, row in enumerate(io.StringIO(text), 1):
-        if row.strip():
-            try:
-                yield line, json.loads(row)
-            except (ValueError, RecursionError) as error:
-                yield line, Invalid(f"the line is no JSON: {error}")
-
-
-def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"the file is no JSON: {error}", remedy="correct it, or send JSON Lines") from error
-    rows = data.get("campaigns") if isinstance(data, dict) else data
-    if not isinstance(rows, list):
-        raise Invalid("the file holds no list of campaigns", remedy='send [{…}] or {"campaigns": [{…}]}')
-    return iter(enumerate(rows, 1))
-
-
-def _days(rows: Iterable[Any]) -> Iterator[str]:
-    """Yield the texts in the column of days."""
-    for row in rows:
-        for column, value in row.items() if isinstance(row, Mapping) else ():
-            if isinstance(value, str) and _field(column) == _DAY:
-                yield value
-
-
-def _campaign(line: int, row: Any, order: Order | None) -> Campaign | RefusedRow:
+def read_row(line: int, row: Row, decided: Survey) -> ImportedRow | RefusedRow:
+    """Return a row as a campaign with warnings, or as refused with all its faults."""
     if isinstance(row, Invalid):
-        return RefusedRow(line, row.message)
-    if not isinstance(row, Mapping):
-        return RefusedRow(line, "the row is no object with fields")
-    try:
-        return Campaign.model_validate(_fields(row, order))
-    except Invalid as error:
-        return RefusedRow(line, f"{error.message}; {error.remedy}")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        name = str(first["loc"][0])
-        if first["type"] == "missing":
-            return RefusedRow(line, f"{name} is missing; every campaign has one")
-        remedy = f"; {_REMEDIES[name]}" if name in _REMEDIES else ""
-        return RefusedRow(line, f"{name} is {first['input']!r:.80}: {first['msg']}{remedy}")
+        return RefusedRow(line, row.message if not row.remedy else f"{row.message}; {row.remedy}")
+    cells = _Cells(decided)
+    for heading, name in decided.columns.fields.items():
+        cells.add(heading, name, row.get(heading))
+    cells.complete(row)
+    return cells.row(line)
 
 
-def _fields(row: Mapping[str, Any], order: Order | None) -> dict[str, Any]:
-    """Return the row by field names, without empty values; unknown columns are left out."""
-    fields: dict[str, Any] = {}
-    for column, value in row.items():
-        name = _field(column)
-        stripped = value.strip() if isinstance(value, str) else value
-        if name and stripped not in (None, "", []):
-            is_day = name == _DAY and isinstance(stripped, str)
-            fields[name] = _day(stripped, order) if is_day else _value(name, stripped)
-    return fields
+class _Cells:
+    """The fields of one row, with its faults and warnings."""
+
+    def __init__(self, decided: Survey) -> None:
+        self._decided = decided
+        self._fields: dict[str, Any] = {}
+        self._faults: list[str] = []
+        self._refused: set[str] = set()
+        self._warnings: list[str] = []
+        self._readings: list[str] = []
+
+    def add(self, heading: str, name: str, value: Any) -> None:
+        """Read the cell of a column."""
+        value = value.strip() if isinstance(value, str) else value
+        if value is None or value == [] or (isinstance(value, str) and value.casefold() in ABSENT):
+            return
+        if isinstance(value, str):
+            value = _without_apostrophe(value)
+        try:
+            self._read(name, value)
+        except Invalid as error:
+            self._faults.append(f"{name} is {value!r:.80}: {error.message}; {error.remedy}")
+            self._refused.add(name)
+        if name in {"spend", "spend_max"} and (currency := self._decided.columns.currencies.get(heading)):
+            self._fields.setdefault("currency", currency)
+
+    def complete(self, row: Mapping[str, Any]) -> None:
+        """Add the defaults, and the id of a row of a file without ids."""
+        for name, value in self._decided.defaults.items():
+            if name not in self._fields:
+                self.add("", name, value)
+        if not self._decided.has_ids:
+            text = json.dumps(row, ensure_ascii=True, sort_keys=True, default=str)
+            self._fields["id"] = f"row-{sha256(text.encode()).hexdigest()[:16]}"
+
+    def row(self, line: int) -> ImportedRow | RefusedRow:
+        """Return the row; a cell of an optional column that does not fit is left out with a warning."""
+        for _ in range(2):
+            try:
+                campaign = Campaign.model_validate(self._fields)
+            except ValidationError as error:
+                self._leave_out(error)
+            else:
+                if not self._faults:
+                    return ImportedRow(line, campaign, tuple(self._warnings), tuple(self._readings))
+                break
+        return RefusedRow(line, "; ".join(dict.fromkeys(self._faults)))
+
+    def _leave_out(self, error: ValidationError) -> None:
+        for one in error.errors(include_url=False, include_context=False):
+            name = str(one["loc"][0])
+            if one["type"] == "missing":
+                if name not in self._refused:
+                    self._faults.append(f"{name} is missing; every campaign has one")
+                continue
+            remedy = f"; {_REMEDIES[name]}" if name in _REMEDIES else ""
+            text = f"{name} is {one['input']!r:.80}: {one['msg']}{remedy}"
+            if name in _REQUIRED:
+                self._faults.append(text)
+            elif self._fields.pop(name, None) is not None:
+                self._warnings.append(f"{text}; the cell is left out")
+
+    def _read(self, name: str, value: Any) -> None:
+        """Set the field of a cell; raise `Invalid` for one that has two readings."""
+        if name in _NUMBERS:
+            self._read_number(name, value)
+        elif name == "channel":
+            self._fields[name] = self._channel(value)
+        elif name == _VALUE_PROPS:
+            self._fields[name] = self._value_props(value)
+        elif name == _DAY:
+            self._fields[name] = self._day(value)
+        elif name == "currency":
+            self._fields[name] = _currency(value)
+        elif name in _LISTS:
+            self._fields[name] = _list(value)
+        elif name in _ENUMS and isinstance(value, str):
+            self._fields[name] = match_value(_ENUMS[name], value) or value
+        else:
+            self._fields[name] = str(value) if type(value) is int else value
+
+    def _read_number(self, name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            value = amounts.bounds_of(value)
+        if not isinstance(value, str):
+            self._fields.setdefault(name, value)
+            return
+        amount = amounts.read_amount(value, self._decided.decimal, is_count=name.startswith("volume"))
+        if amount is None:
+            self._fields.setdefault(name, value)
+            return
+        self._fields.setdefault(name, _plain_number(amount.low))
+        if amount.high is not None and not name.endswith("_max"):
+            self._fields[f"{name}_max"] = _plain_number(amount.high)
+        if amount.currency:
+            self._fields["currency"] = amount.currency
+
+    def _channel(self, value: Any) -> Any:
+        names = _parts(_list(value)) if isinstance(value, str | list) else value
+        if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
+            known = [
+                self._known("channel", one, match_value("channel", one) or plain_words(one).replace(" ", "_"))
+                for one in names
+            ]
+            if len(set(known)) > 1:
+                self._warnings.append(
+                    f"channel is {value!r:.80}: a campaign has one, so {known[0]!r} is kept"
+                )
+            return known[0]
+        return value
+
+    def _value_props(self, written: Any) -> Any:
+        values = _list(written)
+        if not isinstance(values, list):
+            return values
+        if not self._decided.known_value_props:
+            # Commas separate only where no other sign does.
+            return _parts(values) if isinstance(written, str) and len(values) == 1 else values
+        return [
+            self._known(_VALUE_PROPS, part, match_value("value_prop", part) or part)
+            if isinstance(part, str)
+            else part
+            for part in _parts(values)
+        ]
+
+    def _known(self, name: str, written: str, value: str) -> str:
+        """Return the value, and note it if it is another word than the written one."""
+        if plain_words(written) != plain_words(value):
+            self._readings.append(f"{name} {written!r:.80} is read as {value!r}")
+        return value
+
+    def _day(self, value: Any) -> Any:
+        text = str(value) if type(value) in {int, float, str} else ""
+        day = days.read_day(text, self._decided.order)
+        if day and days.excel_day(text):
+            self._readings.append(f"capture_date {text} is read as the day number of a spreadsheet: {day}")
+        if day is None:
+            raise Invalid("it is no date", remedy=_REMEDIES[_DAY])
+        return day
 
 
-@lru_cache(maxsize=1_000)
-def _field(column: str) -> str | None:
-    """Return the field that a column means; None for none."""
-    return _FIELDS.get(_PLAIN.sub("", column.casefold()))
+def _plain_number(number: Decimal) -> int | float:
+    return int(number) if number == number.to_integral_value() else float(number)
 
 
-def _value(name: str, value: Any) -> Any:
-    if name == "key_value_props":
-        return _value_props(_list(value))
-    if name in _LISTS:
-        return _list(value)
-    if name in _ENUMS:
-        return _enum(_ENUMS[name], value)
-    if name in _NUMBERS and isinstance(value, str):
-        return _number(value)
-    return str(value) if name == "id" and type(value) is int else value
-
-
-def _day(text: str, order: Order | None) -> Any:
-    """Return the day of a text; a text that is no day is left to validation."""
-    try:
-        return _read_day(text, order) or text
-    except Invalid as error:
-        raise Invalid(f"{_DAY} is {text!r:.80}: {error.message}", remedy=error.remedy) from error
+def _currency(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return SYMBOLS.get(value.casefold(), value.upper())
 
 
 def _list(value: Any) -> Any:
+    """Return the items of a cell: JSON, a list as Python prints it, or texts separated by `;` or `|`."""
     if not isinstance(value, str):
         return value
-    if value.startswith("["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
+    if value.startswith(("[", "{")) and value.endswith(("]", "}")) and len(value) <= _MAX_LITERAL:
+        for read in (json.loads, ast.literal_eval):
+            try:
+                items = read(value)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+            return [*items] if isinstance(items, list | tuple | set) else value
     return [part.strip() for part in _SEPARATOR.split(value) if part.strip()]
 
 
-def _value_props(values: Any) -> Any:
-    """Return the value propositions of a list whose items may hold several, separated by commas."""
+def _parts(values: Any) -> list[Any]:
+    """Return the items of a list whose texts may hold several, separated by commas."""
     if not isinstance(values, list):
-        return values
+        return [values]
     parts = [part for item in values for part in (item.split(",") if isinstance(item, str) else [item])]
-    return [_enum("value_prop", part) for part in parts if part != ""]
-
-
-def _enum(dimension: str, value: Any) -> Any:
-    return match_value(dimension, value) or value if isinstance(value, str) else value
-
-
-def _number(text: str) -> str:
-    """Return a number without its currency and its thousands' commas; a decimal comma stays."""
-    plain = text.removeprefix("$").strip()
-    return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
+    return [part.strip() if isinstance(part, str) else part for part in parts if part != ""]
 
 
 def to_csv(campaigns: Iterable[Campaign], *, heading: bool = True) -> str:
-    """Return campaigns as CSV with the fields as columns; `read_campaigns` reads it back."""
+    """Return campaigns as CSV with the fields as columns; an import of it changes nothing."""
     target = io.StringIO()
     names = [*Campaign.model_fields]
     writer = csv.writer(target)
@@ -336,10 +364,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return json.dumps(value, ensure_ascii=False) if value else ""
     text = "" if value is None else str(value)
-    # A spreadsheet would run a cell that begins like a formula.
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    # A spreadsheet would run a cell that begins like a formula, and an import leave out a word for no value.
+    return f"'{text}" if text and (text.startswith(_FORMULA) or text.strip().casefold() in ABSENT) else text
 
 
 def _without_apostrophe(cell: str) -> str:
-    """Return a cell without the apostrophe that `to_csv` puts before a formula."""
-    return cell[1:] if cell.startswith(tuple(f"'{first}" for first in _FORMULA)) else cell
+    """Return a cell without the apostrophe that `to_csv` puts before a formula and a word for no value."""
+    text = cell[1:]
+    protected = text.startswith(_FORMULA) or text.casefold() in ABSENT
+    return text if cell.startswith("'") and text and protected else cell

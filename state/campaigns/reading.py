@@ -9,7 +9,13 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
+from callsheet.state.campaigns.campaign import (
+    CHANNELS,
+    OTHER_CHANNELS,
+    SENTIMENTS,
+    VALUE_PROPS,
+    VISUAL_STYLES,
+)
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.state.errors import Invalid
 
@@ -17,7 +23,7 @@ RECENT_DAYS: Final = 90
 """Days of "recent"."""
 DIMENSIONS: Final = ("channel", "company", "product", "value_prop", "sentiment", "visual_style")
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
-    "channel": CHANNELS,
+    "channel": (*CHANNELS, *OTHER_CHANNELS),
     "value_prop": VALUE_PROPS,
     "sentiment": SENTIMENTS,
     "visual_style": VISUAL_STYLES,
@@ -28,11 +34,33 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "ig": "instagram",
         "fb": "facebook",
         "x": "twitter",
+        "x twitter": "twitter",
         "mail": "direct_mail",
         "letter": "direct_mail",
         "letters": "direct_mail",
         "tweets": "twitter",
         "emails": "email",
+        "meta": "facebook",
+        "e mailing": "email",
+        "newsletter": "email",
+        "post": "direct_mail",
+        "mailing": "direct_mail",
+        "brief": "direct_mail",
+        "yt": "youtube",
+        "you tube": "youtube",
+        "tik tok": "tiktok",
+        "linked in": "linkedin",
+        "ooh": "out_of_home",
+        "dooh": "out_of_home",
+        "billboard": "out_of_home",
+        "outdoor": "out_of_home",
+        "plakat": "out_of_home",
+        "banner": "display",
+        "google search": "search",
+        "paid search": "search",
+        "sea": "search",
+        "television": "tv",
+        "podcasts": "podcast",
     },
     "value_prop": {
         "free": "No Fee / No Minimum",
@@ -71,15 +99,17 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Usual words for values, beside the values themselves and their parts."""
+_EMPTY: Final[Mapping[str, Sequence[str]]] = {}
 _SPAN: Final = re.compile(r"(?:the )?(?:last|past|previous) (?:(\d{1,3}) )?(day|week|month|quarter|year)s?")
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE_NAMES: Final = {"from": "start", "start_date": "start", "to": "end", "end_date": "end", "until": "end"}
 _BETWEEN_DAYS: Final = (" to ", "/", "..", " - ")
-_WORDS: Final = re.compile(r"[^a-z0-9]+")
+_WORDS: Final = re.compile(r"[\W_]+")
 _SEPARATORS: Final = re.compile(r"[,;|]| and ")
 _ABSENT: Final = frozenset({"", "null", "none", "any", "all"})
 _MAX_VALUES: Final = 50
+_MAX_WORD: Final = 200
 _MAX_DATES: Final = 100
 """Characters of a range of days that are read."""
 
@@ -162,15 +192,18 @@ class Resolved(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Resolved:
+def resolve_filters(
+    loose: LooseFilters, newest: date | None, today: date, library: Mapping[str, Sequence[str]] = _EMPTY
+) -> Resolved:
     """Return the exact filters; raise `Invalid` that lists the values for an unknown one.
 
+    `library` has the channels and value propositions of the library, which come before the known ones.
     `newest` is the newest day in the library: where nothing lies in the last `RECENT_DAYS`, "recent" ends
     with it.
     """
     notes: list[str] = []
-    included = _resolve_values(loose)
-    excluded = _resolve_values(loose.exclude) if loose.exclude else {}
+    included = _resolve_values(loose, library)
+    excluded = _resolve_values(loose.exclude, library) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
         **included,
@@ -219,7 +252,7 @@ def active_filters(filters: Filters) -> dict[str, Any]:
     return shown
 
 
-def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
+def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
     values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
     for name in DIMENSIONS:
@@ -229,50 +262,73 @@ def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
             if name not in _KNOWN:
                 values[name].append(word.strip())
                 continue
-            for place, value in _known_values(name, word):
+            for place, value in _known_values(name, word, library):
                 values[place].append(value)
     return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
 
 
-def _known_values(dimension: str, text: str) -> list[tuple[str, str]]:
+def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Return the values in a text, each with its dimension: of one word, or of several in a row."""
-    if known := _known_value(dimension, text):
+    if known := _known_value(dimension, text, library):
         return [known]
     known_values = []
     for word in filter(str.strip, _SEPARATORS.split(text)):
-        if not (known := _known_value(dimension, word)):
+        if not (known := _known_value(dimension, word, library)):
+            values = dict.fromkeys((*library.get(dimension, ())[:_MAX_VALUES], *_KNOWN[dimension]))
             raise Invalid(
-                f"there is no {dimension} {word.strip()!r}",
-                remedy=f"use one of: {'; '.join(_KNOWN[dimension])}",
+                f"there is no {dimension} {word.strip()!r}", remedy=f"use one of: {'; '.join(values)}"
             )
         known_values.append(known)
     return known_values
 
 
-def _known_value(dimension: str, word: str) -> tuple[str, str] | None:
+def _known_value(dimension: str, word: str, library: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     for name in (dimension, *(other for other in _KNOWN if other != dimension)):
-        if value := match_value(name, word):
+        values = library.get(name, ())
+        value = _library_value(values, word) or match_value(name, word)
+        # The other usual channels are in few libraries.
+        if value and (value in values or value not in OTHER_CHANNELS):
             return name, value
     return None
 
 
-@lru_cache(maxsize=4_000)
+def _library_value(values: Sequence[str], word: str) -> str | None:
+    """Return the value of the library that a word spells, or that alone has all words of it."""
+    plain = plain_words(word)
+    words = {*plain.split()}
+    fitting = []
+    for value in values if words else ():
+        spelled = plain_words(value)
+        if spelled.replace(" ", "") == plain.replace(" ", ""):
+            return value
+        if words <= {*spelled.split()}:
+            fitting.append(value)
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def match_value(dimension: str, word: str) -> str | None:
-    """Return the value that a word means in a dimension; None if none or several fit."""
-    plain = _plain(word)
+    """Return the known value that a word means in a dimension; None if none or several fit."""
+    # Only short words are remembered, so that what is kept is bounded in bytes.
+    return _match(dimension, word) if len(word) <= _MAX_WORD else None
+
+
+@lru_cache(maxsize=4_000)
+def _match(dimension: str, word: str) -> str | None:
+    plain = plain_words(word)
     if not plain:
         return None
     for value in _KNOWN[dimension]:
-        spellings = {_plain(value), *(_plain(part) for part in value.split("/"))}
+        spellings = {plain_words(value), *(plain_words(part) for part in value.split("/"))}
         if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
     if alias := _ALIASES[dimension].get(plain):
         return alias
-    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*_plain(value).split()}]
+    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _plain(text: str) -> str:
+def plain_words(text: str) -> str:
+    """Return the words of a text in lower case, with a blank between them."""
     return _WORDS.sub(" ", text.casefold()).strip()
 
 
@@ -286,7 +342,7 @@ def _resolve_dates(
             raise Invalid(f"the range starts {given.start} and ends {given.end}", remedy="swap its days")
         return DateRange(start=given.start, end=given.end) if given.start or given.end else None
     given = given[:_MAX_DATES]
-    text = _plain(given)
+    text = plain_words(given)
     if text in {"recent", "recently", "new", "newest", "latest"}:
         return _recent(newest, today, note)
     if span := _SPAN.fullmatch(text):

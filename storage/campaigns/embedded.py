@@ -50,10 +50,12 @@ class EmbeddedIndex:
         self._changing = asyncio.Lock()
         self._embedding, self._searching, self._writing = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
         """Add or replace campaigns by id; return how many were new."""
         new = await self._records.put(campaigns, self._most)
         await self.count()
+        if more:
+            return new
         try:
             await self._add_vectors()
         except Unavailable as error:

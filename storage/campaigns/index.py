@@ -54,8 +54,11 @@ def sort_groups(groups: Iterable[Group], by: GroupBy) -> tuple[Group, ...]:
 class CampaignIndex(Protocol):
     """Search in one owner's library. Every method is safe to call from several tasks."""
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
-        """Add or replace campaigns by id; return how many were new."""
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
+        """Add or replace campaigns by id; return how many were new.
+
+        With `more` to come their embeddings are left to a later call: the size of the library chooses them.
+        """
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Delete campaigns; return how many there were."""

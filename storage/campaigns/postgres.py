@@ -156,7 +156,7 @@ class PostgresIndex:
         self._most = most
         self._embedding = asyncio.Lock()
 
-    async def put(self, campaigns: Sequence[Campaign]) -> int:
+    async def put(self, campaigns: Sequence[Campaign], *, more: bool = False) -> int:
         """Add or replace campaigns by id, all or none; return how many were new."""
         rows = await asyncio.to_thread(_rows, campaigns)
         new = 0
@@ -167,6 +167,8 @@ class PostgresIndex:
                 new += sum(row["is_new"] for row in await connection.fetch(sql.PUT, self._owner, text))
             if self._most and new and await connection.fetchval(sql.SIZE, self._owner) > self._most:
                 raise too_many(self._most)
+        if more:
+            return new
         try:
             await self._add_vectors()
         except StorageDown:

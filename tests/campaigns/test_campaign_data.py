@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callsheet.state.campaigns import importing
 from callsheet.state.campaigns.answers import Statement, evidence_of, problems
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
-from callsheet.state.campaigns.importing import RefusedRow, kind_of, read_campaigns, to_csv
+from callsheet.state.campaigns.importing import RefusedRow, to_csv
 from callsheet.state.campaigns.reading import (
     LooseFilters,
     active_filters,
@@ -22,8 +21,11 @@ from callsheet.state.campaigns.reading import (
     resolve_filters,
 )
 from callsheet.state.campaigns.sample import FILE, sample_campaigns
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import Invalid, TooLarge
+from callsheet.state.uploads import MAX_IMPORT
+from callsheet.tools.campaigns.tables import MAX_ROWS, kind_of
 from evals.campaigns import labelled_questions
+from tests.campaigns.file_rows import file_rows
 from tests.doubles.invented_campaigns import LAST_DAY, sample_lines
 
 TODAY = date(2026, 11, 20)
@@ -109,7 +111,7 @@ def test_a_tools_filter_replaces_the_pages_filter_of_the_same_dimension():
 
 
 def read_rows(text: str | bytes, kind: Any = "csv") -> list[Campaign | RefusedRow]:
-    return list(read_campaigns(text if isinstance(text, bytes) else text.encode(), kind))
+    return file_rows(text, kind)
 
 
 def test_csv_json_and_json_lines_files_are_read():
@@ -134,7 +136,7 @@ def test_csv_json_and_json_lines_files_are_read():
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
-        ("id,company,channel,date\n1,Own,radio,2026-01-01", "csv", "channel is 'radio'"),
+        ("id,company,channel,date\n1,Own,,2026-01-01", "csv", "channel is missing"),
         ("id,company,channel,date\n1,Own,email,someday", "csv", "capture_date is 'someday'"),
         ("id,company,channel,date\n1,,email,2026-01-01", "csv", "company"),
         ("{oops", "jsonl", "the line is no JSON"),
@@ -149,21 +151,18 @@ def test_a_refused_row_has_a_reason(text: str, kind: str, reason: str):
     assert reason in row.reason
 
 
-def test_an_unreadable_or_too_large_file_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_an_unreadable_file_is_refused():
     for content, kind, words in (
-        (b"\xff", "csv", "not UTF-8 at byte 0"),
         (b"[1", "json", "is no JSON"),
         (b"{}", "json", "no list of campaigns"),
-        (b"x" * 11, "csv", "more than 10 bytes"),
+        (b"x" * (MAX_IMPORT + 1), "csv", f"more than {MAX_IMPORT} bytes"),
+        (b"[" + b"1," * MAX_ROWS + b"1]", "json", f"more than {MAX_ROWS} rows"),
     ):
-        if "bytes" in words:
-            monkeypatch.setattr(importing, "MAX_IMPORT", 10)
-        with pytest.raises(Invalid, match=words):
+        with pytest.raises((Invalid, TooLarge), match=words):
             read_rows(content, kind)
-    monkeypatch.undo()
-    monkeypatch.setattr(importing, "MAX_ROWS", 1)
-    with pytest.raises(Invalid, match="more than 1 rows"):
-        read_rows("[1, 2]", "json")
+
+
+def test_the_kind_of_a_file_follows_from_its_name():
     assert [kind_of(name) for name in ("A.CSV", "b.ndjson", "c.json", "d.jsonl")] == [
         "csv",
         "jsonl",

@@ -262,3 +262,15 @@ def test_the_prompt_names_every_value_of_every_filter():
     prompt = campaign_search.WORKFLOW.prompt
     for value in (*CHANNELS, *VALUE_PROPS, *SENTIMENTS, *VISUAL_STYLES):
         assert value in prompt
+
+
+def test_words_of_a_filter_mean_values_of_the_library_before_the_known_ones():
+    """E28, E-R1: one value that alone has the words; two are too many."""
+    library = {"channel": ["out_of_home", "tv"], "value_prop": ["Repair for life", "Made for life", "Safety"]}
+    loose = LooseFilters(channel=["TV", "out of home"], value_prop=["repair", "safety"])
+    filters = resolve_filters(loose, None, date(2026, 3, 1), library).filters
+    assert filters.channel == ("tv", "out_of_home")
+    assert filters.value_prop == ("Repair for life", "Safety")
+    with pytest.raises(Invalid, match="there is no value_prop 'life'") as refused:
+        resolve_filters(LooseFilters(value_prop=["life"]), None, date(2026, 3, 1), library)
+    assert "Made for life" in refused.value.remedy

@@ -101,5 +101,8 @@ def _with_numbers(random: Random, text: str) -> str:
 def sample_lines() -> str:
     """Return the sample library's file: one campaign a line."""
     campaigns = generate(SAMPLE_COUNT, SAMPLE_SEED)
-    lines = [json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in campaigns]
+    without = {"volume_max", "spend_max", "currency"}
+    lines = [
+        json.dumps(one.model_dump(mode="json", exclude=without), ensure_ascii=False) for one in campaigns
+    ]
     return "\n".join(lines) + "\n"

@@ -3,10 +3,14 @@
 Storage knows no vendor, so what is configured is handed to it here; tools and routes open libraries so.
 """
 
+import asyncio
+from typing import Final
+
 from callsheet.providers.embeddings import configured_embeddings
+from callsheet.state.campaigns.filters import Filters
 from callsheet.storage import Storage
 from callsheet.storage.campaigns import library as stored
-from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.campaigns.index import CampaignIndex, GroupBy
 
 
 async def library(storage: Storage, owner: str) -> CampaignIndex:
@@ -28,3 +32,16 @@ async def own_library(storage: Storage, owner: str) -> CampaignIndex:
 async def delete_library(storage: Storage, owner: str) -> None:
     """Delete all campaigns of the owner, and this machine's index of them. Twice is safe."""
     await stored.delete_library(storage, owner, configured_embeddings())
+
+
+_OPEN: Final[tuple[GroupBy, ...]] = ("channel", "value_prop")
+_MAX_VALUES: Final = 500
+
+
+async def library_values(index: CampaignIndex) -> dict[str, list[str]]:
+    """Return the channels and value propositions of a library, the most frequent first."""
+    groups = await asyncio.gather(*(index.group(Filters(), by) for by in _OPEN))
+    return {
+        by: [group.value for group in values[:_MAX_VALUES] if group.value]
+        for by, values in zip(_OPEN, groups, strict=True)
+    }

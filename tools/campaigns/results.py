@@ -41,6 +41,12 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
         {"value": group.value, "count": group.count, "spend": group.spend, "volume": group.volume}
         for group in groups
     ]
+    currencies = sorted(
+        {one.campaign.currency or "no currency" for one in matches.matches if one.campaign.spend}
+    )
+    if len(currencies) > 1:
+        note = f"spends are in {' and '.join(currencies)}; the sums add them as they are"
+        result = {**result, "notes": [*result.get("notes", ()), note]}
     table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:g}" for row in rows]
     summary = "\n".join([f"By {by}:", *table, result["summary_for_llm"]])
     return {**result, "summary_for_llm": summary, "aggregation": {"groupBy": by, "groups": rows}}

@@ -13,7 +13,7 @@ from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches, TextField
 from callsheet.tools.call import Call
-from callsheet.tools.campaigns.libraries import library
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
 from callsheet.tools.registry import tool
 
@@ -116,7 +116,8 @@ async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resol
     """Return the library and the exact filters, those of the page included."""
     index = await library(await current(), call.scope.owner)
     loose = LooseFilters(**{name: getattr(args, name) for name in LooseFilters.model_fields})
-    own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date())
+    values = await library_values(index)
+    own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
     base = Filters.model_validate(json.loads(call.scope.facts.get(BASE) or "{}"))
     return index, Resolved(merge_filters(base, own.filters), own.notes)
 

@@ -79,6 +79,15 @@ class SandboxLimits(Protocol):
 
 
 @dataclass(frozen=True)
+class TaskLimits:
+    """Limits of a kind of task: a small file may unpack to more than a machine has, or take minutes."""
+
+    memory_bytes: int
+    cpu_s: float
+    output_bytes: int
+
+
+@dataclass(frozen=True)
 class SandboxTask:
     """Work for the sandbox: a tool, or a function `(data, report, **arguments)`."""
 
@@ -92,6 +101,8 @@ class SandboxTask:
     data: bytes = field(default=b"", repr=False)
     owner: str = ""
     """Owner whose tasks run one at a time, so that others get their turn; empty for no such limit."""
+    files: tuple[int, ...] = ()
+    """Descriptors of open files that the process may use; large bytes pass through them."""
 
 
 async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, policy: EffectivePolicy) -> dict[str, Any]:
@@ -146,6 +157,7 @@ async def _communicate(
         cwd=folder,
         env={"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
         start_new_session=True,
+        pass_fds=task.files,
     )
     stderr = asyncio.create_task(_tail(process.stderr))
     try:

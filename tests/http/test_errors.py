@@ -162,7 +162,7 @@ def test_a_remedy_that_deletes_data_says_that_it_is_lost() -> None:
     """X13: or that only data which is no longer needed is deleted."""
     remedies = dict(_remedies())
     assert len(remedies) > 300
-    destructive = re.compile(r"(remove|delete|wipe|flush\w*|rm|--fix)\b(?! only)", re.IGNORECASE)
+    destructive = re.compile(r"(?<!\w)(remove|delete|wipe|flush\w*|rm|--fix)\b(?! only)", re.IGNORECASE)
     silent = {
         place: text
         for place, text in remedies.items()

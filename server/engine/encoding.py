@@ -83,8 +83,8 @@ class EventTranslator:
         self._messages: dict[str, BaseMessage] = {}
         self._tools: dict[str, str] = {}
         """Names of tools by call id."""
-        self._asks = False
-        """True if the last values of the graph had an interrupt."""
+        self._last_values: Mapping[str, Any] = {}
+        """Values that the graph streamed last."""
         self.finished = False
         """True if the graph is known to have ended without an interrupt."""
 
@@ -102,7 +102,8 @@ class EventTranslator:
         elif mode == "tools":
             named = [("tools", self._tool_event(data))]
         elif mode in self._requested:
-            self._asks = "__interrupt__" in data if mode == "values" and not namespace else self._asks
+            if mode == "values" and not namespace and isinstance(data, Mapping):
+                self._last_values = data
             named = [(mode, _public_checkpoint(data) if mode in {"debug", "checkpoints"} else data)]
         else:
             named = []
@@ -136,9 +137,10 @@ class EventTranslator:
         LangGraph ends a run with plain values if a task of its last step has ended and others wait.
         """
         pending = [each for task in state.tasks if task.result is None for each in task.interrupts]
-        if not pending or self._asks or "values" not in self._requested:
+        if not pending or "__interrupt__" in self._last_values or "values" not in self._requested:
             return []
-        values = state.values if isinstance(state.values, Mapping) else {}
+        # The state may lack what the tasks beside an interrupted one have written.
+        values = {**(state.values if isinstance(state.values, Mapping) else {}), **self._last_values}
         return [("values", dumps({**values, "__interrupt__": pending}))]
 
     def _tool_event(self, data: Mapping[str, Any]) -> dict[str, Any]:

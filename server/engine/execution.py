@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iter
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -487,10 +488,15 @@ def _with_subgraphs(state: StateSnapshot) -> Iterator[StateSnapshot]:
             yield from _with_subgraphs(task.state)
 
 
-def run_result(graph: Pregel[Any, Any], state: StateSnapshot) -> dict[str, Any]:
-    """Return the result of a run: the values of its output, and its interrupts if there are any."""
+def run_result(
+    graph: Pregel[Any, Any], state: StateSnapshot, streamed: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the result of a run: the values of its output, and its interrupts if there are any.
+
+    Values that were `streamed` last are newer than those of the state.
+    """
     shown = output_values(graph, state.values)
-    values = dict(shown) if isinstance(shown, Mapping) else {"values": shown}
+    values = {**(shown if isinstance(shown, Mapping) else {"values": shown}), **streamed}
     interrupts = pending_interrupts(state)
     return values | ({"__interrupt__": interrupts} if interrupts else {})
 

@@ -338,8 +338,9 @@ async def _result_by_status(ctx: AppContext, started: StartedRun, values: bytes 
         state = await _last_state(ctx, started, record.graph)
     except UnbuildableState as error:
         return dumps({"__error__": {"error": type(error).__name__, "message": error_message(error)}})
-    result = run_result(ctx.worker.graphs[record.graph], state)
-    return dumps((orjson.loads(values) if values else {}) | result)
+    # A state of the history lacks what the tasks beside an interrupted one have written.
+    streamed = orjson.loads(values) if values else {}
+    return dumps(run_result(ctx.worker.graphs[record.graph], state, streamed))
 
 
 async def _last_state(ctx: AppContext, started: StartedRun, graph: str) -> StateSnapshot:

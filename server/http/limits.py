@@ -28,8 +28,12 @@ RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimi
 _log = logging.getLogger(__name__)
 
 
+_MIN_BYTES_PER_S: Final = 10_000
+"""Pace of a body that takes longer than its time-out."""
+
+
 class BodyLimitMiddleware:
-    """Rejects large bodies by their declared length, or as soon as they exceed the limit."""
+    """Rejects large bodies by their declared length, or as soon as they exceed the limit; and slow ones."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -46,16 +50,22 @@ class BodyLimitMiddleware:
         if declared.isdecimal() and int(declared) > most:
             await errors.error_response(_too_large(most, limit.remedy))(scope, receive, send)
             return
-        await self._app(scope, self._count_bytes(receive, most, limit.remedy), send)
+        await self._app(scope, self._limit(receive, most, limit.remedy), send)
 
-    @staticmethod
-    def _count_bytes(receive: Receive, most: int, remedy: str) -> Receive:
-        received = 0
+    def _limit(self, receive: Receive, most: int, remedy: str) -> Receive:
+        received, is_complete = 0, False
+        end_s = asyncio.get_running_loop().time() + self._settings.body_timeout_s
 
         async def receive_limited() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, is_complete
+            try:
+                async with asyncio.timeout_at(None if is_complete else end_s + received / _MIN_BYTES_PER_S):
+                    message = await receive()
+            except TimeoutError as error:
+                detail = "the body arrives too slowly; the limit is CALLSHEET_BODY_TIMEOUT_S"
+                raise HTTPException(408, detail, {"Connection": "close"}) from error
             received += len(message.get("body", b""))
+            is_complete = not message.get("more_body")
             if received > most:
                 # FastAPI turns any other exception while reading a body into its own 400.
                 raise HTTPException(413) from _too_large(most, remedy)

@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     """Seconds that a silent worker keeps the lease on its thread."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
     """Largest request body, in bytes."""
+    body_timeout_s: float = Field(30.0, gt=0, le=3600)
+    """Seconds for a request body to arrive, and one more for each 10 kB of it."""
     max_batch_runs: int = Field(100, ge=1, le=10_000)
     """Most runs that one request may start."""
     auth: Annotated[tuple[Literal["keys", "jwt"], ...], NoDecode] = ()

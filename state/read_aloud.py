@@ -129,8 +129,8 @@ class _Reader:
         for part in re.findall(r"\w+|[.@/-]", text.removeprefix("https://").removeprefix("http://")):
             if part.isalnum():
                 words.append(self._initials(part) if part.casefold() == "www" else part)
-            elif part in self._names:
-                words.append(self._names[part] if part != "-" else "")
+            else:
+                words.append("" if part == "-" else self._names[part])
         return " ".join(words)
 
     def _phone(self, match: re.Match[str]) -> str:

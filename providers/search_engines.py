@@ -7,6 +7,7 @@ https://api-dashboard.search.brave.com/app/documentation/web-search/get-started
 https://docs.searxng.org/dev/search_api.html
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -18,8 +19,12 @@ from urllib.parse import urlencode
 import httpcore
 
 from callsheet.state.errors import Invalid, Unavailable
+from callsheet.state.unicode import utf8_safe_value
 
 _TIMEOUT_S: Final = 10.0
+"""Seconds for a whole reply."""
+_MAX_BYTES: Final = 2_000_000
+"""Largest reply."""
 
 
 async def _fetch_json(url: str, service: str, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
@@ -27,20 +32,38 @@ async def _fetch_json(url: str, service: str, headers: Mapping[str, str] | None 
 
     The URL and the headers may contain a key, so they are in no error.
     """
-    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), _TIMEOUT_S)
     try:
-        async with httpcore.AsyncConnectionPool() as pool:
-            response = await pool.request(
-                "GET", url, headers=[*(headers or {}).items()], extensions={"timeout": timeouts}
-            )
-        if response.status != HTTPStatus.OK:
-            raise _no_answer(service, f"status {response.status}")
-        reply: Any = json.loads(response.content)
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ValueError) as error:
+        async with asyncio.timeout(_TIMEOUT_S):
+            content = await _fetch(url, service, [*(headers or {}).items()])
+        reply = await asyncio.to_thread(_parse, content)
+    except TimeoutError:
+        raise _no_answer(service, f"none within {_TIMEOUT_S:g} s") from None
+    except (httpcore.NetworkError, httpcore.ProtocolError, ValueError, RecursionError) as error:
         raise _no_answer(service, type(error).__name__) from None
     if not isinstance(reply, dict):
         raise _no_answer(service, "no JSON object")
     return reply
+
+
+async def _fetch(url: str, service: str, headers: list[tuple[str, str]]) -> bytes:
+    """Return the body of a response, of at most `_MAX_BYTES`."""
+    content = bytearray()
+    async with (
+        httpcore.AsyncConnectionPool() as pool,
+        pool.stream("GET", url, headers=headers) as response,
+    ):
+        if response.status != HTTPStatus.OK:
+            raise _no_answer(service, f"status {response.status}")
+        async for piece in response.aiter_stream():
+            content += piece
+            if len(content) > _MAX_BYTES:
+                raise _no_answer(service, f"more than {_MAX_BYTES} bytes")
+    return bytes(content)
+
+
+def _parse(content: bytes) -> Any:
+    """Return the JSON value; half of a surrogate pair is U+FFFD."""
+    return utf8_safe_value(json.loads(content))
 
 
 def _no_answer(service: str, reason: str) -> Unavailable:

@@ -67,10 +67,10 @@ def cardinal_words(value: int, code: str) -> str:
         if part:
             groups.insert(0, _group(part, scale, code))
         scale += 1
-    return _joined(groups, code)
+    return _join(groups, code)
 
 
-def _joined(groups: list[str], code: str) -> str:
+def _join(groups: list[str], code: str) -> str:
     """Return the groups as one text; German writes all below a million as one word."""
     if code == "de" and len(groups) > 1 and groups[-2].endswith("tausend"):
         return " ".join([*groups[:-2], groups[-2] + groups[-1]])

@@ -75,7 +75,7 @@ _SIGN: Final = re.compile(
 _VOWELS: Final = re.compile(r"[AEIOUYÀ-ÖØ-Þ]")
 _CAPITALS_AFTER: Final = re.compile(r"\s[A-Z]{2}")
 _CAPITALS_BEFORE: Final = re.compile(r"[A-Z]{2}\s$")
-"""A word in capitals beside another one is said loudly, and not spelled."""
+"""A word in capitals beside another one is words loudly, and not spelled."""
 _SPELLED: Final = 3
 """Letters of an initialism that is spelled although it has vowels; longer ones are read as words."""
 _SHOUTED: Final = 0.6
@@ -83,7 +83,7 @@ _SHOUTED: Final = 0.6
 
 
 @lru_cache(maxsize=512)
-def spoken_text(text: str, language: str) -> str:
+def text_aloud(text: str, language: str) -> str:
     """Return the text as it is read aloud; an unknown language is read as English."""
     known = find(language)
     reader = _Reader(known.code if known else "en", text)
@@ -129,8 +129,8 @@ class _Reader:
         for part in re.findall(r"\w+|[.@/-]", text.removeprefix("https://").removeprefix("http://")):
             if part.isalnum():
                 words.append(self._initials(part) if part.casefold() == "www" else part)
-            elif part in self._names:
-                words.append(self._names[part] if part != "-" else "")
+            else:
+                words.append("" if part == "-" else self._names[part])
         return " ".join(words)
 
     def _phone(self, match: re.Match[str]) -> str:
@@ -140,21 +140,21 @@ class _Reader:
     def _price(self, match: re.Match[str]) -> str:
         sign = match["currency"] or match["coin"]
         name = _CURRENCIES[self._code][_CODES.get(sign, sign)]
-        whole, part = self._split(match["price"] or match["amount"])
+        integer, part = self._split(match["price"] or match["amount"])
         cents = cardinal_words(int(part.ljust(2, "0")[:2]), self._code) if part.strip("0") else ""
-        return f"{self._whole(whole)} {name} {cents}"
+        return f"{self._integer(integer)} {name} {cents}"
 
     def _share(self, match: re.Match[str]) -> str:
         return f"{self._decimal(match['share'])} {self._names['%']}"
 
     def _time(self, match: re.Match[str]) -> str:
         hour, minute = match["time"].split(":")
-        said = cardinal_words(int(hour), self._code)
+        words = cardinal_words(int(hour), self._code)
         if not int(minute):
-            return f"{said} {self._names[':']}"
+            return f"{words} {self._names[':']}"
         between = self._names[":"] if self._code in {"de", "fr"} else ""
         zero = f"{digit_words('0', self._code)} " if minute[0] == "0" and self._code in {"en", "pl"} else ""
-        return f"{said} {between} {zero}{cardinal_words(int(minute), self._code)}"
+        return f"{words} {between} {zero}{cardinal_words(int(minute), self._code)}"
 
     def _measure(self, match: re.Match[str]) -> str:
         unit = _UNITS[match["unit"]].split("|")[_COLUMNS[self._code]]
@@ -166,7 +166,7 @@ class _Reader:
 
     def _plain(self, digits: str) -> str:
         is_year = len(digits) == len("1999") and digits[:2] in {"17", "18", "19", "20"}
-        return year_words(int(digits), self._code) if is_year else self._whole(digits)
+        return year_words(int(digits), self._code) if is_year else self._integer(digits)
 
     def _ordinal(self, match: re.Match[str]) -> str:
         return cardinal_words(int(match["ordinal"]), self._code)
@@ -178,11 +178,11 @@ class _Reader:
         return self._decimal(match[0])
 
     def _decimal(self, text: str) -> str:
-        whole, part = self._split(text)
-        said = self._whole(whole)
-        return f"{said} {self._names[',']} {digit_words(part, self._code)}" if part else said
+        integer, part = self._split(text)
+        words = self._integer(integer)
+        return f"{words} {self._names[',']} {digit_words(part, self._code)}" if part else words
 
-    def _whole(self, digits: str) -> str:
+    def _integer(self, digits: str) -> str:
         if len(digits) > MAX_DIGITS or (len(digits) > 1 and digits[0] == "0"):
             return digit_words(digits, self._code)
         return cardinal_words(int(digits), self._code)
@@ -190,12 +190,12 @@ class _Reader:
     def _split(self, text: str) -> tuple[str, str]:
         """Return the digits before and after the decimal mark."""
         mark = "." if self._code == "en" else ","
-        head, found, tail = text.rpartition(mark)
+        head, has_mark, tail = text.rpartition(mark)
         other = "," if mark == "." else "."
-        if found and mark not in head and not (len(tail) == 3 and other not in text and mark == ","):  # noqa: PLR2004
+        if has_mark and mark not in head and not (len(tail) == 3 and other not in text and mark == ","):  # noqa: PLR2004
             return re.sub(r"\D", "", head), tail
-        head, found, tail = text.rpartition(other)
-        if found and other not in head and mark not in text and len(tail) != 3:  # noqa: PLR2004 -- no thousands
+        head, has_mark, tail = text.rpartition(other)
+        if has_mark and other not in head and mark not in text and len(tail) != 3:  # noqa: PLR2004 -- no thousands
             return re.sub(r"\D", "", head), tail
         return re.sub(r"\D", "", text), ""
 

@@ -67,8 +67,7 @@ def _pieces(line: str, code: str) -> Iterator[tuple[int, int]]:
             yield start, end
             start = end
         end += len(piece)
-    if start < end:
-        yield start, end
+    yield start, end
 
 
 def _segments(line: str, code: str) -> Iterator[str]:

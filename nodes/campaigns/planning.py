@@ -1,6 +1,7 @@
 """The planner of campaign search: searches are steps, and the answer is checked before it is sent."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,6 +25,7 @@ from callsheet.tools.guard.outcome import failed_outcome, tool_message
 ANSWER: Final = "answer"
 MAX_CHECKS: Final = 1
 """Answers of a turn that are sent back with what is not supported."""
+_IMAGE: Final = re.compile(r"!\[|<img\b", re.IGNORECASE)
 _SHOWN: Final = 10
 _LISTED: Final = 40
 """Values of a dimension that the model sees."""
@@ -67,10 +69,12 @@ class CampaignPlanning(Planning):
         outputs = known_results(state)
         if calls:
             return await self._check(state, answer, outputs)
-        if outputs and state.get("results"):
-            text = plain_answer(state, answer.text, outputs)
-            if text != answer.text:
-                return Planned(None, [AIMessage(text)], {"truncated": True})
+        text, is_checked = str(answer.text), bool(outputs and state.get("results"))
+        if is_checked:
+            text = plain_answer(state, text, outputs)
+        is_replaced = text != answer.text
+        if (shown := without_images(text)) != answer.text:
+            return Planned(None, [AIMessage(shown)], {"truncated": True} if is_replaced else {})
         return Planned()
 
     async def _check(
@@ -89,7 +93,10 @@ class CampaignPlanning(Planning):
         kept = [statement for statement in given.statements if not wrong[statement.text]]
         return Planned(
             None,
-            [tool_message(call, ANSWER, {"sent": True}), AIMessage(_text(kept, len(faults), outputs))],
+            [
+                tool_message(call, ANSWER, {"sent": True}),
+                AIMessage(without_images(_text(kept, len(faults), outputs))),
+            ],
             {"suggestions": given.suggestions, "checks": 0},
         )
 
@@ -105,8 +112,13 @@ class CampaignPlanning(Planning):
         checks = state.get("checks", 0)
         if checks < MAX_CHECKS:
             return Planned(None, [tool_message(call, ANSWER, outcome.output)], {"checks": checks + 1})
-        text = result_text(outputs)
+        text = without_images(result_text(outputs))
         return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
+
+
+def without_images(text: str) -> str:
+    """Return Markdown whose images are links: an image is loaded unasked, and its address may carry data."""
+    return _IMAGE.sub(lambda match: "[" if match[0] == "![" else "&lt;img", text)
 
 
 def known_results(state: CampaignState) -> list[Mapping[str, Any]]:

@@ -98,7 +98,7 @@ def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
         print_json(reply)
     else:
         _show_turn(client, args, message, reply)
-    return 0 if _is_made(message, args, reply) else 1
+    return 0 if _has_outcome(message, args, reply) else 1
 
 
 def _send(client: ServerClient, args: Args, message: TurnMessage) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Ma
     print_parts([*rendering.turn_parts(kind, reply, view), NextCommand(*lines)])
 
 
-def _is_made(message: TurnMessage, args: Args, reply: Mapping[str, Any]) -> bool:
+def _has_outcome(message: TurnMessage, args: Args, reply: Mapping[str, Any]) -> bool:
     """Return whether the turn made, asked or answered something."""
     if reply.get("question") or reply.get("interrupt") or getattr(args, "answer", None) is not None:
         return True

@@ -110,7 +110,7 @@ def build_parser() -> Parser:
 
 def _add_kind(root: CommandGroup, kind: Kind) -> None:
     group = root.group(kind.noun, f"{kind.noun.capitalize()}: {', '.join(_verbs(kind))}.")
-    made = group.command("new", artefacts.new, f"Make {kind.one}.", f'{kind.noun} new "{kind.example}"')
+    create = group.command("new", artefacts.new, f"Make {kind.one}.", f'{kind.noun} new "{kind.example}"')
     chat = group.command(
         "chat",
         artefacts.chat,
@@ -118,8 +118,8 @@ def _add_kind(root: CommandGroup, kind: Kind) -> None:
         f'{kind.noun} chat ID "{kind.refinement}"',
     )
     _add_id(chat)
-    for parser in (made, chat):
-        _add_message(parser, kind, new=parser is made)
+    for parser in (create, chat):
+        _add_message(parser, kind, new=parser is create)
     _add_reading(group, kind)
     _add_files(group, kind)
     _add_changes(group, kind)

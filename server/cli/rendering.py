@@ -58,7 +58,7 @@ def model_line(provider: str, reason: str) -> RenderableType:
 
 
 def _changes(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
-    changed = {made["stream"] for made in reply.get("created") or ()}
+    changed = {draft["stream"] for draft in reply.get("created") or ()}
     if kind is ADS and changed:
         yield from ad_parts(view, changed)
     elif kind is PAGES and changed:
@@ -225,10 +225,10 @@ def _length(timeline: View) -> Text:
 def _page_changes(reply: View) -> Table:
     table = grid("cyan", "")
     results = {call["id"]: call["result"] for call in reply["toolCalls"]}
-    for made in reply["created"]:
-        result = results.get(made["toolCallId"], {})
+    for draft in reply["created"]:
+        result = results.get(draft["toolCallId"], {})
         for line in result.get("changes") or [result.get("message") or "changed"]:
-            table.add_row(text(made["versionId"]), text(line))
+            table.add_row(text(draft["versionId"]), text(line))
     return table
 
 

@@ -306,7 +306,7 @@ def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
     parts: list[Any] = [text(message)] if message else []
     created = values.get("created", ()) if isinstance(values, Mapping) else ()
     if created:
-        parts.append(text("\n".join(f"Made {made['stream']} {made['versionId']}" for made in created)))
+        parts.append(text("\n".join(f"Made {draft['stream']} {draft['versionId']}" for draft in created)))
     data = f" --data-dir {shlex.quote(str(args.data_dir))}" if args.data_dir else ""
     data += f" --provider {shlex.quote(args.provider)}" if args.provider else ""
     command, last = f"{program()} run {shlex.quote(args.graph)}{data} --id {thread}", '"…"'

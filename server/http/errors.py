@@ -204,6 +204,7 @@ async def _framework_error(request: Request, error: Exception) -> Response:
             f"{request_line} is not served for this method",
             "see the Allow header and /docs",
         ),
+        408: ("too_slow", f"{request_line}: {error.detail}", "send the body faster, or raise that limit"),
     }.get(error.status_code, ("invalid", f"{request_line}: {error.detail}", "see /docs"))
     content = dict(zip(("type", "error", "remedy"), rules, strict=True))
     return ErrorReply(content, error.status_code, {**(error.headers or {}), **_allow_header(request, error)})

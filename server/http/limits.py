@@ -27,10 +27,12 @@ from callsheet.storage.redis import keys
 RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """Headers: requests per minute, remaining ones, seconds until all remain."""
 _log = logging.getLogger(__name__)
+_MIN_BYTES_PER_S: Final = 10_000
+"""Pace of a body that takes longer than its time-out."""
 
 
 class BodyLimitMiddleware:
-    """Rejects large bodies by their declared length, or as soon as they exceed the limit.
+    """Rejects large bodies by their declared length, or as soon as they exceed the limit; and slow ones.
 
     The bodies of all requests in progress have a limit, too: they are held until the reply has been sent.
     """
@@ -52,7 +54,8 @@ class BodyLimitMiddleware:
         if declared.isdecimal() and int(declared) > most:
             await errors.error_response(_too_large(most, limit.remedy))(scope, receive, send)
             return
-        body = _CountedBody(limit, most)
+        end_s = asyncio.get_running_loop().time() + self._settings.body_timeout_s
+        body = _CountedBody(limit, most, end_s)
         try:
             await self._app(scope, self._count_bytes(receive, body), send)
         finally:
@@ -60,7 +63,7 @@ class BodyLimitMiddleware:
 
     def _count_bytes(self, receive: Receive, body: "_CountedBody") -> Receive:
         async def receive_limited() -> Message:
-            message = await receive()
+            message = await _receive_in_time(receive, body)
             size = len(message.get("body", b""))
             body.received += size
             # FastAPI turns any other exception while reading a body into its own 400.
@@ -81,9 +84,24 @@ class _CountedBody:
 
     limit: BodyLimit
     most: int
+    end_s: float
+    """Time of the loop until which it arrives, and later with each byte."""
     received: int = 0
     held: int = 0
     """Bytes that are in memory."""
+    is_complete: bool = False
+
+
+async def _receive_in_time(receive: Receive, body: _CountedBody) -> Message:
+    end_s = None if body.is_complete else body.end_s + body.received / _MIN_BYTES_PER_S
+    try:
+        async with asyncio.timeout_at(end_s):
+            message = await receive()
+    except TimeoutError as error:
+        detail = "the body arrives too slowly; the limit is CALLSHEET_BODY_TIMEOUT_S"
+        raise HTTPException(408, detail, {"Connection": "close"}) from error
+    body.is_complete = not message.get("more_body")
+    return message
 
 
 def _too_many_bodies(most: int) -> Unavailable:

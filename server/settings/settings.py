@@ -92,6 +92,8 @@ class Settings(BaseSettings):
     """Largest request body of LangGraph's API, in bytes: its messages may have images and files."""
     max_held_bytes: int = Field(200_000_000, ge=1_000)
     """Most bytes of request bodies that one process holds at once; a request beyond them gets 503."""
+    body_timeout_s: float = Field(30.0, gt=0, le=3600)
+    """Seconds for a request body to arrive, and one more for each 10 kB of it."""
     max_batch_runs: int = Field(100, ge=1, le=10_000)
     """Most runs that one request may start."""
     auth: Annotated[tuple[Literal["keys", "jwt"], ...], NoDecode] = ()

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
-from callsheet.state.read_aloud import spoken_text
+from callsheet.state.read_aloud import text_aloud
 from callsheet.state.sentences import sentence_spans
 
 PAUSE_S = 0.25
@@ -69,7 +69,7 @@ def speaking_time_s(text: str, language: str, speed: float = 1.0) -> float:
     timed as English.
     """
     spec = find(language) or _ENGLISH
-    units_s = _units_s(spoken_text(text, spec.name), spec)
+    units_s = _units_s(text_aloud(text, spec.name), spec)
     if not units_s:
         return 0.0
     breaths = max(0, len(sentence_spans(text, spec.name)) - 1) + len(_PAUSE.findall(text))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
-from callsheet.state.read_aloud import spoken_text
+from callsheet.state.read_aloud import text_aloud
 from callsheet.state.sentences import sentence_spans
 
 Kind = Literal["hook", "concept_introduction", "process_explanation", "conclusion"]
@@ -160,10 +160,10 @@ def budget(duration_s: float, language: str) -> int:
 def length(text: str, language: str) -> int:
     """Return the length of a text as it is read aloud, in the unit of `budget`."""
     spec = find(language)
-    spoken = spoken_text(text, language)
+    aloud = text_aloud(text, language)
     if spec is None or spec.unit == "word":
-        return sum(any(char.isalnum() for char in word) for word in spoken.split())
-    return sum(char.isalnum() for char in spoken)
+        return sum(any(char.isalnum() for char in word) for word in aloud.split())
+    return sum(char.isalnum() for char in aloud)
 
 
 def join_sentences(sentences: Sequence[Sentence], language: str) -> str:
@@ -246,10 +246,10 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         changes = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
         unchanged = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
         unchanged["educational_purpose"] = old.educational_purpose
-        spoken = old.sentences
+        parts = old.sentences
         if edit.narration is not None:
-            spoken = _split_sentences(edit.narration, old, before.language)
-        new[old.id] = place_segments(by_type[old.type], spoken, before.language, **{**unchanged, **changes})
+            parts = _split_sentences(edit.narration, old, before.language)
+        new[old.id] = place_segments(by_type[old.type], parts, before.language, **{**unchanged, **changes})
     return before.with_segments(new.values())
 
 

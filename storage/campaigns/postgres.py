@@ -77,7 +77,7 @@ class PostgresPool:
     async def connection(self) -> AsyncIterator[Any]:
         """Yield a connection in a transaction; raises `StorageDown` if the database cannot be used."""
         try:
-            pool = await self._opened()
+            pool = await self._open_once()
             async with (
                 pool.acquire(timeout=_CONNECT_S) as connection,
                 _closed_if_silent(connection),
@@ -93,7 +93,7 @@ class PostgresPool:
         async with self.connection() as connection:
             await connection.fetchval("SELECT 1", timeout=_CONNECT_S)
 
-    async def _opened(self) -> Any:
+    async def _open_once(self) -> Any:
         """Return the pool, opened on first use; those who waited for it to fail share the failure."""
         loop = asyncio.get_running_loop()
         async with self._opening:

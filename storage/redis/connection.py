@@ -379,8 +379,13 @@ async def read_info(storage: Storage, section: str | None = None) -> Mapping[str
 async def _read_hello(storage: Storage) -> Mapping[str, Any]:
     reply: Any = await storage.redis.execute_command("HELLO")
     pairs = reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)
-    said = {_text(name): _text(value) for name, value in pairs}
-    return {"redis_version": said["version"], "redis_mode": said["mode"], "role": said["role"], "hello": True}
+    facts = {_text(name): _text(value) for name, value in pairs}
+    return {
+        "redis_version": facts["version"],
+        "redis_mode": facts["mode"],
+        "role": facts["role"],
+        "hello": True,
+    }
 
 
 def _text(part: object) -> str:

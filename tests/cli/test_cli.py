@@ -206,8 +206,8 @@ def test_wrong_usage_exits_with_2_and_names_the_help_option(
 def test_a_mistyped_id_makes_nothing_and_names_the_nearest_one(run_command: RunCommand, noun: str) -> None:
     """`new` makes things, `chat` only refines them."""
     starter = ("--starter", "app-promo") if noun == "videos" else ()
-    made = json.loads(run_command(noun, "new", TEXTS[noun], "--json", *starter).out)
-    name = made.get("adId") or made.get("pageId") or made.get("sessionId") or made["projectId"]
+    created = json.loads(run_command(noun, "new", TEXTS[noun], "--json", *starter).out)
+    name = created.get("adId") or created.get("pageId") or created.get("sessionId") or created["projectId"]
     for verb in (("chat", "-", "undo that"), ("show", "-"), ("versions", "-")):
         words = [f"{name}x" if word == "-" else word for word in verb]
         assert_refused(run_command(noun, *words), f"{name}x'; did you mean {name!r}?", f"{noun} list")

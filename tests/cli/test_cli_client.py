@@ -186,8 +186,8 @@ def test_a_server_elsewhere_is_reached_with_a_key_and_shows_only_what_is_the_own
     try:
         key = command(tmp_path, "keys", "create", "alice", **local).out.strip()
         assert_refused(remote("ads", "list"), "no API key", "keys create")
-        made = remote("ads", "new", BRIEF, "--id", "ad-1", key=key)
-        assert (made.code, "Voices  v1" in made.out) == (0, True), made.err
+        created = remote("ads", "new", BRIEF, "--id", "ad-1", key=key)
+        assert (created.code, "Voices  v1" in created.out) == (0, True), created.err
         assert json.loads(remote("ads", "list", "--json", key=key).out)["ads"][0]["adId"] == "ad-1"
         # The operator's terminal finds the server by its data, needs no key, and looks at one owner's things.
         assert "There are none" in command(tmp_path, "ads", "list", **local).out

@@ -235,3 +235,21 @@ async def test_headers_of_32_kilobytes_are_accepted(url: str) -> None:
         for _ in range(3):
             connection.send(HEAD + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 4_000) for n in range(8)) + b"\r\n")
             assert (await connection.reply())[0] == 200
+
+
+async def test_a_body_that_arrives_byte_by_byte_without_end_is_cut(redis: str) -> None:
+    """Also that of a caller with a key."""
+    secret = await create_secret(redis, "frank")
+    with running_server(redis, GRAPHS, auth=("keys",), body_timeout_s=0.5) as url:
+        async with open_connection(url) as connection:
+            connection.send_head(secret, 900_000)
+            reading = asyncio.create_task(connection.read_to_end())
+
+            async def is_closed() -> bool:
+                connection.send(b" ")
+                return reading.done()
+
+            await eventually(is_closed, "the server closes the connection")
+            assert b" 408 " in reading.result()
+        async with open_connection(url) as connection:
+            await assert_post_succeeds(connection, secret)

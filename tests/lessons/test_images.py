@@ -52,6 +52,19 @@ async def test_a_failed_search_raises_an_error_without_the_key(status, body):
     assert KEY not in str(error.value)
 
 
+async def test_a_reply_of_the_search_that_is_too_long_or_nested_is_an_outage_of_it():
+    """It is read no further than its limit, and not in the event loop."""
+    for body in (json.dumps({"items": ["x" * 3_000_000]}), '{"items": ' + "[" * 200_000):
+        with scripted_google(200, body) as (url, _), pytest.raises(Unavailable, match="image search"):
+            await image_search(search_settings(url)).top("x")
+
+
+async def test_half_a_surrogate_pair_in_a_reply_of_the_search_is_replaced():
+    with scripted_google(200, '{"items": [{"link": "https://e.org/a", "title": "a\\ud83d"}]}') as (url, _):
+        [image] = await image_search(search_settings(url)).top("x")
+    assert image.title == "a\N{REPLACEMENT CHARACTER}"
+
+
 @pytest.mark.parametrize("environ", [{}, {"GOOGLE_SEARCH_KEY": KEY}, {"GOOGLE_SEARCH_ENGINE": "e"}])
 async def test_a_search_without_a_key_and_an_engine_is_refused(environ):
     with pytest.raises(Invalid, match="there is no image search"):

@@ -118,7 +118,7 @@ def test_subtitles_keep_an_abbreviation_and_an_ordinal_number_with_the_next_word
         assert not [line for line in lines if line.endswith(("Dr.", "Prof.", "3."))]
 
 
-def test_an_edited_narration_is_cut_into_whole_sentences() -> None:
+def test_no_sentence_of_an_edited_narration_ends_with_an_abbreviation() -> None:
     """An abbreviation ends none, in the language of the narration."""
     before = two_minute_narration(Sentence(text="So be it."), language="german")
     text = "Der Turm wurde am 3. Mai von Dr. Berg gebaut. Im 12. Jahrhundert lebten dort z. B. Händler."

@@ -10,6 +10,7 @@ PACKAGES = ("graphs", "nodes", "tools", "providers", "storage", "state", "server
 ALLOWED = {
     "storage/__init__.py: _shared": "the storage of each event loop, for graphs that run without a server",
     "storage/checkpoints/context.py: STEP_STORE": "of one run: its events are stored with its steps",
+    "storage/redis/batching.py: _WAITS": "of one run: its writes wait while storage is full",
     "storage/runs/leases.py: LEASE": "of one run: a tool asks for it before an effect",
     "tools/guard/tool_environment.py: _CURRENT": "of one run: the tool environment it is executed in",
     "tools/models/calls.py: _account": "of one task: the account that pays for its models",

@@ -40,8 +40,8 @@ def url_of_user(server: RedisServer, *rules: str) -> str:
     return f"redis://app:pw@{server.address}"
 
 
-def denied(server: RedisServer) -> set[str]:
-    """What Redis has refused."""
+def refusals(server: RedisServer) -> set[str]:
+    """The refusals in the log of Redis."""
     with Redis(port=server.port, decode_responses=True) as redis:
         entries: Any = redis.execute_command("ACL", "LOG")
     return {str(entry["object"] if isinstance(entry, dict) else entry) for entry in entries}
@@ -76,7 +76,7 @@ async def test_a_server_works_with_the_documented_rights_alone(server: RedisServ
             health = (await http.get("/health")).json()
     assert health["status"] == "ok", health
     assert "may not run INFO" in health["warnings"][0]
-    assert denied(server) == {"info"}
+    assert refusals(server) == {"info"}
 
 
 async def test_info_is_optional_and_a_missing_right_is_named(server: RedisServer) -> None:

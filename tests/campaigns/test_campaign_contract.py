@@ -169,3 +169,22 @@ async def test_unknown_fields_and_query_parameters_are_named(api: httpx.AsyncCli
         reply = await api.get(path)
         name = path.partition("?")[2].partition("=")[0]
         assert (reply.status_code, name in reply.json()["error"]) == (400, True), reply.text
+
+
+@pytest.mark.parametrize("query", ["xqzvw", "blorptang fizzledoo", "kubernetes ingress controller"])
+async def test_a_search_by_meaning_finds_nothing_for_words_without_one(
+    api: httpx.AsyncClient, model: ChatDouble, query: str
+) -> None:
+    """E18: the nearest campaigns are none if nothing is near."""
+    model.script(search_call("semantic_search", query=query), Say("None."))
+    reply = await post_question(api, "anything?")
+    assert (reply["total"], reply["campaigns"]) == (0, [])
+
+
+async def test_a_search_by_meaning_finds_the_product_that_is_meant(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E19: its name need not be in the question."""
+    model.script(search_call("semantic_search", query="buying a first house"), Say("Here."))
+    reply = await post_question(api, "houses?")
+    assert [one["primary_product"] for one in reply["campaigns"][:5]] == ["mortgage"] * 5

@@ -141,7 +141,7 @@ class EmbeddedIndex:
         raise _replacement_error()
 
     async def _aim(self, embeddings: Embeddings, query: Matrix, field: EmbeddingField) -> Aim:
-        """Return the score that a query must reach, and its product, where the model's scores are measured."""
+        """Return the score that a query must reach, and its product, of a model that is measured."""
         floor = embeddings.floors.get(field)
         if floor is None:
             return Aim()

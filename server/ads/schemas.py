@@ -212,6 +212,8 @@ BriefInput = Annotated[
 
 
 class _AdFields(ModelChoice):
+    model_config = ConfigDict(extra="forbid")
+
     conversationId: str | None = Field(None, description="The ad's conversation; its own id unless chosen")
     language: str | None = Field(None, description="Name, ISO-639-1 code, BCP-47 tag or native name")
     market: str | None = Field(None, max_length=200, description="Where it will air, such as US")

@@ -199,6 +199,8 @@ async def list_searches(request: Request) -> dict[str, Any]:
 async def save_search(name: str, body: SearchWrite, request: Request) -> dict[str, Any]:
     """Save a question with its filters under a name."""
     storage, owner = app_context(request).storage, current_owner(request)
+    if body.activeFilters:
+        await _resolve(request, body.activeFilters)
     await searches.save(storage, owner, identifier(name, "name"), body.as_json())
     return {"searches": await searches.list_all(storage, owner)}
 

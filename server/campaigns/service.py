@@ -69,8 +69,8 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
         "merge": body.merge,
         "messages": [human_message(text)],
     }
-    what: dict[str, Any] = {"ask": "question", "message": text, "filters": base}
-    what |= {"merge": True} if body.merge else {}
+    merge = {"merge": True} if body.merge else {}
+    what: dict[str, Any] = {"ask": "question", "message": text, "filters": base, **merge}
     pending = (
         await pending_questions(worker, thread) if thread.is_stored and consent(text) is not None else ()
     )

@@ -1,5 +1,6 @@
 """Videos over REST: projects, scenes, executions, and a person's settings."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Request
@@ -362,7 +363,7 @@ async def search_context(
     store: _Store, contains: Annotated[str, Query(max_length=255, description="Part of the keys")] = ""
 ) -> dict[str, Any]:
     """List gathered context whose key contains a text."""
-    return {"entries": await store.search(contains)}
+    return await _context_view(store, await store.search(contains))
 
 
 @router.put(
@@ -373,7 +374,21 @@ async def search_context(
 async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
     """Set a value for later steps; 413 over 100 KB of JSON."""
     await store.set_exact(key, body.value, ttl_s=body.expiresInSeconds)
-    return {"entries": {key: await store.get(key)}}
+    return await _context_view(store, {key: await store.get(key)})
+
+
+async def _context_view(store: ContextStore, entries: Mapping[str, Any]) -> dict[str, Any]:
+    times = await store.times([*entries])
+    return {
+        "entries": entries,
+        "times": {
+            key: {
+                "createdAt": iso_time_or_none(one["created_s"] * 1000),
+                "expiresAt": iso_time_or_none(one["expires_s"] * 1000),
+            }
+            for key, one in times.items()
+        },
+    }
 
 
 @router.delete(

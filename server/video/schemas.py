@@ -125,10 +125,19 @@ class Preferences(TypedDict):
     preferences: list[Preference]
 
 
+class ContextTimes(TypedDict):
+    """Times of an entry; null for never, or for one of an earlier release."""
+
+    createdAt: str | None
+    expiresAt: str | None
+
+
 class ContextEntries(TypedDict):
     """Gathered context by key."""
 
     entries: dict[str, Any]
+    times: dict[str, ContextTimes]
+    """By key."""
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]

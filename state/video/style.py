@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from callsheet.state.video.scene import FPS, Scene, SceneElement
+from callsheet.state.video.scene import FPS, NAMED_COLORS, Scene, SceneElement
 
 _FRAME: Final = 10_000.0
 """Area of the frame in per cent of width times per cent of height."""
@@ -110,6 +110,24 @@ def matching_examples(query: str, limit: int) -> list[dict[str, Any]]:
     scored = [(len(words & {*one["tags"]}), one) for one in examples()]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
     return [one for _, one in best[:limit]]
+
+
+def design_patterns(texts: Sequence[str]) -> list[str]:
+    """Return the words of design that these texts use: colours, movements, looks; the most used first."""
+    used = [{word.strip(".,;:!?\"'()") for word in text.casefold().split()} & _DESIGN_WORDS for text in texts]
+    counts = Counter(word for words in used for word in sorted(words))
+    return [word for word, _ in counts.most_common(_PATTERNS)]
+
+
+_PATTERNS: Final = 12
+_LOOKS: Final = (
+    "animated animation abstract bold bright calm clean colorful cinematic contrast dark dynamic elegant "
+    "energetic flat futuristic geometric glass glow gradient gradients grid handwritten illustration "
+    "illustrations isometric kinetic light minimal minimalist modern monochrome neon organic pastel photo "
+    "playful retro rounded serif sans shadow slow fast smooth soft texture transitions typography vibrant "
+    "vintage warm fade slide zoom rotate bounce pulse typewriter"
+)
+_DESIGN_WORDS: Final = frozenset({*NAMED_COLORS, *_LOOKS.split()})
 
 
 def trends(queries: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters
@@ -24,12 +24,14 @@ from callsheet.storage.campaigns.index_file import (
 )
 from callsheet.storage.campaigns.index_place import remove_unused
 from callsheet.storage.campaigns.records import Head, Records
-from callsheet.storage.campaigns.vectors import FIELDS, Matrix, pack, unit_vectors, unpack
+from callsheet.storage.campaigns.vectors import FIELDS, Aim, Matrix, pack, product_aim, unit_vectors, unpack
 from callsheet.storage.campaigns.words import copy_text, distinctive_text, embedding_texts, parse, snippets
 
 T = TypeVar("T")
 _ATTEMPTS: Final = 4
 """Attempts of a search, since another process may replace the index."""
+_MAX_PRODUCTS: Final = 100
+"""Products, the most frequent first, that a query is compared with."""
 _EMBEDDED_AT_ONCE: Final = 500
 """Campaigns whose texts are embedded together."""
 _EXPORTED_AT_ONCE: Final = 500
@@ -47,6 +49,8 @@ class EmbeddedIndex:
         self._folder = folder
         self._most = most
         self._index: IndexFile | None = None
+        self._products: tuple[object, Any] = (), ()
+        """Embeddings' model and names of products, and the vectors of these names."""
         self._changing = asyncio.Lock()
         self._embedding, self._searching, self._writing = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
 
@@ -123,6 +127,7 @@ class EmbeddedIndex:
                 return Matches((), 0)
             embeddings = await self._add_vectors()
             vector = (await unit_vectors(embeddings, [text]))[0]
+            aim = await self._aim(embeddings, vector, field)
             nearest = partial(
                 IndexFile.nearest,
                 model=embeddings.model,
@@ -130,11 +135,24 @@ class EmbeddedIndex:
                 filters=filters,
                 field=field,
                 limit=limit,
+                aim=aim,
             )
             ranked = await self._ask(nearest)
             if ranked:
                 return await self._matches(ranked)
         raise _replacement_error()
+
+    async def _aim(self, embeddings: Embeddings, query: Matrix, field: EmbeddingField) -> Aim:
+        """Return the score that a query must reach, and its product, of a model that is measured."""
+        floor = embeddings.floors.get(field)
+        if floor is None:
+            return Aim()
+        groups = await self.group(Filters(), "product")
+        names = tuple(group.value for group in groups[:_MAX_PRODUCTS])
+        if self._products[0] != (embeddings.model, names):
+            vectors = await unit_vectors(embeddings, names)
+            self._products = (embeddings.model, names), vectors
+        return product_aim(floor, names, self._products[1] @ query)
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

@@ -29,7 +29,15 @@ from callsheet.storage.campaigns.index_place import (
     unavailable,
 )
 from callsheet.storage.campaigns.records import Changes
-from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, TYPE, Matrix, feedback
+from callsheet.storage.campaigns.vectors import (
+    CANDIDATES,
+    FIELDS,
+    RELEVANT_SHARE,
+    TYPE,
+    Aim,
+    Matrix,
+    feedback,
+)
 from callsheet.storage.campaigns.words import Query, copy_text, normalize, product_names
 
 _log = logging.getLogger(__name__)
@@ -192,7 +200,7 @@ class IndexFile:
         return Ranked([row[0] for row in rows], [row[1] for row in rows], total)
 
     def nearest(
-        self, model: str, query: Matrix, filters: Filters, field: EmbeddingField, limit: int
+        self, model: str, query: Matrix, filters: Filters, field: EmbeddingField, limit: int, aim: Aim
     ) -> Ranked | None:
         """Return the campaigns with the highest cosines, as far as these say anything.
 
@@ -209,13 +217,17 @@ class IndexFile:
             matrix.follow(connection, state)
             rows = matrix.rows(connection, filters)
             scores = matrix.scores(query, rows)
-            relevant = (scores > 0) & (scores >= RELEVANT_SHARE * scores.max(initial=0))
-            rows, scores = rows[relevant], scores[relevant]
+            if max(scores.max(initial=0), aim.floor and (matrix.vectors @ query).max(initial=0)) < aim.floor:
+                return Ranked([], [], 0)
+            raised = scores + matrix.raises(connection, rows, aim)
+            relevant = (scores > 0) & (raised >= RELEVANT_SHARE * raised.max(initial=0))
+            rows, scores, raised = rows[relevant], scores[relevant], raised[relevant]
             most, total = max(limit, CANDIDATES), len(rows)
             if most < total:
-                best = np.argpartition(-scores, most)[:most]
-                rows, scores = rows[best], scores[best]
-            weighed = feedback(scores, matrix.vectors[rows]).tolist()
+                best = np.argpartition(-raised, most)[:most]
+                rows, scores, raised = rows[best], scores[best], raised[best]
+            weighed = feedback(scores, matrix.vectors[rows]) + raised - scores
+            weighed = (weighed / np.float32(1 + aim.margin)).tolist()
             ids = _ids(connection, matrix.numbers[rows].tolist())
         ranked = sorted(zip([-score for score in weighed], ids, strict=True))[:limit]
         return Ranked([each for _, each in ranked], [-score for score, _ in ranked], total)
@@ -324,6 +336,14 @@ class _Matrix:
         if not values:
             return np.arange(len(self.numbers))
         return np.flatnonzero(np.isin(self.numbers, _numbers(connection, where, values)))
+
+    def raises(self, connection: sqlite3.Connection, rows: NDArray[Any], aim: Aim) -> Matrix:
+        """Return what is added to the scores of `rows`: more for campaigns of the product that is meant."""
+        if not aim.product:
+            return np.zeros(len(rows), "float32")
+        of_product = _numbers(connection, "product_key = ?", (_storable(aim.product.casefold()),))
+        has_product: Matrix = np.isin(self.numbers[rows], of_product).astype("float32")
+        return has_product * np.float32(aim.margin)
 
     def scores(self, query: Matrix, rows: NDArray[Any]) -> Matrix:
         """Return the cosine of `query` with each of `rows`."""

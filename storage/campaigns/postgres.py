@@ -248,6 +248,8 @@ class PostgresIndex:
         if not rows:
             return Matches((), 0)
         scores = np.array([row["score"] for row in rows], "float32")
+        if scores.max() < embeddings.floors.get(field, 0.0):
+            return Matches((), 0)
         weighed = feedback(scores, np.array([row["vector"] for row in rows], "float32"))
         ranked = sorted(zip((-weighed).tolist(), [row["id"] for row in rows], strict=True))[:limit]
         by_id = {each.id: each for each in await self.get([each for _, each in ranked])}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,30 @@ FIELDS: Final[tuple[EmbeddingField, ...]] = get_args(EmbeddingField)
 TYPE: Final = "<f2"
 """Half precision: a cosine changes by less than 0.001."""
 _DIGEST_BYTES: Final = 16
+
+
+class Aim(NamedTuple):
+    """The score that a query must reach, and the product that it means."""
+
+    floor: float = 0.0
+    """Best cosine of the library below which nothing is found."""
+    product: str = ""
+    """Name of the product that the query is nearest to by far; empty for none."""
+    margin: float = 0.0
+    """Difference to the next product's cosine."""
+
+
+def product_aim(floor: float, products: Sequence[str], cosines: Matrix) -> Aim:
+    """Return the aim of a query with these cosines with the names of the library's products."""
+    if len(products) < 2:  # noqa: PLR2004 -- a margin needs two
+        return Aim(floor)
+    second, first = np.argsort(cosines, kind="stable")[-2:]
+    margin = float(cosines[first] - cosines[second])
+    return Aim(floor, products[first], margin) if margin >= _LEAST_MARGIN else Aim(floor)
+
+
+_LEAST_MARGIN: Final = 0.08
+"""Least difference between the cosines of the two nearest products, measured on the tuned questions."""
 
 
 def feedback(scores: Matrix, vectors: Matrix) -> Matrix:

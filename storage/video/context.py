@@ -22,14 +22,15 @@ KIND: Final = "video"
 MARK: Final = "_truncated"
 """Key that marks a value that was shortened to fit."""
 _log = logging.getLogger(__name__)
-# Each field is `due seconds`, a blank, and the entry as JSON; 0 is no expiry.
+# Each field is the second when it is due, a colon, that of its creation, a blank, and the entry as JSON; 0 is
+# no expiry. An older one has no time of creation.
 _SET: Final = Script.with_clock("""
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
-local due = 0
-if ARGV[3] ~= '0' then due = math.floor(now_ms() / 1000) + tonumber(ARGV[3]) end
-redis.call('HSET', KEYS[1], ARGV[1], string.format('%d ', due) .. ARGV[2])
+local now, due = math.floor(now_ms() / 1000), 0
+if ARGV[3] ~= '0' then due = now + tonumber(ARGV[3]) end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d:%d ', due, now) .. ARGV[2])
 return 1
 """)
 _READ: Final = Script.with_clock("""
@@ -101,6 +102,15 @@ class ContextStore:
             entry["key"]: entry["value"] for entry in (await self._entries()).values() if part in entry["key"]
         }
 
+    async def times(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Return the seconds of creation and expiry of these keys; 0 for one that is not known, or never."""
+        known = await self._entries()
+        return {
+            key: {name: known[field_name(key)][name] for name in ("created_s", "expires_s")}
+            for key in names
+            if field_name(key) in known
+        }
+
     async def delete(self, key: str) -> bool:
         """Delete a value; return False if there was none."""
         return bool(await self._redis.hdel(self._key, field_name(key)))
@@ -108,7 +118,15 @@ class ContextStore:
     async def _entries(self) -> dict[str, dict[str, Any]]:
         flat: list[bytes] = await _READ(self._redis, [self._key])
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return {name.decode(): json.loads(value.partition(b" ")[2]) for name, value in pairs}
+        return {name.decode(): _entry(value) for name, value in pairs}
+
+
+def _entry(stored: bytes) -> dict[str, Any]:
+    """Return an entry with its times."""
+    head, _, value = stored.partition(b" ")
+    due, _, created = head.partition(b":")
+    entry: dict[str, Any] = json.loads(value)
+    return {**entry, "created_s": int(created or 0), "expires_s": int(due)}
 
 
 def field_name(key: str) -> str:

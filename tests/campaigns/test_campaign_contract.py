@@ -152,7 +152,7 @@ async def test_filters_and_counts_are_those_of_what_is_shown(
     ("given", "expected"),
     [("Credit Cards", "credit card"), ("mortgages", "mortgage"), ("credit  card", "credit card")],
 )
-async def test_a_product_is_found_in_the_plural_too(
+async def test_a_product_may_be_named_in_the_plural(
     api: httpx.AsyncClient, given: str, expected: str
 ) -> None:
     """E20."""
@@ -169,3 +169,29 @@ async def test_unknown_fields_and_query_parameters_are_named(api: httpx.AsyncCli
         reply = await api.get(path)
         name = path.partition("?")[2].partition("=")[0]
         assert (reply.status_code, name in reply.json()["error"]) == (400, True), reply.text
+
+
+async def test_a_search_with_a_filter_that_does_not_exist_is_not_saved(api: httpx.AsyncClient) -> None:
+    body = {"message": "x", "activeFilters": {"sentiment": ["angry"]}}
+    reply = await api.put("/api/searches/bad", json=body)
+    assert (reply.status_code, "angry" in reply.json()["error"]) == (400, True)
+    assert (await api.get("/api/searches")).json() == {"searches": {}}
+
+
+@pytest.mark.parametrize("query", ["xqzvw", "blorptang fizzledoo", "kubernetes ingress controller"])
+async def test_a_search_by_meaning_finds_nothing_for_words_without_one(
+    api: httpx.AsyncClient, model: ChatDouble, query: str
+) -> None:
+    """E18: the nearest campaigns are none if nothing is near."""
+    model.script(search_call("semantic_search", query=query), Say("None."))
+    reply = await post_question(api, "anything?")
+    assert (reply["total"], reply["campaigns"]) == (0, [])
+
+
+async def test_a_search_by_meaning_favours_a_product_by_what_it_is_for(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E19: its name need not be in the question."""
+    model.script(search_call("semantic_search", query="buying a first house"), Say("Here."))
+    reply = await post_question(api, "houses?")
+    assert [one["primary_product"] for one in reply["campaigns"][:5]] == ["mortgage"] * 5

@@ -1,7 +1,8 @@
 """Campaigns for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 from callsheet.state.campaigns.campaign import Campaign
@@ -98,6 +99,7 @@ class CountingEmbeddings:
     """Embeddings that count as costly, and keep the texts; a vector depends only on its text's length."""
 
     is_costly = True
+    floors: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, model: str = "counting", dimensions: int = 3) -> None:
         self.model = model

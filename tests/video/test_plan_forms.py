@@ -14,36 +14,39 @@ def step_of(execution: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(step)
 
 
+SUBMITTED = {
+    "type": "parallel",
+    "totalSteps": 3,
+    "estimatedTime": 30,
+    "userFeedback": "Three changes.",
+    "context": {"needsWebSearch": False, "sharedStyle": "calm and blue"},
+    "steps": [
+        {
+            "id": "a",
+            "toolName": "editScene",
+            "displayName": "Making it calm",
+            "params": {"targetSceneId": "scene-1", "prompt": "first"},
+            "dependencies": [],
+            "canParallelize": True,
+            "contextKeys": ["style:scene-3"],
+        },
+        {"id": "b", "toolName": "trimScene", "targetSceneId": "scene-2", "params": {"duration": 4}},
+        {
+            "id": "c",
+            "toolName": "editScene",
+            "params": {"targetSceneId": "scene-3", "prompt": "third"},
+            "dependencies": ["a"],
+            "canParallelize": False,
+        },
+    ],
+}
+"""A plan in the words of the documents."""
+
+
 async def test_dependencies_parallelism_and_names_of_a_submitted_plan_are_honoured(video: VideoClient):
     """D3, D5, D-R2: a step waits for its `dependencies`, and one that cannot be parallel runs alone."""
     video.model.hold("first")
-    submitted = {
-        "type": "parallel",
-        "totalSteps": 3,
-        "estimatedTime": 30,
-        "userFeedback": "Three changes.",
-        "context": {"needsWebSearch": False, "sharedStyle": "calm and blue"},
-        "steps": [
-            {
-                "id": "a",
-                "toolName": "editScene",
-                "displayName": "Making it calm",
-                "params": {"targetSceneId": "scene-1", "prompt": "first"},
-                "dependencies": [],
-                "canParallelize": True,
-                "contextKeys": ["style:scene-3"],
-            },
-            {"id": "b", "toolName": "trimScene", "targetSceneId": "scene-2", "params": {"duration": 4}},
-            {
-                "id": "c",
-                "toolName": "editScene",
-                "params": {"targetSceneId": "scene-3", "prompt": "third"},
-                "dependencies": ["a"],
-                "canParallelize": False,
-            },
-        ],
-    }
-    video.model.plans.append({"executionPlan": submitted, "reasoning": "because"})
+    video.model.plans.append({"executionPlan": SUBMITTED, "reasoning": "because"})
     name = (await video.post_execution("change three scenes"))["executionId"]
     await video.wait_until(name, status_is("b", "completed"))
     execution = await video.execution(name)

@@ -83,6 +83,22 @@ async def test_the_events_are_enough_to_follow_the_state_of_an_execution(video: 
     ]
 
 
+async def test_the_log_of_a_run_has_the_start_and_the_end_of_each_step(video: VideoClient) -> None:
+    """D30, D32, D-R6: under these names only there."""
+    name = await video.start("x", edit("scene-1"))
+    await video.wait_for_end(name)
+    [run] = (await video.http.get("/threads/launch/runs")).json()
+    path = f"/threads/launch/runs/{run['run_id']}/stream"
+    text = (await video.http.get(path, headers={"Last-Event-ID": "-1"})).text
+    lines = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if '"type":"' in line]
+    log = [one for one in lines if isinstance(one, dict) and str(one.get("type")).startswith("step-")]
+    assert [(one["type"], one["stepId"]) for one in log if one["type"] != "step-update"] == [
+        ("step-started", "s1"),
+        ("step-completed", "s1"),
+    ]
+    assert {name for name, _ in await events_of(video.http, name)}.isdisjoint({"step-started"})
+
+
 async def test_an_execution_is_stored_with_plan_times_and_results(video: VideoClient) -> None:
     """D45, D32: events have a preview, the record has the whole result."""
     name = await video.start("gather", GATHER_STEP)

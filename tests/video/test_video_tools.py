@@ -100,6 +100,9 @@ async def test_gathered_context_is_stored_for_later_steps(video: VideoClient):
     ] == "nothing was there"
 
 
+DESIGNS = ("Minimal, navy.", "A minimal look: fade in", "Minimal fade", "Neon", "Neon")
+
+
 async def test_web_search_results_are_cached(
     video: VideoClient, search: "SearchService", monkeypatch: pytest.MonkeyPatch
 ):
@@ -107,7 +110,7 @@ async def test_web_search_results_are_cached(
     monkeypatch.setenv("CALLSHEET_SEARCH_URL", f"{search.url}?safe=1")
     monkeypatch.setenv("CALLSHEET_SEARCH_KEY", "secret")
     search.body = {
-        "web": {"results": [{"title": f"T{n}", "url": "u", "description": f"D{n}"} for n in range(5)]}
+        "web": {"results": [{"title": f"T{n}", "url": "u", "description": d} for n, d in enumerate(DESIGNS)]}
     }
     for _ in range(2):
         name = await video.start(
@@ -115,7 +118,9 @@ async def test_web_search_results_are_cached(
         )
         result = (await video.wait_for_end(name))["plan"]["steps"][0]["result"]
         assert [one["title"] for one in result["webResults"][0]["results"]] == ["T0", "T1", "T2"]
-        assert result["webResults"][0]["extractedPatterns"] == ["D0", "D1", "D2"]
+        assert result["webResults"][0]["extractedPatterns"] == ["minimal", "fade", "navy"]
+        pages = (await video.call("GET", "/api/projects/launch/context?contains=web:"))["entries"]
+        assert pages["web:u"]["query"] == "latte art"
     assert len(search.paths) == 1
     assert search.paths[0].startswith("/search?safe=1&q=latte+art&format=json")
     assert search.keys == ["secret"]
@@ -215,7 +220,9 @@ async def test_context_that_is_too_large_is_refused_over_rest(video: VideoClient
     """D-R9: 413."""
     path = "/api/projects/launch/context/brand"
     written = await video.call("PUT", path, json={"value": {"font": "Inter"}})
-    assert written == {"entries": {"brand": {"font": "Inter"}}}
+    assert written["entries"] == {"brand": {"font": "Inter"}}
+    assert written["times"]["brand"]["createdAt"]
+    assert written["times"]["brand"]["expiresAt"] is None
     await video.call("PUT", path, 413, json={"value": "x" * 200_000})
     assert (await video.call("GET", "/api/projects/launch/context"))["entries"] == written["entries"]
     await video.call("DELETE", path, 204)

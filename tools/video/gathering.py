@@ -77,9 +77,11 @@ async def _web(store: ContextStore, query: str) -> dict[str, Any]:
             "extractedPatterns": [],
             "problem": f"{error.message}; {error.remedy}",
         }
-    patterns = [one["summary"] for one in results if one["summary"]]
+    patterns = style.design_patterns([f"{one['title']} {one['summary']}" for one in results])
     answer = {"query": query, "results": results, "extractedPatterns": patterns}
     await store.set(key, answer, ttl_s=SEARCH_TTL_S)
+    for one in results:
+        await store.set(f"web:{one['url']}", {**one, "query": query}, ttl_s=SEARCH_TTL_S)
     return answer
 
 

@@ -126,7 +126,7 @@ class _Reader:
 
     def _address(self, text: str) -> str:
         words = []
-        for part in re.findall(r"\w+|[.@/-]", text.removeprefix("https://").removeprefix("http://")):
+        for part in re.findall(r"[^\W_]+|[.@/-]", text.removeprefix("https://").removeprefix("http://")):
             if part.isalnum():
                 words.append(self._initials(part) if part.casefold() == "www" else part)
             else:

@@ -11,6 +11,7 @@ import sentencex
 
 from callsheet.state.languages import detect, find
 
+_BLANK: Final = re.compile(r"\s")
 _LINE: Final = re.compile(r"[^\n]+")
 _ORDINAL: Final = re.compile(r"(?:^|\s)\d{1,2}\.\s*$")
 _LAST_WORD: Final = re.compile(r"(?:^|[\s('’\"«„])(\w{1,8})\.\s*$")
@@ -71,7 +72,8 @@ def _pieces(line: str, code: str) -> Iterator[tuple[int, int]]:
 
 
 def _segments(line: str, code: str) -> Iterator[str]:
-    for piece in sentencex.segment(code, line):
+    # It panics at some blanks of several bytes.
+    for piece in sentencex.segment(code, _BLANK.sub(" ", line)):
         start = 0
         for end in _MISSED.finditer(piece):
             yield piece[start : end.end()]

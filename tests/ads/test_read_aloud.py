@@ -3,11 +3,15 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callsheet.state.ads.timeline import speaking_time_s
+from callsheet.state.languages import LANGUAGES, Language
 from callsheet.state.lessons.narration import length
 from callsheet.state.number_words import cardinal_words
 from callsheet.state.read_aloud import text_aloud
+from callsheet.state.sentences import split_sentences
 
 PAIRS = {
     "english": {
@@ -124,3 +128,13 @@ def test_reading_takes_time_in_proportion_to_the_text(part: str) -> None:
     began_s = time.process_time()
     text_aloud(part * 30_000, "english")
     assert time.process_time() - began_s < 4
+
+
+SIGNS = "0123456789.,:-–/%$€zł @&+#_aBUW\u0660\u00b2h km\u00a0²°?ÀßสU!…«»\"'()。！"
+
+
+@given(st.text(SIGNS, max_size=60), st.sampled_from(LANGUAGES))
+def test_every_text_can_be_read_aloud_and_split(text: str, language: Language) -> None:
+    assert speaking_time_s(text, language.name) >= 0
+    assert length(text, language.name) >= 0
+    assert "".join("".join(split_sentences(text, language.name)).split()) == "".join(text.split())

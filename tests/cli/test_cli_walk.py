@@ -101,6 +101,9 @@ WALK = (
     ("keys create alice", "", "cs_"),
     ("keys list", "", "alice"),
     ("keys revoke KEY", "", "Revoked"),
+    ("ads delete harbour", "y\n", "Deleted harbour."),
+    ("pages delete bakery", "y\n", "Deleted bakery."),
+    ("videos delete launch", "y\n", "Deleted launch."),
     ("completion bash", "", "complete"),
 )
 """Commands in order, with what a person types, and words of their output."""

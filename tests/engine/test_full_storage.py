@@ -168,6 +168,7 @@ async def test_runs_survive_a_memory_at_its_limit_where_only_some_writes_are_ref
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 async def test_runs_wait_ten_times_while_memory_is_full_for_twelve_seconds(
     redis: "Redis", http: httpx.AsyncClient, folder: Path
 ) -> None:

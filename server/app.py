@@ -273,6 +273,8 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
         version=installed_version(),
         summary="Audio ads, landing pages and lessons: planned, approved, executed exactly once, remembered",
         lifespan=_lifespan(settings),
+        # A redirected deletion of `…/campaigns/` would be one of the whole list.
+        redirect_slashes=False,
         # Routes of our own below, with policies.
         openapi_url=None,
         docs_url=None,

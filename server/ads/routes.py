@@ -330,8 +330,8 @@ API: Final = FeatureApi(
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",
-        "voices": "Voices that ads may use",
         "versions": "Versions of an ad's voices, music and sound effects",
+        "voices": "Voices that ads may use",
     },
     check_artefact=_check_artefact,
 )

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from callsheet.server.cli import answers, rendering
-from callsheet.server.cli.client import ServerClient
+from callsheet.server.cli.client import ServerClient, path_part
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind, KindRoute
 from callsheet.server.cli.output import (
     NextCommand,
@@ -109,7 +108,7 @@ def _send(client: ServerClient, args: Args, message: TurnMessage) -> dict[str, A
 def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Mapping[str, Any]) -> None:
     kind, name = message.kind, _id(message.kind, reply)
     seen = kind is ADS and reply["created"]
-    view = client.get(kind.shows.format(id=quote(name, safe=""))) if seen else reply
+    view = client.get(kind.shows.format(id=path_part(name))) if seen else reply
     label, example = "Go on", kind.refinement
     if reply.get("question") or reply.get("interrupt"):
         label, example = "Answer", answers.example(client, reply)
@@ -156,7 +155,7 @@ def list_(client: ServerClient, args: Args) -> None:
 def show(client: ServerClient, args: Args) -> int:
     """Show a thing as it is now."""
     kind: Kind = args.kind
-    path = kind.shows.format(id=quote(args.id, safe=""))
+    path = kind.shows.format(id=path_part(args.id))
     try:
         view = client.get(path)
     except Missing as error:
@@ -194,13 +193,13 @@ def diff(client: ServerClient, args: Args) -> int:
     kind: Kind = args.kind
     if kind is PAGES:
         find(client, kind, args.id)
-        path = f"/api/pages/{quote(args.id, safe='')}/diff"
+        path = f"/api/pages/{path_part(args.id)}/diff"
         reply = client.get(path, **{"from": args.old, "to": args.new})
         changes = [one["text"] for one in reply["changes"]]
     else:
         find(client, kind, args.id)
         path = _stream_path(kind, args.id, args.stream or kind.stream)
-        old, fresh = (client.get(f"{path}/{quote(one, safe='')}")["data"] for one in (args.old, args.new))
+        old, fresh = (client.get(f"{path}/{path_part(one)}")["data"] for one in (args.old, args.new))
         changes = [*differences(old, fresh)]
         reply = {"from": args.old, "to": args.new, "changes": changes}
     if args.json:
@@ -259,7 +258,7 @@ def export(client: ServerClient, args: Args) -> None:
 def preview(client: ServerClient, args: Args) -> None:
     """Write a page that plays a video."""
     find(client, VIDEOS, args.id)
-    reply = client.call("GET", f"/api/projects/{quote(args.id, safe='')}/preview")
+    reply = client.call("GET", f"/api/projects/{path_part(args.id)}/preview")
     write(reply.content, args.output)
 
 
@@ -321,9 +320,9 @@ def find(client: ServerClient, kind: Kind, name: str) -> Mapping[str, Any]:
     """Return the conversation and streams of a thing; raise `Missing` with the nearest id for none."""
     try:
         if kind is CAMPAIGNS:
-            client.get(f"/threads/{quote(name, safe='')}")
+            client.get(f"/threads/{path_part(name)}")
             return {"conversationId": name}
-        return dict(client.get(f"/api/artefacts/{kind.name}/{quote(name, safe='')}"))
+        return dict(client.get(f"/api/artefacts/{kind.name}/{path_part(name)}"))
     except Missing as error:
         if "served" in error.message:
             raise
@@ -332,7 +331,7 @@ def find(client: ServerClient, kind: Kind, name: str) -> Mapping[str, Any]:
 
 def _exists(client: ServerClient, kind: Kind, name: str) -> bool:
     try:
-        client.get(f"/api/artefacts/{kind.name}/{quote(name, safe='')}")
+        client.get(f"/api/artefacts/{kind.name}/{path_part(name)}")
     except Missing:
         return False
     return True
@@ -374,7 +373,8 @@ def _call(client: ServerClient, route: KindRoute, args: Args, view: Mapping[str,
         "stream": getattr(args, "stream", "") or "",
         "version": getattr(args, "version", "") or "",
     }
-    path = route.path.format(**{name: quote(value, safe="") for name, value in fields.items()})
+    used = {name: value for name, value in fields.items() if f"{{{name}}}" in route.path}
+    path = route.path.format(**{name: path_part(value) for name, value in used.items()})
     if route.body is not None:
         request["json"] = {name: str(value).format(**fields) for name, value in route.body.items()}
     if request.get("params") and "?" in path:
@@ -385,7 +385,7 @@ def _call(client: ServerClient, route: KindRoute, args: Args, view: Mapping[str,
 
 
 def _stream_path(kind: Kind, name: str, stream: str) -> str:
-    return f"/api/artefacts/{kind.name}/{quote(name, safe='')}/{quote(stream, safe='')}"
+    return f"/api/artefacts/{kind.name}/{path_part(name)}/{path_part(stream)}"
 
 
 def _id(kind: Kind, reply: Mapping[str, Any]) -> str:

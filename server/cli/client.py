@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -27,6 +28,13 @@ _POLL_S: Final = 0.02
 _QUIET_S: Final = 120.0
 """Silence after which a server counts as gone; it sends a heartbeat to a stream every few seconds."""
 _TIMEOUT: Final = httpx.Timeout(_QUIET_S, connect=10.0)
+
+
+def path_part(name: str) -> str:
+    """Return a name as one part of a path; raise `Invalid` for one that would address its parent."""
+    if name in {"", ".", ".."}:
+        raise Invalid(f"{name!r} is no id", remedy="copy it from the list")
+    return quote(name, safe="")
 
 
 class ServerRefusal(CallsheetError):
@@ -161,17 +169,16 @@ class ServerClient:
         log = path.with_suffix(".log")
         option = ["--data-dir", str(self.place.data_dir)] if self.place.data_dir else []
         command = [sys.executable, "-m", "callsheet", "serve", "--for-terminals", str(path), *option]
-        with log.open("wb") as output:
-            # In a session of its own, so that Ctrl-C in this terminal does not reach it.
-            process = subprocess.Popen(  # noqa: S603 -- our own command
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+        process = _spawn(command, log)
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if path.exists() and (connected := self._connect(path)):
                 return connected
-            if process.poll():
+            if code := process.poll():
                 raise _failed_start(log)
+            if code == 0:
+                # It left the place to another server, which may have been about to end.
+                process = _spawn(command, log)
             time.sleep(_POLL_S)
         raise Unavailable(
             f"the server has not answered for {_START_S:g} s",
@@ -187,6 +194,14 @@ def find_sockets(data_dir: Path | None) -> LocalSockets:
     return local_sockets(
         Path(data) if data else None, redis_url, Path(config) if config else None, os.environ
     )
+
+
+def _spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as output:
+        # In a session of its own, so that Ctrl-C in this terminal does not reach it.
+        return subprocess.Popen(  # noqa: S603 -- our own command
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
 
 
 def _failed_start(log: Path) -> CallsheetError:

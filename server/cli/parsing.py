@@ -14,7 +14,7 @@ from callsheet.server.cli.client import API_KEY, URL
 
 Args = argparse.Namespace
 _CHOICE: Final = re.compile(
-    r"argument (?P<name>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<all>.*)\)"
+    r"\Aargument (?P<name>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<all>.*)\)"
 )
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import httpx
 
-from callsheet.server.cli.client import ServerClient, ServerRefusal
+from callsheet.server.cli.client import ServerClient, ServerRefusal, path_part
 from callsheet.server.cli.kinds import CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import OnStep, say
 from callsheet.state.errors import Unavailable
@@ -55,7 +55,7 @@ class TurnMessage:
 
     def request(self) -> tuple[str, dict[str, Any]]:
         """Return path and body of the request."""
-        name, fields = quote(self.id, safe=""), dict(self.fields)
+        name, fields = path_part(self.id) if self.id else "", dict(self.fields)
         if self.kind is PAGES:
             return f"/api/pages/{name}/chat", {"message": self.text, **fields}
         if self.kind is LESSONS:
@@ -125,7 +125,7 @@ def _run_execution(
     stop: "Interruption",
 ) -> dict[str, Any]:
     """Start a plan about a video, show its steps, and return what the server says of it at its end."""
-    thread = stop.thread = client.get(f"/api/projects/{quote(project, safe='')}")["threadId"]
+    thread = stop.thread = client.get(f"/api/projects/{path_part(project)}")["threadId"]
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     try:
         reply = dict(client.call("POST", request[0], json=request[1], headers=headers).json())
@@ -137,15 +137,15 @@ def _run_execution(
             if step := as_step(name, data):
                 show(step)
         stop.check("error")
-    runs = client.get(f"/threads/{quote(thread, safe='')}/runs", limit=1)
-    values = client.get(f"/threads/{quote(thread, safe='')}/runs/{runs[0]['run_id']}/join") if runs else {}
+    runs = client.get(f"/threads/{path_part(thread)}/runs", limit=1)
+    values = client.get(f"/threads/{path_part(thread)}/runs/{runs[0]['run_id']}/join") if runs else {}
     stop.check("error")
     if execution:
         reply |= {"execution": client.get(f"/api/executions/{execution}")}
     return {
         "projectId": project,
         **reply,
-        "scenes": client.get(f"/api/projects/{quote(project, safe='')}")["scenes"],
+        "scenes": client.get(f"/api/projects/{path_part(project)}")["scenes"],
         "message": last_message(values) or reply["message"],
         "created": values.get("created") or [],
         "provider": values.get("provider", ""),
@@ -197,7 +197,7 @@ class Interruption:
 
     def _cancel(self) -> None:
         """Cancel the runs of the thread that have not ended; wait a moment for one that is being recorded."""
-        path, deadline = f"/threads/{quote(self.thread, safe='')}/runs", time.monotonic() + _CANCEL_S
+        path, deadline = f"/threads/{path_part(self.thread)}/runs", time.monotonic() + _CANCEL_S
         with self._client.second() as http:
             while time.monotonic() < deadline:
                 runs = http.get(path, params={"limit": 10}).json()

@@ -5,13 +5,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from rich.text import Text
 
 from callsheet.server.cli import answers, rendering
 from callsheet.server.cli.artefacts import write
-from callsheet.server.cli.client import ServerClient
+from callsheet.server.cli.client import ServerClient, path_part
 from callsheet.server.cli.kinds import BY_GRAPH
 from callsheet.server.cli.output import (
     NextCommand,
@@ -373,4 +372,4 @@ def _first(thread: Mapping[str, Any]) -> str:
 
 
 def _path_id(name: str) -> str:
-    return quote(name, safe="")
+    return path_part(name)

@@ -191,6 +191,8 @@ class _Server(uvicorn.Server):
         """Set for a server that ends by itself: returns True while a run is in progress."""
         self._idle_at_s = 0.0
         """Time of the event loop at which it ends if nobody comes."""
+        self._requests = 0
+        """Requests until the last look: a terminal may come and leave between two looks."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # Uvicorn would log a trace of a failed start; the error below says it in a sentence.
@@ -211,8 +213,9 @@ class _Server(uvicorn.Server):
         """Return True if the server shall stop; called ten times a second."""
         if self.is_busy is not None:
             now_s = asyncio.get_running_loop().time()
-            if self.server_state.connections or self.is_busy():
-                self._idle_at_s = now_s + _IDLE_S
+            requests = self.server_state.total_requests
+            if self.server_state.connections or requests > self._requests or self.is_busy():
+                self._idle_at_s, self._requests = now_s + _IDLE_S, requests
             self.should_exit = self.should_exit or now_s >= self._idle_at_s
         return await super().on_tick(counter)
 

@@ -6,7 +6,6 @@ It lies in a folder that only this user may enter, so who can connect is the ope
 
 import hashlib
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +17,8 @@ OWNER_HEADER: Final = "x-callsheet-owner"
 """Header of a request at a local socket: the owner whose things it is about; the local owner if left out."""
 _GRAPHS_FILE: Final = "langgraph.json"
 _OF_THE_CLIENT: Final = frozenset({"CALLSHEET_URL", "CALLSHEET_API_KEY"})
-_OF_THE_SERVER: Final = re.compile(
-    r"CALLSHEET_|REDIS_URL$|.*_(API_KEY|BASE_URL|MODEL|MODELS|MAX_RETRIES)$|OPENAI_|OLLAMA_", re.IGNORECASE
-)
+_PREFIXES_OF_THE_SERVER: Final = ("CALLSHEET_", "OPENAI_", "OLLAMA_", "REDIS_URL")
+_ENDINGS_OF_THE_SERVER: Final = ("_API_KEY", "_BASE_URL", "_MODEL", "_MODELS", "_MAX_RETRIES")
 
 
 class LocalSockets(NamedTuple):
@@ -41,7 +39,7 @@ def local_sockets(
     variables = sorted(
         f"{name}={value}"
         for name, value in environ.items()
-        if _OF_THE_SERVER.match(name) and name not in _OF_THE_CLIENT
+        if _is_of_the_server(name.upper()) and name not in _OF_THE_CLIENT
     )
     return LocalSockets(
         folders.socket_path(folder, f"server-{_digest(served)}.sock"),
@@ -67,3 +65,7 @@ def _folder(data_dir: Path | None, redis_url: str | None) -> Path:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:12]
+
+
+def _is_of_the_server(name: str) -> bool:
+    return name.startswith(_PREFIXES_OF_THE_SERVER) or name.endswith(_ENDINGS_OF_THE_SERVER)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -313,3 +314,8 @@ def test_with_debug_an_error_keeps_its_traceback(run_command: RunCommand) -> Non
 def test_an_unexpected_error_is_shown_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     cli.report_unexpected(KeyError, KeyError("x"), None)
     assert_refused(Finished(1, "", capsys.readouterr().err), "KeyError", "--debug")
+
+
+@pytest.mark.parametrize("words", ["campaigns delete . --yes", "campaigns delete .. --yes", "ads show ''"])
+def test_an_id_that_means_the_list_is_refused(run_command: RunCommand, words: str) -> None:
+    assert_refused(run_command(*shlex.split(words)), "is no id", "copy it from the list")

@@ -250,6 +250,19 @@ async def test_a_deleted_campaign_library_and_its_searches_leave_nothing_in_redi
     assert owned.remains("zyx") == []
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/campaigns/", "/api/searches/", "/api/campaigns/%2E", "/api/campaigns/%2E%2E"]
+)
+async def test_a_deletion_without_an_id_does_not_delete_the_list(owned: Owned, path: str):
+    mine = {"id": "zyx-1", "company": "zyxomma", "channel": "email", "capture_date": "2026-01-01"}
+    await owned.ok("POST", "/api/campaigns/import?fileName=x.json", json=[mine])
+    await owned.ok("PUT", "/api/searches/zyx-search", json={"message": "zyxomma"})
+    reply = await owned.http.delete(path, follow_redirects=True)
+    assert reply.status_code in {400, 404, 405}, reply.text
+    assert (await owned.ok("GET", "/api/campaigns"))["total"] == 1
+    assert "zyx-search" in (await owned.ok("GET", "/api/searches"))["searches"]
+
+
 async def erase_page(base: str, page: str) -> int:
     """Return the status of the deletion of a page."""
     async with httpx.AsyncClient(base_url=base, timeout=30) as http:

@@ -47,7 +47,7 @@ _ENCODINGS: Final = [
     *("shift_jis", "gb18030", "big5", "euc_kr"),
 ]
 _SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-_LIST_START: Final = re.compile(r'\s*(?:\{\s*"campaigns"\s*:\s*)?\[')
+_LIST_START: Final = re.compile(r'(?<!\s)\s*+(?:\{\s*+"campaigns"\s*+:\s*+)?+\[')
 _GAP: Final = re.compile(r"[\s,]*")
 _FORMAT_CODES: Final = re.compile(r"€|£|US\$|\[\$([A-Z]{3})|\"([A-Z]{3})\"")
 

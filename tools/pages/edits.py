@@ -63,7 +63,7 @@ class ElementChanges(Arguments):
     )
     content: str | None = Field(None, description="The whole new text, plain, no markup", max_length=MAX_TEXT)
     attributes: Texts | None = Field(
-        None, description="HTML attributes to set, such as {'href': 'https://…'}; null removes one"
+        None, description="HTML attributes to set, such as {'href': '#offer'}; null removes one"
     )
     label: str | None = Field(
         None,

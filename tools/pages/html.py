@@ -74,7 +74,7 @@ def _render_markup(page: Page) -> str:
     return _render(page.root, in_form=False)
 
 
-_ELSEWHERE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2})")
+_ELSEWHERE: Final = re.compile(r"\A\s*+([A-Za-z][A-Za-z0-9+.-]*+:|[/\\]{2})")
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d+)?")
 
 

@@ -67,9 +67,6 @@ IdempotencyKey = Annotated[
 
 def identifier(text: str, field_name: str) -> str:
     """Return `text` if it is a valid id: 1 to 255 printable characters; raise `Invalid` otherwise."""
-    if text in {".", ".."}:
-        rule = f"{field_name} {text!r} is no id: clients take it for a place in a path"
-        raise Invalid(rule, remedy=f"send another {field_name}")
     if not 0 < len(text) <= MAX_ID or not text.isprintable():
         raise Invalid(
             f"{field_name} {text[:40]!r} must have 1 to {MAX_ID} printable characters, and has {len(text)}",

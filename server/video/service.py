@@ -127,8 +127,15 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
         since = await start_of_turn(ctx, thread.id, created.run)
     if since and (planned := await _planned_execution(ctx, executions, (thread.id, created.run), since)):
         return Started(thread, planned)
-    for record in await executions.newest(MAX_LISTED):
-        if record["run"] == created.run:
+    if record := await _execution_of(executions, created.run):
+        return Started(thread, record)
+    if created.verdict == "attached":
+        # A server that was killed may have left no beginning of the turn to follow.
+        async for _ in ctx.worker.events.follow_run(
+            thread.id, created.run, created.since, heartbeat_s=_HEARTBEAT_S
+        ):
+            pass
+        if record := await _execution_of(executions, created.run):
             return Started(thread, record)
     reply = await ctx.worker.reply(thread.id, created.run)
     await ctx.worker.runs.mark_answered(thread.id, created.run)
@@ -136,6 +143,10 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
         question = question_view(pending["id"], pending["value"])
         return Started(thread, None, question["actions"][0]["description"], question)
     return Started(thread, None, reply["message"])
+
+
+async def _execution_of(executions: Executions, run: str) -> Execution | None:
+    return next((record for record in await executions.newest(MAX_LISTED) if record["run"] == run), None)
 
 
 async def _planned_execution(

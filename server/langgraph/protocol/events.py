@@ -16,7 +16,7 @@ from langgraph.types import StateSnapshot
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from callsheet.server.engine.execution import pending_interrupts
+from callsheet.server.engine.execution import output_values, pending_interrupts
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
@@ -339,7 +339,10 @@ async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFra
     if first is None and has_run:
         return []
     gap = [] if first is None else [gap_frame(0, first or None)]
-    return gap + (_state_frames(view, state, idle=not has_run) if state and state.created_at else [])
+    if not graph or not state or not state.created_at:
+        return gap
+    shown = state._replace(values=output_values(graph, state.values))
+    return gap + _state_frames(view, shown, idle=not has_run)
 
 
 async def _is_complete(view: ThreadView, since: int) -> bool:

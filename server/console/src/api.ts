@@ -1,0 +1,116 @@
+// A typed client of the server: requests, errors with the server's remedy, and the calls that the views make.
+import type {
+  ArtefactRef, ArtefactView, Execution, Fields, QuestionPage, RecentThread, Run, RunningRun, Session,
+  Thread, ThreadState, Version, VersionDiff,
+} from "./types.ts";
+
+/** An error reply: what happened, and what to do about it. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly remedy: string;
+  readonly details: unknown;
+
+  constructor(status: number, message: string, remedy = "", details: unknown = null) {
+    super(message);
+    this.status = status;
+    this.remedy = remedy;
+    this.details = details;
+  }
+}
+
+/** Called when a request is refused because nobody is signed in. */
+export const signedOut: { handler: () => void } = { handler: () => undefined };
+
+const OFFLINE = new ApiError(0, "The server does not answer.", "Check that it runs; the page tries again by itself.");
+
+export function path(strings: TemplateStringsArray, ...parts: (string | number)[]): string {
+  return strings.reduce((text, next, i) => text + next + (i < parts.length ? encodeURIComponent(String(parts[i])) : ""), "");
+}
+
+export async function errorOf(reply: Response): Promise<ApiError> {
+  const body: unknown = await reply.json().catch(() => null);
+  const fields = (body ?? {}) as Fields;
+  const detail = fields.error ?? fields.message ?? fields.detail ?? "";
+  const message = typeof detail === "string" ? detail : JSON.stringify(detail);
+  return new ApiError(reply.status, message || `The server replied ${reply.status}.`, fields.remedy ?? "", fields.details);
+}
+
+/** Send a request; an object as `body` is sent as JSON. Throws ApiError. */
+export async function send(method: string, url: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  const raw = body instanceof Blob || body instanceof FormData;
+  if (body !== undefined && !raw) headers.set("Content-Type", "application/json");
+  let reply: Response;
+  try {
+    reply = await fetch(url, {
+      ...init,
+      method,
+      headers,
+      credentials: "same-origin",
+      ...(body === undefined ? {} : { body: raw ? (body as BodyInit) : JSON.stringify(body) }),
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw OFFLINE;
+  }
+  if (reply.status === 401) signedOut.handler();
+  if (!reply.ok) throw await errorOf(reply);
+  return reply;
+}
+
+export async function request<T>(method: string, url: string, body?: unknown, init?: RequestInit): Promise<T> {
+  const reply = await send(method, url, body, init);
+  if (reply.status === 204) return undefined as T;
+  const text = await reply.text();
+  return (text ? JSON.parse(text) : undefined) as T;
+}
+
+export const get = <T>(url: string, init?: RequestInit) => request<T>("GET", url, undefined, init);
+export const post = <T>(url: string, body: unknown = {}, init?: RequestInit) => request<T>("POST", url, body, init);
+
+export const api = {
+  session: () => get<Session>("/api/session"),
+  signIn: (key: string) => post<void>("/api/session", { key }),
+  signOut: () => request<void>("DELETE", "/api/session"),
+
+  questions: (state = "waiting") => get<QuestionPage>(`/api/questions?state=${state}`),
+  answer: (id: string, answer: unknown) => post<Fields>(path`/api/questions/${id}/answer`, { answer }),
+  running: () => get<RunningRun[]>("/api/running"),
+  recent: (q: string, limit = 20) => get<RecentThread[] | { threads: RecentThread[] }>(path`/api/recent?q=${q}&limit=${limit}`),
+  markdown: (text: string) => post<{ html: string }>("/api/markdown", { text }),
+
+  createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),
+  thread: (id: string) => get<Thread>(path`/threads/${id}`),
+  state: (id: string) => get<ThreadState>(path`/threads/${id}/state`),
+  history: (id: string, limit = 100) => post<ThreadState[]>(path`/threads/${id}/history`, { limit }),
+  runs: (id: string, limit = 5) => get<Run[]>(path`/threads/${id}/runs?limit=${limit}`),
+  startRun: (thread: string, body: Fields) =>
+    post<Run>(path`/threads/${thread}/runs`, {
+      stream_mode: ["messages-tuple", "custom", "updates"],
+      stream_resumable: true,
+      multitask_strategy: "reject",
+      ...body,
+    }),
+  cancelRun: (thread: string, run: string) => post<unknown>(path`/threads/${thread}/runs/${run}/cancel?action=interrupt`),
+
+  execution: (id: string) => get<Execution>(path`/api/executions/${id}`),
+  changePlan: (id: string, action: "pause" | "resume" | "cancel") => post<Execution>(path`/api/executions/${id}/${action}`),
+  changeStep: (id: string, step: string, action: "skip" | "retry" | "rerun") =>
+    post<Execution>(path`/api/executions/${id}/steps/${step}/${action}`),
+  editStep: (id: string, step: string, params: Fields) =>
+    request<Execution>("PATCH", path`/api/executions/${id}/steps/${step}`, { params }),
+  insertStep: (id: string, step: Fields) => post<Execution>(path`/api/executions/${id}/steps`, { step }),
+  undoPlan: (project: string, execution: string, steps?: string[]) =>
+    post<Fields>(path`/api/projects/${project}/undo`, { executionId: execution, ...(steps ? { steps } : {}) }),
+
+  artefacts: (kind: string, after = "") =>
+    get<{ artefacts: ArtefactRef[]; next: string | null }>(path`/api/artefacts/${kind}` + (after ? path`?after=${after}` : "")),
+  artefact: (kind: string, id: string) => get<ArtefactView>(path`/api/artefacts/${kind}/${id}`),
+  deleteArtefact: (kind: string, id: string) => request<Fields>("DELETE", path`/api/artefacts/${kind}/${id}`),
+  versions: (kind: string, id: string, stream: string) =>
+    get<{ versions: Version[]; active: string | null }>(path`/api/artefacts/${kind}/${id}/${stream}`),
+  version: (kind: string, id: string, stream: string, version: string) =>
+    get<Version>(path`/api/artefacts/${kind}/${id}/${stream}/${version}`),
+  diff: (kind: string, id: string, stream: string, from: string, to: string) =>
+    get<VersionDiff>(path`/api/artefacts/${kind}/${id}/${stream}/${from}/diff/${to}`),
+};

@@ -1,0 +1,194 @@
+// A thread as a list of turns: from the stored state, and from the events of a running one. Pure functions.
+import { words } from "./format.ts";
+import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, WireMessage } from "./types.ts";
+
+export interface Step {
+  id: string;
+  tool: string;
+  name: string;
+  status: string;
+  input: Fields | null;
+  output: Json;
+  error: string;
+  seconds: number | null;
+}
+
+export type Item =
+  | { type: "person"; id: string; text: string }
+  | { type: "model"; id: string; text: string; streaming: boolean }
+  | { type: "steps"; id: string; plan: string; steps: Step[] };
+
+/** Calls by which a model talks to the server, not tools that a person cares about. */
+const CONTROL = new Set(["submit_plan", "answer"]);
+const DONE = new Set(["completed", "failed", "error", "cancelled", "skipped", "blocked", "timeout"]);
+
+export function isDone(status: string): boolean {
+  return DONE.has(status);
+}
+
+export function textOf(content: WireMessage["content"] | undefined): string {
+  if (typeof content === "string") return content;
+  return (content ?? []).map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("");
+}
+
+export function errorText(error: unknown): string {
+  if (!error) return "";
+  if (typeof error === "string") return error;
+  const fields = error as Fields;
+  const text = fields.message ?? fields.error ?? JSON.stringify(error);
+  return fields.suggestion ? `${text} ${fields.suggestion}` : String(text);
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage | undefined, known: Step | undefined): Step {
+  const output = result?.output ?? (reply ? parsed(textOf(reply.content)) : null);
+  const failed = reply?.status === "error";
+  return {
+    id: call.id,
+    tool: call.name,
+    name: known?.name ?? words(call.name),
+    status: result?.status ?? (reply ? (failed ? "failed" : "completed") : (known?.status ?? "pending")),
+    input: call.args,
+    output,
+    error: errorText(result?.error) || (failed ? errorText(output) : ""),
+    seconds: result?.duration_s ?? known?.seconds ?? null,
+  };
+}
+
+/** Steps that a submitted plan reports in the reply to its call. */
+function reported(reply: WireMessage | undefined): Step[] {
+  const content = reply ? parsed(textOf(reply.content)) : null;
+  const list = content && typeof content === "object" && !Array.isArray(content) ? content.steps : null;
+  if (!Array.isArray(list)) return [];
+  return list.map((one, i) => {
+    const fields = (one ?? {}) as Fields;
+    const name = [words(fields.tool ?? "step"), fields.scene].filter(Boolean).join(" ");
+    return {
+      id: fields.step ?? String(i), tool: fields.tool ?? "", name, status: fields.status ?? "completed",
+      input: null, output: fields as Json, error: errorText(fields.error), seconds: null,
+    };
+  });
+}
+
+function ofResult(result: StepResult, known: Step | undefined): Step {
+  return {
+    id: result.id, tool: result.tool, name: known?.name ?? words(result.tool), status: result.status,
+    input: known?.input ?? null, output: result.output ?? null, error: errorText(result.error), seconds: result.duration_s ?? null,
+  };
+}
+
+/** All items of a stored state. `before` are the items on the screen: names of steps that the state lacks are kept. */
+export function itemsOf(values: Fields, before: Item[] = []): Item[] {
+  const messages: WireMessage[] = values.messages ?? [];
+  const results = new Map<string, StepResult>((values.results ?? []).map((one: StepResult) => [`${one.plan}/${one.id}`, one]));
+  const byCall = new Map([...results.values()].map((one) => [one.id, one]));
+  const known = new Map(before.flatMap((item) => (item.type === "steps" ? item.steps.map((one) => [`${item.plan}/${one.id}`, one] as const) : [])));
+  const replies = new Map(messages.filter((one) => one.tool_call_id).map((one) => [one.tool_call_id ?? "", one]));
+  const placed = new Set<string>();
+  const lastPerson = messages.findLastIndex((one) => one.type === "human");
+  const items: Item[] = [];
+  for (const [i, message] of messages.entries()) {
+    const id = message.id ?? `message-${i}`;
+    const text = textOf(message.content);
+    if (message.type === "human") items.push({ type: "person", id, text });
+    if (message.type !== "ai") continue;
+    if (text) items.push({ type: "model", id, text, streaming: false });
+    const calls = message.tool_calls ?? [];
+    const own = calls.filter((call) => !CONTROL.has(call.name));
+    const steps = own.map((call) => step(call, byCall.get(call.id), replies.get(call.id), known.get(`${id}/${call.id}`)));
+    if (steps.length > 0) items.push({ type: "steps", id: `${id}:steps`, plan: id, steps });
+    for (const call of calls.filter((one) => one.name === "submit_plan")) {
+      const plan = i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined;
+      if (plan) placed.add(plan);
+      const listed = plan
+        ? [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)))
+        : reported(replies.get(call.id));
+      if (listed.length > 0) items.push({ type: "steps", id: plan ?? `${call.id}:plan`, plan: plan ?? "", steps: listed });
+    }
+  }
+  return withUnplaced(items, before, values);
+}
+
+/** A plan that waits has no message yet that names its steps; keep it while the state says that it is open. */
+function withUnplaced(items: Item[], before: Item[], values: Fields): Item[] {
+  const plan: string | undefined = values.plan?.id ?? undefined;
+  if (!plan || items.some((item) => item.type === "steps" && item.plan === plan)) return items;
+  const shown = before.find((item) => item.type === "steps" && item.plan === plan);
+  const steps: Step[] = (values.plan.steps ?? []).map((one: Fields) => ({
+    id: one.id, tool: one.tool, name: one.display ?? words(one.tool ?? "step"), status: "pending",
+    input: one.args ?? one.params ?? null, output: null, error: "", seconds: null,
+  }));
+  return [...items, shown ?? { type: "steps", id: plan, plan, steps }];
+}
+
+function upsert(items: Item[], item: Item): Item[] {
+  const i = items.findLastIndex((one) => one.id === item.id);
+  return i < 0 ? [...items, item] : items.with(i, item);
+}
+
+/** The items after a `messages` event: `[chunk, metadata]`. */
+export function withMessage(items: Item[], [message, metadata]: [WireMessage, Fields]): Item[] {
+  const type = message.type;
+  if (type === "human" || type === "HumanMessageChunk") {
+    return message.id ? upsert(items, { type: "person", id: message.id, text: textOf(message.content) }) : items;
+  }
+  if (type !== "ai" && type !== "AIMessageChunk") return items;
+  if ((metadata.tags as string[] | undefined)?.includes("nostream")) return items;
+  const text = textOf(message.content);
+  const id = message.id ?? "";
+  if (!text || !id) return items;
+  const shown = items.findLast((one) => one.id === id);
+  const whole = type === "AIMessageChunk" && shown?.type === "model" && shown.streaming ? shown.text + text : text;
+  return upsert(items, { type: "model", id, text: whole, streaming: type === "AIMessageChunk" });
+}
+
+/** The items after a `step` event. */
+export function withStep(items: Item[], event: StepEvent): Item[] {
+  const id = items.findLast((one) => one.type === "steps" && one.plan === event.plan)?.id ?? `${event.plan}:steps`;
+  const group = items.findLast((one) => one.id === id);
+  const steps = group?.type === "steps" ? group.steps : [];
+  const i = steps.findIndex((one) => one.id === event.stepId);
+  const known = steps[i];
+  const next: Step = {
+    id: event.stepId,
+    tool: event.tool,
+    name: event.name || known?.name || words(event.tool),
+    status: event.status,
+    input: event.input ?? known?.input ?? null,
+    output: event.output ?? known?.output ?? null,
+    error: errorText(event.error) || (isDone(event.status) ? "" : (known?.error ?? "")),
+    seconds: event.durationSeconds ?? known?.seconds ?? null,
+  };
+  return upsert(items, { type: "steps", id, plan: event.plan, steps: i < 0 ? [...steps, next] : steps.with(i, next) });
+}
+
+/** No message streams any more. */
+export function settled(items: Item[]): Item[] {
+  return items.map((item) => (item.type === "model" && item.streaming ? { ...item, streaming: false } : item));
+}
+
+/** The checkpoint to fork from, so that the message `id` is not part of the conversation; null if it is not kept. */
+export function checkpointBefore(history: ThreadState[], id: string): string | null {
+  const has = (state: ThreadState) => (state.values.messages ?? []).some((one: WireMessage) => one.id === id);
+  const first = history.findLastIndex(has);
+  if (first < 0) return null;
+  return history[first + 1]?.checkpoint?.checkpoint_id ?? history[first]?.parent_checkpoint?.checkpoint_id ?? null;
+}
+
+/** Streams and versions that a step made: `[["music", "v2"]]`; the stream is empty where the output does not name it. */
+export function versionsOf(step: Step): [string, string][] {
+  const output = step.output;
+  if (!output || typeof output !== "object" || Array.isArray(output)) return [];
+  const several = output.versions;
+  if (several && typeof several === "object" && !Array.isArray(several)) {
+    return Object.entries(several).filter(([name]) => name !== "order").map(([name, id]) => [name, String(id)]);
+  }
+  return typeof output.versionId === "string" ? [["", output.versionId]] : [];
+}

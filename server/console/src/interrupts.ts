@@ -1,0 +1,128 @@
+// What an interrupt asks for, and the answers it takes. Pure functions over the interrupt's value.
+import { words } from "./format.ts";
+import { resolve, typeOf } from "./schema.ts";
+import type { Fields, Json, Schema } from "./types.ts";
+
+export interface Choice {
+  id: string;
+  title: string;
+  details: string;
+  note: string;
+  quote: string;
+}
+
+export interface Action {
+  name: string;
+  title: string;
+  args: Fields;
+  /** Of the edit's form; null if the call cannot be edited. */
+  schema: Schema | null;
+  allowed: string[];
+}
+
+/** The form that an interrupt needs. */
+export type Ask =
+  | { form: "choose"; field: string; choices: Choice[] }
+  | { form: "actions"; actions: Action[]; canSkip: boolean }
+  | { form: "yes-no" }
+  | { form: "schema"; schema: Schema }
+  | { form: "text" };
+
+const CHOICE_FIELDS = ["facts", "images", "choices", "options"];
+
+function choice(raw: Json, index: number): Choice {
+  if (raw === null || typeof raw !== "object" || Array.isArray(raw)) {
+    return { id: String(raw), title: String(raw), details: "", note: "", quote: "" };
+  }
+  const one = raw as Fields;
+  const text = (...names: string[]) => String(names.map((name) => one[name]).find((value) => typeof value === "string" && value) ?? "");
+  const sure = typeof one.confidence === "number" ? `${Math.round(one.confidence * 100)} % sure` : "";
+  return {
+    id: text("id", "value", "name") || String(one.number ?? index + 1),
+    title: text("concept", "title", "label", "name", "credit", "id"),
+    details: text("details", "description", "text", "page"),
+    note: sure,
+    quote: typeof one.source?.quote === "string" ? one.source.quote : "",
+  };
+}
+
+/** An object schema guessed from the arguments of a call that brings none. */
+export function schemaOf(value: Json | undefined): Schema {
+  if (value === null || value === undefined) return { type: "string" };
+  if (Array.isArray(value)) return { type: "array", items: schemaOf(value[0]) };
+  switch (typeof value) {
+    case "object":
+      return { type: "object", properties: Object.fromEntries(Object.entries(value).map(([name, one]) => [name, schemaOf(one)])) };
+    case "boolean": return { type: "boolean" };
+    case "number": return { type: "number" };
+    default: return { type: "string" };
+  }
+}
+
+function actionsOf(value: Fields): Action[] {
+  const configs: Fields[] = value.review_configs ?? [];
+  return (value.action_requests as Fields[]).map((one) => {
+    const config = configs.find((other) => other.action_name === one.name) ?? {};
+    const allowed: string[] = config.allowed_decisions ?? ["approve", "edit", "reject"];
+    const args = (one.args ?? {}) as Fields;
+    const named: Schema = config.args_schema ?? schemaOf(args as Json);
+    return {
+      name: one.name,
+      title: one.description || words(one.name),
+      args,
+      schema: allowed.includes("edit") && Object.keys(named.properties ?? {}).length > 0 ? named : null,
+      allowed,
+    };
+  });
+}
+
+function decisionTypes(schema: Schema | undefined): string[] {
+  const alternatives = schema?.anyOf ?? (schema ? [schema] : []);
+  const items = alternatives.map((one) => one.properties?.decisions?.items?.properties?.type?.enum).find(Boolean);
+  return (items ?? []).map(String);
+}
+
+export function askOf(value: any): Ask {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return { form: "text" };
+  const schema: Schema | undefined = value.response_schema;
+  for (const field of CHOICE_FIELDS) {
+    const list = value[field];
+    if (Array.isArray(list) && list.length > 0) return { form: "choose", field, choices: list.map(choice) };
+  }
+  if (Array.isArray(value.action_requests) && value.action_requests.length > 0) {
+    return { form: "actions", actions: actionsOf(value), canSkip: decisionTypes(schema).includes("skip") };
+  }
+  if (!schema) return { form: "text" };
+  const one = resolve(schema, schema);
+  if (typeOf(one) === "boolean") return { form: "yes-no" };
+  return { form: "schema", schema };
+}
+
+/** The sentence that asks. */
+export function sentenceOf(value: any): string {
+  if (typeof value === "string") return value;
+  const text = value?.message ?? value?.question ?? value?.title ?? value?.action_requests?.[0]?.description;
+  return typeof text === "string" ? text : "";
+}
+
+export const approveAll = { decisions: [{ type: "approve" }] };
+
+export function rejectAll(message: string): Fields {
+  return { decisions: [{ type: "reject", ...(message ? { message } : {}) }] };
+}
+
+/** One decision for each action: the edited arguments, or approval; `left` are actions that are not carried out. */
+export function decide(actions: Action[], edits: Record<number, Fields>, left: Set<number>): Fields {
+  return {
+    decisions: actions.map((action, i) => {
+      if (left.has(i)) return { type: "skip" };
+      const args = edits[i];
+      return args ? { type: "edit", edited_action: { name: action.name, args } } : { type: "approve" };
+    }),
+  };
+}
+
+/** The chosen ones by id, with a wish for what is made of them. */
+export function choose(field: string, ids: string[], message: string): Fields {
+  return { [field === "choices" || field === "options" ? "choices" : field]: ids, ...(message ? { message } : {}) };
+}

@@ -1,0 +1,69 @@
+// The pane beside a conversation: the panel of the artefact's kind and its versions, or a graph's state.
+import { useEffect, useState } from "preact/hooks";
+import { api, type ApiError } from "../api.ts";
+import { words } from "../format.ts";
+import { location, setQuery } from "../router.ts";
+import { asApiError } from "../store.ts";
+import type { ThreadModel } from "../thread.ts";
+import type { ArtefactView, Fields, Json } from "../types.ts";
+import { KindIcon } from "../ui/icon.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { Value } from "../ui/value.tsx";
+import { artefactOf, PANELS } from "./index.ts";
+import type { PanelProps } from "./panel.ts";
+import { Versions } from "./versions.tsx";
+
+function StateView({ values }: { values: Fields }) {
+  if (Object.keys(values).length === 0) return <Empty icon="graph" title="No state yet">The values of the graph’s state appear here.</Empty>;
+  return <Value value={values as Json} />;
+}
+
+function ArtefactPane(props: PanelProps) {
+  const [artefact, setArtefact] = useState<ArtefactView | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const panel = PANELS[props.kind];
+  useEffect(() => {
+    let current = true;
+    api.artefact(props.kind, props.id).then(
+      (reply) => { if (current) { setArtefact(reply); setError(null); } },
+      (failure) => current && setError(asApiError(failure)),
+    );
+    return () => { current = false; };
+  }, [props.kind, props.id, props.revision]);
+  if (error && error.status !== 404) return <Failure error={error} />;
+  if (error) return <Empty icon="layers" title={props.busy ? "In the making" : "Nothing was made yet"}>Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
+  if (!artefact) return <Loading label={`Reading the ${props.kind}`} />;
+  const versions = !panel || location.value.query.has("stream") || location.value.query.get("tab") === "versions";
+  const Panel = panel?.view;
+  return (
+    <>
+      {panel && (
+        <div class="strip" role="group" aria-label="What to show">
+          <button type="button" class="tab" aria-pressed={!versions} onClick={() => setQuery({ tab: null, stream: null, version: null })}>{panel.title}</button>
+          <button type="button" class="tab" aria-pressed={versions} onClick={() => setQuery({ tab: "versions" })}>Versions</button>
+        </div>
+      )}
+      {versions || !Panel ? <Versions {...props} artefact={artefact} /> : <Panel {...props} />}
+    </>
+  );
+}
+
+export function Pane({ thread }: { thread: ThreadModel }) {
+  const { messages: _messages, ...values } = thread.values.value;
+  const workflow = thread.workflow.value;
+  const artefact = artefactOf(workflow, thread.id, values);
+  return (
+    <section class="pane" aria-label="What is made">
+      <header class="pane-head">
+        <KindIcon of={artefact?.kind ?? workflow} size={24} />
+        <h2>{artefact ? words(artefact.kind) : workflow === "campaign_search" ? "Campaigns" : "State"}</h2>
+      </header>
+      <div class="pane-body">
+        {artefact
+          ? <ArtefactPane key={artefact.id} kind={artefact.kind} id={artefact.id} thread={thread.id} revision={thread.revision.value}
+              busy={thread.busy.value} values={values} say={(text) => thread.send(text)} changed={() => thread.changed()} />
+          : <StateView values={values} />}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,109 @@
+// What the whole page knows: the session, questions that wait, notices, and the state of its streams.
+import { computed, signal } from "@preact/signals";
+import { api, ApiError, signedOut } from "./api.ts";
+import { openStream, type StreamStatus } from "./stream.ts";
+import type { Question, Session } from "./types.ts";
+
+export const session = signal<Session | null>(null);
+export const sessionError = signal<ApiError | null>(null);
+export const questions = signal<Question[]>([]);
+export const questionsError = signal<ApiError | null>(null);
+export const questionsRead = signal(false);
+
+const streams = signal<Record<string, StreamStatus>>({});
+/** A stream has been lost and has not come back. */
+export const disconnected = computed(() => Object.values(streams.value).includes("waiting"));
+
+export function trackStream(name: string, status: StreamStatus): void {
+  const { [name]: _old, ...others } = streams.value;
+  streams.value = status === "closed" ? others : { ...others, [name]: status };
+}
+
+export interface Notice {
+  id: number;
+  text: string;
+  remedy: string;
+  bad: boolean;
+  action: { label: string; run: () => void } | null;
+}
+
+export const notices = signal<Notice[]>([]);
+let noticeId = 0;
+
+export function dismiss(id: number): void {
+  notices.value = notices.value.filter((one) => one.id !== id);
+}
+
+export function notify(text: string, options: Partial<Omit<Notice, "id" | "text">> = {}): void {
+  const notice = { id: ++noticeId, text, remedy: "", bad: false, action: null, ...options };
+  notices.value = [...notices.value.slice(-2), notice];
+  setTimeout(() => dismiss(notice.id), notice.bad ? 12_000 : 6_000);
+}
+
+export function asApiError(error: unknown): ApiError {
+  return error instanceof ApiError ? error : new ApiError(0, error instanceof Error ? error.message : String(error));
+}
+
+/** Show a failure as a notice; returns undefined so that a caller may go on. */
+export async function attempt<T>(promise: Promise<T>): Promise<T | undefined> {
+  try {
+    return await promise;
+  } catch (error) {
+    const { message, remedy } = asApiError(error);
+    notify(message, { remedy, bad: true });
+    return undefined;
+  }
+}
+
+export async function readQuestions(): Promise<void> {
+  try {
+    questions.value = (await api.questions()).questions;
+    questionsError.value = null;
+  } catch (error) {
+    questionsError.value = asApiError(error);
+  }
+  questionsRead.value = true;
+}
+
+let closeQuestions = () => {};
+
+function followQuestions(): void {
+  closeQuestions();
+  closeQuestions = openStream("/api/questions/events", {
+    onEvent: ({ event }) => { if (event === "questions") void readQuestions(); },
+    onGap: () => void readQuestions(),
+    onStatus: (status) => {
+      trackStream("questions", status);
+      if (status === "open") void readQuestions();
+    },
+    onRefused: () => void readQuestions(),
+  });
+}
+
+export async function startSession(): Promise<void> {
+  try {
+    const known = await api.session();
+    session.value = known;
+    sessionError.value = null;
+    if (known.signedIn || known.auth === "none") followQuestions();
+  } catch (error) {
+    sessionError.value = asApiError(error);
+  }
+}
+
+export async function endSession(): Promise<void> {
+  await attempt(api.signOut());
+  closeQuestions();
+  questions.value = [];
+  questionsRead.value = false;
+  await startSession();
+}
+
+signedOut.handler = () => {
+  if (session.value?.signedIn) session.value = { ...session.value, signedIn: false, user: null };
+};
+
+/** The workflow's title; its own name if the server names none. */
+export function workflowTitle(name: string): string {
+  return session.value?.workflows.find((one) => one.name === name)?.title ?? name;
+}

@@ -1,0 +1,128 @@
+// Server-sent events over fetch: resumes after the last id, reconnects with growing pauses, and notices a stream
+// that went silent (the server sends a comment every few seconds) or a machine that slept.
+import { createParser } from "eventsource-parser";
+import { type ApiError, errorOf, signedOut } from "./api.ts";
+
+export interface StreamEvent {
+  event: string;
+  data: any;
+  id: string | null;
+}
+
+export type StreamStatus = "connecting" | "open" | "waiting" | "closed";
+
+export interface StreamOptions {
+  onEvent(event: StreamEvent): void;
+  onStatus?(status: StreamStatus): void;
+  /** The server no longer keeps the events after the last id: read the state again. */
+  onGap?(): void;
+  /** A refusal that another try will not change. */
+  onRefused?(error: ApiError): void;
+  /** Called when the server ends the stream; then it is not opened again. */
+  onEnd?(): void;
+  lastEventId?: string;
+}
+
+export const SILENCE_MS = 20_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+
+export function pauseMs(failures: number, random = Math.random()): number {
+  const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, failures - 1), LONGEST_PAUSE_MS);
+  return Math.round(pause * (0.75 + random / 2));
+}
+
+/** Open a stream; call the returned function to close it. */
+export function openStream(url: string, options: StreamOptions): () => void {
+  let closed = false;
+  let failures = 0;
+  let lastId = options.lastEventId ?? "";
+  let abort = new AbortController();
+  let wake = () => {};
+  let heardAt = Date.now();
+  const status = (next: StreamStatus) => options.onStatus?.(next);
+
+  async function read(): Promise<void> {
+    abort = new AbortController();
+    heardAt = Date.now();
+    const headers: Record<string, string> = { Accept: "text/event-stream" };
+    if (lastId) headers["Last-Event-ID"] = lastId;
+    const reply = await fetch(url, { headers, signal: abort.signal, credentials: "same-origin", cache: "no-store" });
+    if (reply.status === 410) {
+      lastId = "";
+      options.onGap?.();
+      return;
+    }
+    if (!reply.ok || !reply.body) {
+      const error = await errorOf(reply);
+      if (reply.status === 401) signedOut.handler();
+      if (reply.status >= 400 && reply.status < 500 && reply.status !== 429 && reply.status !== 408) {
+        options.onRefused?.(error);
+        close();
+      }
+      throw error;
+    }
+    failures = 0;
+    status("open");
+    const parser = createParser({
+      onEvent: ({ event, data, id }) => {
+        if (id) lastId = id;
+        if (event === "gap") options.onGap?.();
+        else options.onEvent({ event: event ?? "message", data: data ? JSON.parse(data) : null, id: id ?? null });
+      },
+    });
+    const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      heardAt = Date.now();
+      parser.feed(value);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!closed) {
+      status(failures === 0 ? "connecting" : "waiting");
+      try {
+        await read();
+        if (options.onEnd && !closed) {
+          close();
+          options.onEnd();
+        }
+        failures = Math.max(failures, 1);
+      } catch {
+        failures += 1;
+      }
+      if (closed) return;
+      if (failures > 1) status("waiting");
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, pauseMs(failures));
+        wake = () => { clearTimeout(timer); resolve(); };
+      });
+    }
+  }
+
+  const watch = setInterval(() => {
+    if (Date.now() - heardAt > SILENCE_MS) abort.abort();
+  }, 2_000);
+  const retry = () => {
+    if (Date.now() - heardAt > SILENCE_MS) abort.abort();
+    wake();
+  };
+  addEventListener("online", retry);
+  document.addEventListener("visibilitychange", retry);
+
+  function close(): void {
+    if (closed) return;
+    closed = true;
+    clearInterval(watch);
+    removeEventListener("online", retry);
+    document.removeEventListener("visibilitychange", retry);
+    abort.abort();
+    wake();
+    status("closed");
+  }
+
+  void run();
+  return close;
+}

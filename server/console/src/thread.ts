@@ -1,0 +1,229 @@
+// One thread on the screen: its state, the events of its runs, and what a person may do with it.
+import { batch, computed, signal } from "@preact/signals";
+import { api, path, type ApiError } from "./api.ts";
+import { checkpointBefore, isDone, type Item, itemsOf, settled, withMessage, withStep } from "./conversation.ts";
+import { shorten } from "./format.ts";
+import { askOf } from "./interrupts.ts";
+import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
+import { openStream, type StreamEvent } from "./stream.ts";
+import type { Fields, Interrupt, StepEvent } from "./types.ts";
+
+const REVISION_MS = 300;
+
+export class ThreadModel {
+  readonly id: string;
+  readonly items = signal<Item[]>([]);
+  readonly values = signal<Fields>({});
+  readonly workflow = signal("");
+  readonly interrupts = signal<Interrupt[]>([]);
+  readonly run = signal<string | null>(null);
+  readonly sending = signal(false);
+  readonly stopping = signal(false);
+  readonly read = signal(false);
+  readonly error = signal<ApiError | null>(null);
+  /** Why the last run failed; empty if it did not. */
+  readonly failure = signal("");
+  /** Grows when something that the panel shows may have changed. */
+  readonly revision = signal(0);
+  readonly busy = computed(() => this.run.value !== null || this.sending.value);
+  readonly title = computed(() => {
+    const first = this.items.value.find((item) => item.type === "person");
+    return first ? shorten(first.text, 90) : "";
+  });
+
+  private close = () => {};
+  private closeRun = () => {};
+  private queue: StreamEvent[] = [];
+  private scheduled = false;
+  private revisionTimer = 0;
+  /** The run whose events are read from their beginning, beside the thread's stream. */
+  private replayed: string | null = null;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  open(): void {
+    void this.load();
+    this.close = openStream(path`/threads/${this.id}/stream`, {
+      onEvent: (event) => { if (!this.replayed || event.event === "metadata") this.push(event); },
+      onGap: () => void this.load(),
+      onStatus: (status) => {
+        trackStream("thread", status);
+        if (status === "open") void this.load();
+      },
+      onRefused: (error) => { this.error.value = error; },
+    });
+  }
+
+  dispose(): void {
+    this.close();
+    this.closeRun();
+    clearTimeout(this.revisionTimer);
+  }
+
+  /** Read the stored state; the screen shows it, and the running run's words are read from their beginning. */
+  async load(): Promise<void> {
+    try {
+      const [thread, state] = await Promise.all([api.thread(this.id), api.state(this.id)]);
+      const running = thread.status === "busy" ? (await api.runs(this.id)).find((one) => one.status === "running" || one.status === "pending") : undefined;
+      batch(() => {
+        this.error.value = null;
+        this.read.value = true;
+        this.workflow.value = thread.metadata.graph_id ?? this.workflow.value;
+        this.values.value = state.values;
+        this.interrupts.value = state.interrupts;
+        this.run.value = running?.run_id ?? null;
+        this.items.value = this.merged(state.values, running !== undefined);
+        this.failure.value = thread.status === "error" ? this.reason(state.tasks.map((one) => one.error), thread) : "";
+      });
+      if (running && this.replayed !== running.run_id) this.replay(running.run_id);
+    } catch (error) {
+      this.read.value = true;
+      this.error.value = asApiError(error);
+    }
+  }
+
+  private reason(errors: unknown[], thread: unknown): string {
+    const text = errors.find(Boolean) ?? (thread as Fields).error;
+    if (!text) return "The run failed.";
+    return typeof text === "string" ? text : String((text as Fields).message ?? JSON.stringify(text));
+  }
+
+  /** The stored items; while a run goes on, what it has shown after them stays. */
+  private merged(values: Fields, running: boolean): Item[] {
+    const stored = itemsOf(values, this.items.value);
+    if (!running && !this.sending.value) return stored;
+    const ids = new Set(stored.map((item) => item.id));
+    const live = this.items.value.filter((item) => !ids.has(item.id));
+    return [...stored, ...live];
+  }
+
+  private replay(run: string): void {
+    this.closeRun();
+    this.replayed = run;
+    this.closeRun = openStream(path`/threads/${this.id}/runs/${run}/stream`, {
+      lastEventId: "-1",
+      onEvent: (event) => this.push(event),
+      onGap: () => undefined,
+      onRefused: () => this.finish(),
+      onEnd: () => this.finish(),
+    });
+  }
+
+  private finish(): void {
+    this.replayed = null;
+    void this.load();
+    void readQuestions();
+    this.changed();
+  }
+
+  /** Events wait for the next frame, so that a fast model costs one drawing a frame. */
+  private push(event: StreamEvent): void {
+    this.queue.push(event);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    const flush = () => {
+      this.scheduled = false;
+      const events = this.queue;
+      this.queue = [];
+      batch(() => events.forEach((one) => this.take(one)));
+    };
+    document.hidden ? setTimeout(flush, 100) : requestAnimationFrame(flush);
+  }
+
+  private take({ event, data }: StreamEvent): void {
+    if (event === "metadata") return this.takeMetadata(data);
+    if (event === "messages") this.items.value = withMessage(this.items.value, data);
+    else if (event === "custom") this.takeCustom(data);
+    else if (event === "error") this.failure.value = String(data?.message ?? data?.error ?? "The run failed.");
+    else if (event === "updates" && data?.__interrupt__) void readQuestions();
+  }
+
+  private takeMetadata(data: Fields): void {
+    if (data.status === "run_done") {
+      this.run.value = null;
+      this.stopping.value = false;
+      this.items.value = settled(this.items.value);
+      if (!this.replayed) this.finish();
+    } else if (data.run_id) {
+      this.run.value = data.run_id;
+      this.failure.value = "";
+    }
+  }
+
+  private takeCustom(data: Fields): void {
+    if (data?.type !== "step") return;
+    this.items.value = withStep(this.items.value, data as StepEvent);
+    if (isDone(data.status)) this.changed();
+  }
+
+  /** Say that the artefact may have changed, at most a few times a second. */
+  changed(): void {
+    if (this.revisionTimer) return;
+    this.revisionTimer = window.setTimeout(() => {
+      this.revisionTimer = 0;
+      this.revision.value += 1;
+    }, REVISION_MS);
+  }
+
+  /** Start a run; true if the server took it. */
+  private async start(body: Fields): Promise<boolean> {
+    this.sending.value = true;
+    this.failure.value = "";
+    const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...body }));
+    if (run) {
+      batch(() => {
+        this.run.value = run.run_id;
+        this.interrupts.value = [];
+      });
+      if (this.replayed !== run.run_id) this.replay(run.run_id);
+    }
+    this.sending.value = false;
+    return run !== undefined;
+  }
+
+  /** Send a message, or the words that answer a question which takes words. */
+  async send(text: string, context: Fields = {}): Promise<boolean> {
+    const waiting = this.interrupts.value[0];
+    const form = waiting ? askOf(waiting.value).form : null;
+    if (form === "choose" || form === "text") return this.answer(text);
+    const id = crypto.randomUUID();
+    const before = this.items.value;
+    this.items.value = [...before, { type: "person", id, text }];
+    const ok = await this.start({ input: { messages: [{ role: "user", content: text, id }] }, context });
+    if (!ok) this.items.value = before;
+    return ok;
+  }
+
+  async answer(answer: unknown): Promise<boolean> {
+    const ok = await this.start({ command: { resume: answer } });
+    void readQuestions();
+    return ok;
+  }
+
+  async stop(): Promise<void> {
+    const run = this.run.value;
+    if (!run) return;
+    this.stopping.value = true;
+    if ((await attempt(api.cancelRun(this.id, run))) === undefined) this.stopping.value = false;
+  }
+
+  /** Send a message again in other words, from the point before it; what came after is left behind in the history. */
+  async resend(id: string, text: string): Promise<boolean> {
+    const history = await attempt(api.history(this.id));
+    if (!history) return false;
+    const checkpoint = checkpointBefore(history, id);
+    if (!checkpoint) {
+      notify("The point before this message is not kept any more.", { remedy: "Send the new words as another message.", bad: true });
+      return false;
+    }
+    const message = { role: "user", content: text, id: crypto.randomUUID() };
+    const before = this.items.value;
+    const at = before.findIndex((item) => item.id === id);
+    this.items.value = [...before.slice(0, at), { type: "person", id: message.id, text }];
+    const ok = await this.start({ input: { messages: [message] }, checkpoint_id: checkpoint });
+    if (!ok) this.items.value = before;
+    return ok;
+  }
+}

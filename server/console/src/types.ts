@@ -1,0 +1,234 @@
+// The shapes that the console reads from the server. Only what is used; the OpenAPI document has the rest.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type Fields = Record<string, any>;
+
+export interface WorkflowInfo {
+  name: string;
+  title: string;
+  description: string;
+  examples: string[];
+}
+
+export interface Session {
+  auth: "none" | "keys" | "jwt";
+  signedIn: boolean;
+  user: { owner: string; permissions: string[]; name: string | null } | null;
+  version: string;
+  model: { provider: string; name: string; offline: boolean };
+  workflows: WorkflowInfo[];
+}
+
+export interface ArtefactRef {
+  kind: string;
+  id: string;
+  title?: string;
+}
+
+/** A run that waits for a person. */
+export interface Question {
+  id: string;
+  thread: string;
+  workflow: string;
+  kind: "interrupt" | "plan" | "paused";
+  title: string;
+  wouldChange: string[];
+  responseSchema: Schema | null;
+  choices: Json;
+  artefact: ArtefactRef | null;
+  createdAt: string;
+  ageSeconds: number;
+  dueAt: string | null;
+  link: string;
+}
+
+export interface QuestionPage {
+  questions: Question[];
+  next: string | null;
+}
+
+export interface RunningRun {
+  run: string;
+  thread: string;
+  workflow: string;
+  title: string;
+  startedAt: string;
+  status: string;
+  progress: { done: number; total: number } | null;
+  costUsd: number | null;
+}
+
+export interface RecentThread {
+  thread: string;
+  workflow: string;
+  title: string;
+  status: string;
+  updatedAt: string;
+  artefact?: ArtefactRef | null;
+}
+
+/** The part of JSON Schema that forms are made of. */
+export interface Schema {
+  type?: string | string[];
+  title?: string;
+  description?: string;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  enum?: Json[];
+  const?: Json;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  allOf?: Schema[];
+  $ref?: string;
+  $defs?: Record<string, Schema>;
+  default?: Json;
+  format?: string;
+  pattern?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+}
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  args: Fields;
+}
+
+/** A message of the thread's state, in LangChain's form. */
+export interface WireMessage {
+  id: string | null;
+  type: string;
+  content: string | { type: string; text?: string }[];
+  tool_calls?: ToolCall[];
+  tool_call_id?: string;
+  status?: string;
+  name?: string | null;
+}
+
+export interface StepResult {
+  id: string;
+  plan: string;
+  tool: string;
+  status: string;
+  output?: Json;
+  error?: Json;
+  duration_s?: number;
+}
+
+export interface Interrupt {
+  id: string;
+  value: any;
+}
+
+export interface ThreadState {
+  values: Fields;
+  next: string[];
+  checkpoint: { checkpoint_id: string } | null;
+  parent_checkpoint: { checkpoint_id: string } | null;
+  metadata: Fields | null;
+  created_at: string | null;
+  interrupts: Interrupt[];
+  tasks: { id: string; name: string; error: Json; interrupts: Interrupt[] }[];
+}
+
+export interface Thread {
+  thread_id: string;
+  created_at: string;
+  updated_at: string;
+  metadata: Fields;
+  status: "idle" | "busy" | "interrupted" | "error";
+  values?: Fields;
+}
+
+export interface Run {
+  run_id: string;
+  thread_id: string;
+  status: string;
+  created_at: string;
+}
+
+/** The `step` event of the custom stream. */
+export interface StepEvent {
+  type: "step";
+  stepId: string;
+  plan: string;
+  tool: string;
+  name: string;
+  status: string;
+  input?: Fields;
+  output?: Json;
+  preview?: Fields;
+  error?: Json;
+  durationSeconds?: number;
+}
+
+export interface PlanStep {
+  id: string;
+  name: string;
+  detail: string;
+  status: string;
+  progress: number;
+  canEdit: boolean;
+  canCancel: boolean;
+  toolName: string;
+  displayName: string;
+  params: Fields;
+  dependencies: string[];
+  error: Json;
+  result: Json;
+  preview: Fields | null;
+}
+
+export interface Execution {
+  id: string;
+  projectId: string;
+  threadId: string;
+  kind: string;
+  request: string;
+  status: "planned" | "running" | "paused" | "completed" | "failed" | "cancelled";
+  counts: Record<string, number>;
+  startedAt: string | null;
+  completedAt: string | null;
+  totalTime: number;
+  message: string;
+  plan: { totalSteps: number; estimatedTime: number; steps: PlanStep[] };
+}
+
+export interface StreamHead {
+  newest: string | null;
+  active: string | null;
+  count: number;
+  updatedAt: string | null;
+}
+
+export interface ArtefactView extends ArtefactRef {
+  conversationId: string | null;
+  streams: Record<string, StreamHead>;
+}
+
+export interface Version {
+  id: string;
+  status: string;
+  createdAt: string;
+  createdBy: string;
+  parent: string | null;
+  by: string;
+  model: string;
+  request: string;
+  summary: string;
+  change: string | null;
+  data?: Fields;
+}
+
+export interface VersionDiff {
+  stream: string;
+  from: string;
+  to: string;
+  changes: { kind: string; path: string; text: string; before?: Json; after?: Json }[];
+  text: string;
+}

@@ -1,0 +1,138 @@
+// The answer to an interrupt as a form: choose, approve or edit calls, yes or no, a schema's fields, or words.
+import { useState } from "preact/hooks";
+import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
+import { count } from "../format.ts";
+import type { Fields } from "../types.ts";
+import { Icon } from "./icon.tsx";
+import { SchemaForm } from "./schema_form.tsx";
+import { Value } from "./value.tsx";
+
+export interface AnswerProps {
+  value: any;
+  busy: boolean;
+  onAnswer: (answer: unknown) => void;
+}
+
+function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[] }) {
+  const [chosen, setChosen] = useState(() => new Set(choices.map((one) => one.id)));
+  const [wish, setWish] = useState("");
+  const noun = field === "facts" ? "fact" : field === "images" ? "image" : "item";
+  const toggle = (id: string, on: boolean) => {
+    const next = new Set(chosen);
+    on ? next.add(id) : next.delete(id);
+    setChosen(next);
+  };
+  const all = chosen.size === choices.length;
+  return (
+    <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim())); }}>
+      <fieldset class="choices">
+        <legend class="sr-only">Choose</legend>
+        {choices.map((one) => (
+          <label class="choice" key={one.id}>
+            <input type="checkbox" checked={chosen.has(one.id)} onChange={(event) => toggle(one.id, event.currentTarget.checked)} />
+            <span class="choice-text">
+              <span class="choice-title">{one.title}{one.note && <span class="muted"> · {one.note}</span>}</span>
+              {one.details && <span>{one.details}</span>}
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <div class="field">
+        <label>
+          <span>Wishes<span class="optional"> optional</span></span>
+          <input value={wish} onInput={(event) => setWish(event.currentTarget.value)} placeholder={field === "facts" ? "90 seconds, and easier" : ""} />
+        </label>
+      </div>
+      <div class="actions">
+        <button type="submit" class="button primary" data-key="a" disabled={busy || chosen.size === 0}>Use {count(chosen.size, noun)}</button>
+        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>{all ? "Choose none" : "Choose all"}</button>
+        <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(rejectAll(wish.trim()))}>Find others</button>
+      </div>
+    </form>
+  );
+}
+
+function ActionRow({ action, index, edited, left, canSkip, onEdit, onLeave }: {
+  action: Action; index: number; edited: Fields | undefined; left: boolean; canSkip: boolean;
+  onEdit: (args: Fields | null) => void; onLeave: (left: boolean) => void;
+}) {
+  const [editing, edit] = useState(false);
+  return (
+    <li class={left ? "action left" : "action"}>
+      <div class="action-line">
+        {canSkip
+          ? <label class="check"><input type="checkbox" checked={!left} onChange={(event) => onLeave(!event.currentTarget.checked)} /><span>{action.title}</span></label>
+          : <span>{action.title}</span>}
+        {edited && <span class="pill run">edited</span>}
+        {action.schema && !left && (
+          <button type="button" class="button small quiet" data-key={index === 0 ? "e" : undefined} aria-expanded={editing} onClick={() => edit(!editing)}>
+            <Icon name="edit" size={16} />Edit
+          </button>
+        )}
+      </div>
+      {editing && action.schema && (
+        <SchemaForm schema={action.schema} value={edited ?? action.args} submit="Keep this edit"
+          onSubmit={(args) => { onEdit(args); edit(false); }} onCancel={() => { onEdit(null); edit(false); }} />
+      )}
+      {!editing && !action.schema && Object.keys(action.args).length > 0 && (
+        <details class="fold"><summary>What it is called with</summary><Value value={edited ?? action.args} /></details>
+      )}
+    </li>
+  );
+}
+
+function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
+  const [edits, setEdits] = useState<Record<number, Fields>>({});
+  const [left, setLeft] = useState<Set<number>>(new Set());
+  const [rejecting, reject] = useState(false);
+  const [reason, setReason] = useState("");
+  const changed = Object.keys(edits).length > 0 || left.size > 0;
+  const several = actions.length > 1;
+  return (
+    <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(changed ? decide(actions, edits, left) : approveAll); }}>
+      <ul class="actions-list">
+        {actions.map((action, i) => (
+          <ActionRow key={i} action={action} index={i} edited={edits[i]} left={left.has(i)} canSkip={canSkip && several}
+            onEdit={(args) => {
+              const { [i]: _old, ...rest } = edits;
+              setEdits(args ? { ...rest, [i]: args } : rest);
+            }}
+            onLeave={(out) => { const next = new Set(left); out ? next.add(i) : next.delete(i); setLeft(next); }} />
+        ))}
+      </ul>
+      {rejecting && (
+        <div class="field">
+          <label>
+            <span>Why not<span class="optional"> optional</span></span>
+            <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} ref={(input) => input?.focus()} />
+          </label>
+        </div>
+      )}
+      <div class="actions">
+        {!rejecting && <button type="submit" class="button primary" data-key="a" disabled={busy || left.size === actions.length}><Icon name="check" size={16} />
+          {changed ? `Approve ${count(actions.length - left.size, "step")}` : several ? "Approve all" : "Approve"}</button>}
+        <button type="button" class={rejecting ? "button danger" : "button quiet"} data-key="r" disabled={busy}
+          onClick={() => (rejecting ? onAnswer(rejectAll(reason.trim())) : reject(true))}>Reject</button>
+        {rejecting && <button type="button" class="button quiet" onClick={() => reject(false)}>Back</button>}
+      </div>
+    </form>
+  );
+}
+
+export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
+  const ask = askOf(value);
+  const shared = { value, busy, onAnswer };
+  switch (ask.form) {
+    case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} />;
+    case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;
+    case "yes-no":
+      return (
+        <div class="actions">
+          <button type="button" class="button primary" data-key="a" disabled={busy} onClick={() => onAnswer(true)}>Yes</button>
+          <button type="button" class="button" data-key="r" disabled={busy} onClick={() => onAnswer(false)}>No</button>
+        </div>
+      );
+    case "schema": return <SchemaForm schema={ask.schema} submit="Answer" busy={busy} onSubmit={onAnswer} />;
+    default: return <SchemaForm schema={{ type: "string", maxLength: 4_000 }} submit="Answer" busy={busy} onSubmit={onAnswer} />;
+  }
+}

@@ -1,0 +1,64 @@
+// Everything that was made, by kind: open, export, delete.
+import { useEffect, useState } from "preact/hooks";
+import { api, path, type ApiError } from "../api.ts";
+import { LISTED_KINDS } from "../panels/index.ts";
+import { location, setQuery } from "../router.ts";
+import { asApiError, attempt, notify } from "../store.ts";
+import type { ArtefactRef } from "../types.ts";
+import { Confirm } from "../ui/dialog.tsx";
+import { Icon, KindIcon } from "../ui/icon.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+
+function ArtefactRow({ artefact, onDeleted }: { artefact: ArtefactRef; onDeleted: () => void }) {
+  const [asking, ask] = useState(false);
+  const name = artefact.title || artefact.id;
+  const remove = async () => {
+    if (await attempt(api.deleteArtefact(artefact.kind, artefact.id))) { notify(`“${name}” is deleted.`); onDeleted(); }
+  };
+  return (
+    <li class="row">
+      <KindIcon of={artefact.kind} size={28} />
+      <div class="row-main">
+        <a class="row-title" data-row href={`/c/${encodeURIComponent(artefact.id)}`}>{name}</a>
+        {artefact.title && <p class="meta"><span>{artefact.id}</span></p>}
+      </div>
+      <a class="icon-button" href={path`/api/threads/${artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
+      <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>
+      {asking && <Confirm title={`Delete this ${artefact.kind}?`} action="Delete" onConfirm={() => void remove()} onClose={() => ask(false)}
+        lost={`“${name}” is deleted with all its versions, files, plans and its conversation. This cannot be undone. Export it first if you may need it.`} />}
+    </li>
+  );
+}
+
+export function Artefacts() {
+  const kind = location.value.query.get("kind") ?? LISTED_KINDS[0]?.[0] ?? "ad";
+  const [list, setList] = useState<ArtefactRef[] | null>(null);
+  const [next, setNext] = useState<string | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const read = async (after = "") => {
+    try {
+      const page = await api.artefacts(kind, after);
+      setList((before) => [...(after ? (before ?? []) : []), ...page.artefacts]);
+      setNext(page.next);
+      setError(null);
+    } catch (failure) {
+      setError(asApiError(failure));
+    }
+  };
+  useEffect(() => { setList(null); void read(); }, [kind]);
+  return (
+    <div class="page">
+      <h1>Artefacts</h1>
+      <div class="strip" role="group" aria-label="Kind">
+        {LISTED_KINDS.map(([name, plural]) => (
+          <button key={name} type="button" class="tab" aria-pressed={name === kind} onClick={() => setQuery({ kind: name }, true)}>{plural}</button>
+        ))}
+      </div>
+      {error && <Failure error={error} onRetry={() => void read()} />}
+      {list === null ? !error && <Loading label="Reading the list" />
+        : list.length === 0 ? <Empty icon="layers" title="Nothing of this kind yet"><a href="/">Start something on Home</a></Empty>
+        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} onDeleted={() => void read()} />)}</ul>}
+      {next && <button type="button" class="button" onClick={() => void read(next)}>Show more</button>}
+    </div>
+  );
+}

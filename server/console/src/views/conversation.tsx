@@ -1,0 +1,117 @@
+// The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Item } from "../conversation.ts";
+import { sentenceOf } from "../interrupts.ts";
+import { questions } from "../store.ts";
+import type { ThreadModel } from "../thread.ts";
+import type { Interrupt, Question } from "../types.ts";
+import { Icon } from "../ui/icon.tsx";
+import { InterruptForm } from "../ui/interrupt_form.tsx";
+import { Markdown } from "../ui/markdown.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { PlanCard } from "./plan.tsx";
+import { QuestionForm } from "./question.tsx";
+import { StepLine } from "./steps.tsx";
+
+function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thread: ThreadModel }) {
+  const [editing, edit] = useState(false);
+  const [text, setText] = useState(item.text);
+  if (editing) {
+    return (
+      <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()); }}>
+        <label class="sr-only" for={`edit-${item.id}`}>Your request</label>
+        <textarea id={`edit-${item.id}`} rows={3} value={text} ref={(box) => box?.focus()} onInput={(event) => setText(event.currentTarget.value)} />
+        <p class="help">Goes on from before this message. What came after it stays in the history; versions that were made stay.</p>
+        <div class="actions end">
+          <button type="button" class="button small" onClick={() => edit(false)}>Cancel</button>
+          <button type="submit" class="button small primary" disabled={!text.trim() || text.trim() === item.text}>Send again</button>
+        </div>
+      </form>
+    );
+  }
+  return (
+    <div class="turn person">
+      <div class="bubble">{item.text}</div>
+      <button type="button" class="icon-button reveal" aria-label="Edit and send again" disabled={thread.busy.value}
+        onClick={() => { setText(item.text); edit(true); }}><Icon name="edit" size={16} /></button>
+    </div>
+  );
+}
+
+function Turn({ item, thread, newest, streams }: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
+  if (item.type === "person") return <Person item={item} thread={thread} />;
+  if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} /></div>;
+  const [only] = item.steps;
+  return (
+    <div class="turn steps">
+      {item.steps.length === 1 && only && item.plan !== "" && thread.workflow.value !== "scene_edit"
+        ? <StepLine step={only} streams={streams} />
+        : <PlanCard plan={item.plan} steps={item.steps} thread={thread} newest={newest} streams={streams} />}
+    </div>
+  );
+}
+
+/** One turn is drawn again only if it changed. */
+function Row(props: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
+  const { item, thread, newest, streams } = props;
+  return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} />, [item, newest, streams]);
+}
+
+function Waiting({ interrupt, listed, thread }: { interrupt: Interrupt; listed: Question | undefined; thread: ThreadModel }) {
+  const [busy, setBusy] = useState(false);
+  const { value } = interrupt;
+  const sentence = sentenceOf(value) || listed?.title || "The run waits for an answer";
+  return (
+    <section class="turn waiting" aria-label="Question" data-row tabIndex={-1}>
+      <p class="waiting-label"><span class="dot wait" aria-hidden="true" />Needs you</p>
+      <p class="waiting-text">{sentence}</p>
+      {value?.effect && !sentence.includes(value.effect) && <p class="muted">{value.effect}</p>}
+      {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
+      {listed ? <QuestionForm key={interrupt.id} question={listed} interrupt={interrupt} onDone={() => void thread.load()} />
+        : <>
+            {value?.problem && <p class="field-error">{value.problem}</p>}
+            <InterruptForm key={interrupt.id} value={value} busy={busy} onAnswer={async (answer) => { setBusy(true); await thread.answer(answer); setBusy(false); }} />
+          </>}
+    </section>
+  );
+}
+
+export function Conversation({ thread }: { thread: ThreadModel }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const stuck = useRef(true);
+  const items = thread.items.value;
+  const created = thread.values.value.created;
+  const streams = useMemo(
+    () => new Map<string, string>((created ?? []).map((one: { toolCallId: string; stream: string }) => [one.toolCallId, one.stream])),
+    [created],
+  );
+  const newestSteps = items.findLast((item) => item.type === "steps")?.id;
+  const waiting = thread.run.value ? [] : thread.interrupts.value;
+  const listed = questions.value.find((one) => one.thread === thread.id);
+  const last = items.at(-1);
+  const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
+  useLayoutEffect(() => {
+    const box = scroller.current;
+    if (box && stuck.current) box.scrollTop = box.scrollHeight;
+  }, [items, waiting.length, thinking]);
+  useEffect(() => {
+    const box = scroller.current;
+    if (!box) return undefined;
+    const note = () => { stuck.current = box.scrollHeight - box.scrollTop - box.clientHeight < 80; };
+    box.addEventListener("scroll", note, { passive: true });
+    return () => box.removeEventListener("scroll", note);
+  }, []);
+  return (
+    <div class="conversation" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
+      <div class="turns">
+        {thread.error.value && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
+        {!thread.read.value ? <Loading label="Reading the conversation" />
+          : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
+        {items.map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
+        {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
+        {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
+        {waiting.map((one) => <Waiting key={one.id} interrupt={one} listed={waiting.length === 1 ? listed : undefined} thread={thread} />)}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+// Home: what needs a person, what runs, what was done lately, and how to start something.
+import { useEffect } from "preact/hooks";
+import { questions, questionsError, questionsRead, readQuestions } from "../store.ts";
+import { count } from "../format.ts";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { QuestionCard } from "./question.tsx";
+import { Recent } from "./recent.tsx";
+import { Running, runningRuns, watchRunning } from "./running.tsx";
+import { Start } from "./start.tsx";
+
+function NeedsYou() {
+  const waiting = questions.value;
+  return (
+    <section aria-labelledby="needs-you">
+      <div class="section-head">
+        <h2 id="needs-you">Needs you</h2>
+        {waiting.length > 0 && <span class="badge">{waiting.length}</span>}
+      </div>
+      <p class="sr-only" aria-live="polite">{questionsRead.value ? `${count(waiting.length, "question")} waiting` : ""}</p>
+      {questionsError.value && <Failure error={questionsError.value} onRetry={() => void readQuestions()} />}
+      {!questionsRead.value ? <Loading label="Reading the questions" />
+        : waiting.length > 0 ? <ul class="questions">{waiting.map((one) => <QuestionCard key={one.id} question={one} />)}</ul>
+        : !questionsError.value && <Empty icon="check" title="Nothing waits for you">Plans to approve and questions of a run appear here.</Empty>}
+    </section>
+  );
+}
+
+export function Home() {
+  useEffect(() => watchRunning(), []);
+  const quiet = questions.value.length === 0 && runningRuns.value.length === 0;
+  return (
+    <div class={quiet ? "home quiet" : "home"}>
+      <h1 class="sr-only">Home</h1>
+      <div class="home-main">
+        <NeedsYou />
+        <Running />
+        <Recent />
+      </div>
+      <Start />
+    </div>
+  );
+}

@@ -1,0 +1,187 @@
+// A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
+import { useEffect, useState } from "preact/hooks";
+import { api, get } from "../api.ts";
+import { isDone, type Step } from "../conversation.ts";
+import { count, seconds } from "../format.ts";
+import { schemaOf } from "../interrupts.ts";
+import { attempt, notify, readQuestions } from "../store.ts";
+import type { ThreadModel } from "../thread.ts";
+import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
+import { Dialog } from "../ui/dialog.tsx";
+import { Icon } from "../ui/icon.tsx";
+import { SchemaForm } from "../ui/schema_form.tsx";
+import { StepLine } from "./steps.tsx";
+
+interface ToolInfo {
+  name: string;
+  description: string;
+  domain: string;
+  inputSchema: Schema;
+  internal: boolean;
+}
+
+let tools: Promise<ToolInfo[]> | null = null;
+
+function readTools(): Promise<ToolInfo[]> {
+  tools ??= get<{ tools: ToolInfo[] }>("/api/tools").then((reply) => reply.tools, () => { tools = null; return []; });
+  return tools;
+}
+
+function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanStep; onClose: () => void; onDone: () => void }) {
+  const [schema, setSchema] = useState<Schema | null>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    void readTools().then((all) => setSchema(all.find((one) => one.name === step.toolName)?.inputSchema ?? schemaOf(step.params as Json)));
+  }, [step.id]);
+  return (
+    <Dialog title={step.displayName} onClose={onClose}>
+      {schema && (
+        <SchemaForm schema={schema} value={step.params} submit="Change the step" busy={busy} onCancel={onClose} onSubmit={async (params) => {
+          setBusy(true);
+          if (await attempt(api.editStep(plan, step.id, params))) { onDone(); onClose(); }
+          setBusy(false);
+        }} />
+      )}
+    </Dialog>
+  );
+}
+
+function InsertStep({ execution, onClose, onDone }: { execution: Execution; onClose: () => void; onDone: () => void }) {
+  const [all, setAll] = useState<ToolInfo[]>([]);
+  const [name, choose] = useState("");
+  const [after, setAfter] = useState("");
+  const [busy, setBusy] = useState(false);
+  const used = new Set(execution.plan.steps.map((one) => one.toolName));
+  useEffect(() => {
+    void readTools().then((list) => {
+      const domain = list.find((one) => used.has(one.name))?.domain;
+      const fitting = list.filter((one) => one.domain === domain && !one.internal);
+      setAll(fitting);
+      choose(fitting[0]?.name ?? "");
+    });
+  }, []);
+  const tool = all.find((one) => one.name === name);
+  return (
+    <Dialog title="Insert a step" onClose={onClose}>
+      <div class="field">
+        <label for="insert-tool">Step</label>
+        <select id="insert-tool" value={name} onChange={(event) => choose(event.currentTarget.value)}>
+          {all.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
+        </select>
+        {tool && <p class="help">{tool.description}</p>}
+      </div>
+      <div class="field">
+        <label for="insert-after">After</label>
+        <select id="insert-after" value={after} onChange={(event) => setAfter(event.currentTarget.value)}>
+          <option value="">as soon as possible</option>
+          {execution.plan.steps.map((one) => <option key={one.id} value={one.id}>{one.displayName}</option>)}
+        </select>
+      </div>
+      {tool && (
+        <SchemaForm key={name} schema={tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={async (params) => {
+          setBusy(true);
+          const step: Fields = { toolName: name, params, ...(after ? { dependencies: [after] } : {}) };
+          if (await attempt(api.insertStep(execution.id, step))) { onDone(); onClose(); }
+          setBusy(false);
+        }} />
+      )}
+    </Dialog>
+  );
+}
+
+function merge(steps: Step[], execution: Execution | null): Step[] {
+  if (!execution) return steps;
+  const known = new Map(steps.map((one) => [one.id, one]));
+  const listed = execution.plan.steps.map((one): Step => {
+    const live = known.get(one.id);
+    const status = live && isDone(live.status) && !isDone(one.status) && execution.status !== "running" ? live.status : one.status;
+    return {
+      id: one.id, tool: one.toolName, name: one.displayName || live?.name || one.toolName, status,
+      input: one.params, output: one.result ?? live?.output ?? null,
+      error: typeof one.error === "string" ? one.error : ((one.error as Fields | null)?.message ?? live?.error ?? ""),
+      seconds: live?.seconds ?? null,
+    };
+  });
+  const ids = new Set(listed.map((one) => one.id));
+  return [...listed, ...steps.filter((one) => !ids.has(one.id))];
+}
+
+function timeLeft(execution: Execution | null): string {
+  if (execution?.status !== "running" || !execution.startedAt || !execution.plan.estimatedTime) return "";
+  const left = execution.plan.estimatedTime - (Date.now() - Date.parse(execution.startedAt)) / 1000;
+  return left > 1 ? `about ${seconds(Math.ceil(left))} left` : "";
+}
+
+export function PlanCard({ plan, steps, thread, newest, streams }: {
+  plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
+}) {
+  const [execution, setExecution] = useState<Execution | null>(null);
+  const [editing, edit] = useState<PlanStep | null>(null);
+  const [inserting, insert] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const live = steps.some((one) => !isDone(one.status));
+  const pulse = steps.map((one) => one.status).join();
+  const follow = newest && plan !== "";
+  const read = () => void api.execution(plan).then(setExecution, () => setExecution(null));
+  useEffect(() => {
+    if (!follow) return undefined;
+    const timer = setTimeout(read, execution ? 150 : 0);
+    return () => clearTimeout(timer);
+  }, [plan, pulse, follow, thread.revision.value, thread.run.value]);
+  const act = async (call: Promise<unknown>) => {
+    setBusy(true);
+    await attempt(call);
+    read();
+    void readQuestions();
+    setBusy(false);
+  };
+  const shown = merge(steps, execution);
+  const done = shown.filter((one) => isDone(one.status)).length;
+  const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
+  const status = execution?.status ?? (live ? "running" : failed > 0 ? "failed" : "completed");
+  const open = status === "running" || status === "paused";
+  const undoable = execution && status === "completed" && execution.kind === "plan" && thread.workflow.value === "scene_edit";
+  const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
+  const undo = async (only?: string[]) => {
+    if (!execution) return;
+    await act(api.undoPlan(execution.projectId, plan, only).then(() => notify(only ? "The step is undone." : "The plan is undone.")));
+    thread.changed();
+  };
+  return (
+    <div class={`plan ${status}`} role="group" aria-label={`Plan of ${count(shown.length, "step")}`}>
+      <header class="plan-head">
+        <strong>{status === "planned" ? "Plan, waits for approval" : status === "paused" ? "Plan, paused" : status === "cancelled" ? "Plan, cancelled" : "Plan"}</strong>
+        <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
+        <span class="muted">{timeLeft(execution)}</span>
+        <span class="plan-buttons">
+          {open && execution && <button type="button" class="button small quiet" onClick={() => insert(true)}><Icon name="plus" size={16} />Insert</button>}
+          {status === "running" && execution && <button type="button" class="button small" disabled={busy} onClick={() => void act(api.changePlan(plan, "pause"))}><Icon name="pause" size={16} />Pause</button>}
+          {status === "paused" && <button type="button" class="button small primary" disabled={busy} onClick={() => void act(api.changePlan(plan, "resume"))}><Icon name="play" size={16} />Resume</button>}
+          {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => void act(api.changePlan(plan, "cancel"))}>Cancel</button>}
+          {undoable && <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>}
+        </span>
+      </header>
+      {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
+      <ol class="plan-steps">
+        {shown.map((one) => {
+          const known = byId.get(one.id);
+          const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
+          return (
+            <li key={one.id}>
+              <StepLine step={one} streams={streams}>
+                <span class="step-buttons">
+                  {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
+                  {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}
+                  {retry && <button type="button" class="icon-button" aria-label={`Retry “${one.name}”`} disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "retry"))}><Icon name="retry" size={16} /></button>}
+                  {undoable && one.status === "completed" && <button type="button" class="icon-button" aria-label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])}><Icon name="undo" size={16} /></button>}
+                </span>
+              </StepLine>
+            </li>
+          );
+        })}
+      </ol>
+      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={read} />}
+      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={read} />}
+    </div>
+  );
+}

@@ -1,0 +1,89 @@
+// Start something: a request in one's own words, or one of two examples of each workflow.
+import { useRef, useState } from "preact/hooks";
+import { api } from "../api.ts";
+import { shorten } from "../format.ts";
+import { navigate } from "../router.ts";
+import { attempt, session } from "../store.ts";
+import type { WorkflowInfo } from "../types.ts";
+import { Icon, KindIcon } from "../ui/icon.tsx";
+
+/** Make a thread, send the first message, and go there. */
+export async function start(workflow: string, text: string): Promise<boolean> {
+  const thread = await attempt(api.createThread(workflow));
+  if (!thread) return false;
+  const input = { messages: [{ role: "user", content: text, id: crypto.randomUUID() }] };
+  const run = await attempt(api.startRun(thread.thread_id, { assistant_id: workflow, input }));
+  if (run) navigate(`/c/${thread.thread_id}`);
+  return run !== undefined;
+}
+
+function Model() {
+  const model = session.value?.model;
+  if (!model) return null;
+  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong>{model.provider}/{model.name}</strong></p>;
+  return (
+    <p class="model-line">
+      <span class="dot wait" aria-hidden="true" />
+      <span>Answered by the <strong>offline model</strong>, a demonstration that knows the examples below and little else. Set a key such as OPENAI_API_KEY for a real one.</span>
+    </p>
+  );
+}
+
+function Card({ workflow, onExample }: { workflow: WorkflowInfo; onExample: (text: string) => void }) {
+  return (
+    <li class="start-card">
+      <div class="start-title">
+        <KindIcon of={workflow.name} size={32} />
+        <div>
+          <h3>{workflow.title}</h3>
+          <p class="muted">{workflow.description}</p>
+        </div>
+      </div>
+      <ul class="examples">
+        {workflow.examples.slice(0, 2).map((text) => (
+          <li key={text}><button type="button" class="example" title={text} onClick={() => onExample(text)}><span>{shorten(text, 110)}</span><Icon name="chevron" size={16} /></button></li>
+        ))}
+      </ul>
+    </li>
+  );
+}
+
+export function Start() {
+  const workflows = session.value?.workflows ?? [];
+  const [workflow, choose] = useState(workflows[0]?.name ?? "");
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const send = async () => {
+    if (!text.trim() || busy) return;
+    setBusy(true);
+    if (!(await start(workflow, text.trim()))) setBusy(false);
+  };
+  const fill = (name: string, example: string) => {
+    choose(name);
+    setText(example);
+    box.current?.focus();
+  };
+  return (
+    <aside class="start" aria-labelledby="start">
+      <div class="section-head"><h2 id="start">Start something</h2></div>
+      <form class="start-form" onSubmit={(event) => { event.preventDefault(); void send(); }}>
+        <label class="sr-only" for="start-text">What should be made?</label>
+        <textarea id="start-text" ref={box} data-new rows={3} value={text} placeholder="What should be made?"
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => { if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void send(); }} />
+        <div class="start-bar">
+          <label class="sr-only" for="start-workflow">Workflow</label>
+          <select id="start-workflow" value={workflow} onChange={(event) => choose(event.currentTarget.value)}>
+            {workflows.map((one) => <option key={one.name} value={one.name}>{one.title}</option>)}
+          </select>
+          <button type="submit" class="button primary" disabled={busy || !text.trim()}>Start</button>
+        </div>
+      </form>
+      <Model />
+      <ul class="start-cards">
+        {workflows.map((one) => <Card key={one.name} workflow={one} onExample={(example) => fill(one.name, example)} />)}
+      </ul>
+    </aside>
+  );
+}

@@ -1,0 +1,81 @@
+// Tool calls: one line each, which unfolds; several together are a plan, which a person may change while it runs.
+import { useState } from "preact/hooks";
+import { isDone, type Step, versionsOf } from "../conversation.ts";
+import { line, seconds } from "../format.ts";
+import { location } from "../router.ts";
+import type { Json } from "../types.ts";
+import { Icon } from "../ui/icon.tsx";
+import { Value } from "../ui/value.tsx";
+
+const MARKS: Record<string, [icon: string, tone: string, text: string]> = {
+  pending: ["", "idle", "waiting"],
+  "in-progress": ["", "run", "running"],
+  completed: ["check", "ok", "done"],
+  failed: ["close", "bad", "failed"],
+  error: ["close", "bad", "failed"],
+  timeout: ["close", "bad", "timed out"],
+  blocked: ["close", "bad", "blocked"],
+  skipped: ["skip", "idle", "skipped"],
+  cancelled: ["close", "idle", "cancelled"],
+};
+
+export function Mark({ status }: { status: string }) {
+  const [icon, tone, text] = MARKS[status] ?? ["", "idle", status];
+  return (
+    <span class={`mark-step ${tone} ${status}`}>
+      {icon && <Icon name={icon} size={14} />}
+      <span class="sr-only">{text}: </span>
+    </span>
+  );
+}
+
+/** What came of a step, in a few words. */
+function outcome(step: Step): string {
+  if (step.error) return step.error;
+  const output = step.output;
+  if (output === null || typeof output !== "object" || Array.isArray(output)) return line(output, 80);
+  const message = output.message ?? output.summary;
+  if (typeof message === "string") return line(message, 90);
+  if (typeof output.count === "number") return `${output.count} found`;
+  return "";
+}
+
+function VersionLinks({ step, streams }: { step: Step; streams: Map<string, string> }) {
+  const versions = versionsOf(step);
+  return (
+    <>
+      {versions.map(([name, id]) => {
+        const stream = name || streams.get(step.id) || "";
+        if (!stream) return <span class="tag" key={id}>{id}</span>;
+        const query = new URLSearchParams({ stream, version: id });
+        return <a class="tag link" key={stream} href={`${location.value.path}?${query}`}>{name ? `${name} ` : ""}{id}</a>;
+      })}
+    </>
+  );
+}
+
+export function StepLine({ step, streams, children }: { step: Step; streams: Map<string, string>; children?: preact.ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  const failed = Boolean(step.error);
+  return (
+    <div class={failed ? "step failed" : `step ${step.status}`}>
+      <div class="step-line">
+        <Mark status={step.status} />
+        <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
+          <span>{step.name}</span><Icon name="chevron" size={14} />
+        </button>
+        <span class="step-note">{isDone(step.status) ? outcome(step) : ""}</span>
+        <VersionLinks step={step} streams={streams} />
+        {step.seconds !== null && <span class="step-time num">{seconds(step.seconds)}</span>}
+        {children}
+      </div>
+      {open && (
+        <div class="step-more">
+          <h4>Called with</h4>
+          <Value value={(step.input ?? null) as Json} />
+          {step.error ? <><h4>Why it failed</h4><p class="field-error">{step.error}</p></> : step.output !== null && <><h4>Result</h4><Value value={step.output} /></>}
+        </div>
+      )}
+    </div>
+  );
+}

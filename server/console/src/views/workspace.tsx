@@ -1,0 +1,88 @@
+// A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Pane } from "../panels/pane.tsx";
+import { location, setQuery } from "../router.ts";
+import { workflowTitle } from "../store.ts";
+import { ThreadModel } from "../thread.ts";
+import { Icon, KindIcon } from "../ui/icon.tsx";
+import { Status } from "../ui/states.tsx";
+import { Conversation } from "./conversation.tsx";
+
+function Composer({ thread }: { thread: ThreadModel }) {
+  const [text, setText] = useState("");
+  const [first, setFirst] = useState(false);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const busy = thread.busy.value;
+  const waits = thread.interrupts.value.length > 0 && !busy;
+  const send = async () => {
+    const words = text.trim();
+    if (!words || busy) return;
+    setText("");
+    if (!(await thread.send(words, first ? { approve_plan: true } : {}))) setText(words);
+  };
+  useEffect(() => {
+    const area = box.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight, 240)}px`;
+  }, [text]);
+  return (
+    <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
+      <label class="sr-only" for="composer">Message</label>
+      <textarea id="composer" ref={box} data-new data-search rows={1} value={text}
+        placeholder={waits ? "Answer in words, or use the form above" : busy ? "You can write the next request" : "What should change?"}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          void send();
+        }} />
+      <div class="composer-bar">
+        <label class="check small"><input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} /><span>Show me the plan first</span></label>
+        {busy
+          ? <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}><Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}</button>
+          : <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>}
+      </div>
+    </form>
+  );
+}
+
+function Head({ thread }: { thread: ThreadModel }) {
+  const workflow = thread.workflow.value;
+  const status = thread.busy.value ? "busy" : thread.interrupts.value.length > 0 ? "interrupted" : thread.failure.value ? "error" : "";
+  return (
+    <header class="work-head">
+      <KindIcon of={workflow} size={32} />
+      <div class="work-title">
+        <h1>{thread.title.value || workflowTitle(workflow) || "Conversation"}</h1>
+        <p class="meta"><span>{workflowTitle(workflow)}</span></p>
+      </div>
+      <span aria-live="polite">{status && <Status of={status} />}</span>
+      <a class="button small quiet" href={`/inspect/${encodeURIComponent(thread.id)}`}><Icon name="bug" size={16} />Inspect</a>
+    </header>
+  );
+}
+
+export function Workspace({ thread: id }: { thread: string }) {
+  const thread = useMemo(() => new ThreadModel(id), [id]);
+  useEffect(() => {
+    thread.open();
+    return () => thread.dispose();
+  }, [thread]);
+  const { query } = location.value;
+  const shown = query.get("pane") === "artefact" || (query.has("stream") && query.get("pane") !== "talk") ? "artefact" : "talk";
+  return (
+    <div class="workspace" data-shown={shown}>
+      <Head thread={thread} />
+      <div class="segmented pane-switch" role="group" aria-label="What to show">
+        <button type="button" aria-pressed={shown === "talk"} onClick={() => setQuery({ pane: "talk" })}>Conversation</button>
+        <button type="button" aria-pressed={shown === "artefact"} onClick={() => setQuery({ pane: "artefact" })}>What is made</button>
+      </div>
+      <div class="talk">
+        <Conversation thread={thread} />
+        <Composer thread={thread} />
+      </div>
+      <Pane thread={thread} />
+    </div>
+  );
+}

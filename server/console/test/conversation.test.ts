@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withStep } from "../src/conversation.ts";
+import type { ThreadState, WireMessage } from "../src/types.ts";
+
+const human = (id: string, content: string): WireMessage => ({ id, type: "human", content });
+const chunk = (id: string, content: string): [WireMessage, {}] => [{ id, type: "AIMessageChunk", content }, {}];
+
+test("chunks of one message become one streaming item", () => {
+  const items = ["Hel", "lo ", "there"].reduce<Item[]>((all, text) => withMessage(all, chunk("m1", text)), []);
+  assert.deepEqual(items, [{ type: "model", id: "m1", text: "Hello there", streaming: true }]);
+  assert.deepEqual(settled(items), [{ type: "model", id: "m1", text: "Hello there", streaming: false }]);
+});
+
+test("a whole message replaces its chunks", () => {
+  const items = withMessage(withMessage([], chunk("m1", "Hel")), [{ id: "m1", type: "ai", content: "Hello" }, {}]);
+  assert.deepEqual(items, [{ type: "model", id: "m1", text: "Hello", streaming: false }]);
+});
+
+test("a message that starts again after it has ended does not repeat its words", () => {
+  const ended = settled(withMessage([], chunk("m1", "Hello")));
+  assert.deepEqual(withMessage(ended, chunk("m1", "Hel")), [{ type: "model", id: "m1", text: "Hel", streaming: true }]);
+});
+
+test("events of a plan's steps are one group that keeps the input and the name", () => {
+  const event = { type: "step" as const, plan: "p", tool: "addScene" };
+  let items: Item[] = withStep([], { ...event, stepId: "s1", name: "Adding a scene", status: "pending", input: { prompt: "x" } });
+  items = withStep(items, { ...event, stepId: "s2", name: "Adding another", status: "pending" });
+  items = withStep(items, { ...event, stepId: "s1", name: "", status: "completed", durationSeconds: 0.5, output: { versionId: "v1" } });
+  assert.equal(items.length, 1);
+  const [group] = items;
+  assert.ok(group?.type === "steps");
+  assert.deepEqual(group.steps.map((one) => [one.id, one.name, one.status]), [["s1", "Adding a scene", "completed"], ["s2", "Adding another", "pending"]]);
+  assert.deepEqual(group.steps[0]?.input, { prompt: "x" });
+  assert.equal(group.steps[0]?.seconds, 0.5);
+});
+
+test("stored messages become requests, words and steps with their results", () => {
+  const values = {
+    messages: [
+      human("h", "make it"),
+      { id: "a", type: "ai", content: "First I look.", tool_calls: [{ id: "c1", name: "search_voices", args: { count: 2 } }] },
+      { id: "t", type: "tool", content: '{"count": 2}', tool_call_id: "c1" },
+      { id: "b", type: "ai", content: "Done." },
+    ],
+    results: [{ id: "c1", plan: "a", tool: "search_voices", status: "completed", output: { count: 2 }, duration_s: 0.1 }],
+  };
+  const items = itemsOf(values);
+  assert.deepEqual(items.map((item) => item.type), ["person", "model", "steps", "model"]);
+  const steps = items[2];
+  assert.ok(steps?.type === "steps");
+  assert.deepEqual(steps.steps[0], {
+    id: "c1", tool: "search_voices", name: "Search voices", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
+  });
+});
+
+test("a failed call of any graph shows the tool's error", () => {
+  const items = itemsOf({
+    messages: [
+      { id: "a", type: "ai", content: "", tool_calls: [{ id: "c", name: "get_weather", args: {} }] },
+      { id: "t", type: "tool", content: "no such town", tool_call_id: "c", status: "error" },
+    ],
+  });
+  const [steps] = items;
+  assert.ok(steps?.type === "steps");
+  assert.equal(steps.steps[0]?.status, "failed");
+  assert.equal(steps.steps[0]?.error, "no such town");
+});
+
+test("a submitted plan shows the steps of its results, and of its reply in earlier turns", () => {
+  const submit = (id: string) => ({ id: `ai-${id}`, type: "ai", content: "", tool_calls: [{ id, name: "submit_plan", args: {} }] });
+  const reply = (id: string) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });
+  const items = itemsOf({
+    messages: [human("h1", "one"), submit("c1"), reply("c1"), human("h2", "two"), submit("c2"), reply("c2")],
+    results: [{ id: "s1", plan: "p2", tool: "editScene", status: "completed", output: {} }],
+  });
+  const groups = items.filter((item) => item.type === "steps");
+  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["p2", "Edit scene"]]);
+});
+
+test("a plan that waits for approval is shown before any message names its steps", () => {
+  const items = itemsOf({ messages: [human("h", "x")], plan: { id: "p", steps: [{ id: "s1", tool: "editScene", display: "Editing scene 1", args: {} }] } });
+  assert.deepEqual(items.map((item) => item.id), ["h", "p"]);
+});
+
+test("the checkpoint to fork from is the one before the message", () => {
+  const state = (id: string, ids: string[], parent: string | null): ThreadState => ({
+    values: { messages: ids.map((one) => human(one, one)) }, next: [], checkpoint: { checkpoint_id: id },
+    parent_checkpoint: parent ? { checkpoint_id: parent } : null, metadata: null, created_at: null, interrupts: [], tasks: [],
+  });
+  const history = [state("c3", ["h1", "h2"], "c2"), state("c2", ["h1"], "c1"), state("c1", ["h1"], "c0"), state("c0", [], null)];
+  assert.equal(checkpointBefore(history, "h2"), "c2");
+  assert.equal(checkpointBefore(history, "h1"), "c0");
+  assert.equal(checkpointBefore(history, "unknown"), null);
+});
+
+test("the versions that a step made are named with their streams", () => {
+  const step = { id: "s", tool: "t", name: "n", status: "completed", input: null, error: "", seconds: null };
+  assert.deepEqual(versionsOf({ ...step, output: { versionId: "v1", versions: { "scene-1": "v1", order: "v4" } } }), [["scene-1", "v1"]]);
+  assert.deepEqual(versionsOf({ ...step, output: { versionId: "v2" } }), [["", "v2"]]);
+  assert.deepEqual(versionsOf({ ...step, output: "text" }), []);
+});

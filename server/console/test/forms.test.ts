@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
+import { fieldsOf, readForm, typedOf } from "../src/schema.ts";
+import type { Schema } from "../src/types.ts";
+
+const schema: Schema = {
+  type: "object",
+  required: ["name", "count"],
+  properties: {
+    name: { type: "string", description: "Who it is for" },
+    count: { type: "integer", minimum: 1 },
+    tone: { anyOf: [{ enum: ["calm", "urgent"] }, { type: "null" }] },
+    tags: { type: "array", items: { type: "string" } },
+    tracks: { type: "array", items: { $ref: "#/$defs/track" } },
+  },
+  $defs: { track: { type: "object", required: ["text"], properties: { text: { type: "string" }, speed: { type: "number" } } } },
+};
+
+test("each kind of property has its control", () => {
+  assert.deepEqual(fieldsOf(schema).map((field) => [field.name, field.kind, field.required]), [
+    ["name", "text", true], ["count", "integer", true], ["tone", "choice", false], ["tags", "list", false], ["tracks", "rows", false],
+  ]);
+});
+
+test("a value survives the form unchanged", () => {
+  const value = { name: "Ada", count: 2, tone: "calm", tags: ["a", "b"], tracks: [{ text: "Hello", speed: 1.1 }] };
+  const fields = fieldsOf(schema, value);
+  assert.deepEqual(readForm(fields, typedOf(fields, value)), { value, errors: {} });
+});
+
+test("a missing or wrong value is named in a sentence", () => {
+  const fields = fieldsOf(schema);
+  assert.deepEqual(readForm(fields, { name: "", count: "1.5", tracks: [{ text: "" }] }).errors, {
+    name: "Name is needed", count: "Count is a whole number", "tracks.0.text": "Text is needed",
+  });
+});
+
+test("what no control can hold is kept as it is", () => {
+  const value = { anything: { a: [1] } };
+  const fields = fieldsOf({ type: "object", properties: { anything: { type: "object" } } }, value);
+  assert.deepEqual(readForm(fields, typedOf(fields, value)).value, value);
+});
+
+test("facts are a choice by checkboxes", () => {
+  const ask = askOf({ facts: [{ id: "f1", concept: "Moon", details: "It is far.", confidence: 0.95 }], action_requests: [{ name: "select_facts" }] });
+  assert.ok(ask.form === "choose");
+  assert.deepEqual(ask.choices[0], { id: "f1", title: "Moon", details: "It is far.", note: "95 % sure", quote: "" });
+  assert.deepEqual(choose("facts", ["f1"], "shorter"), { facts: ["f1"], message: "shorter" });
+});
+
+test("calls that wait are approved, edited, left out or rejected", () => {
+  const value = {
+    action_requests: [{ name: "editScene", args: { prompt: "faster" }, description: "Editing scene 1" }, { name: "editScene", args: {} }],
+    review_configs: [{ action_name: "editScene", allowed_decisions: ["approve", "edit", "reject"], args_schema: { type: "object", properties: { prompt: { type: "string" } } } }],
+    response_schema: { type: "object", properties: { decisions: { type: "array", items: { type: "object", properties: { type: { enum: ["approve", "edit", "skip", "reject"] } } } } } },
+  };
+  const ask = askOf(value);
+  assert.ok(ask.form === "actions" && ask.canSkip);
+  assert.deepEqual(ask.actions.map((one) => one.title), ["Editing scene 1", "Edit scene"]);
+  assert.deepEqual(decide(ask.actions, { 0: { prompt: "slower" } }, new Set([1])), {
+    decisions: [{ type: "edit", edited_action: { name: "editScene", args: { prompt: "slower" } } }, { type: "skip" }],
+  });
+  assert.deepEqual(approveAll, { decisions: [{ type: "approve" }] });
+  assert.deepEqual(rejectAll("too fast"), { decisions: [{ type: "reject", message: "too fast" }] });
+});
+
+test("any other interrupt is a form of its schema, yes or no, or words", () => {
+  assert.equal(askOf("Which colour?").form, "text");
+  assert.equal(askOf({ question: "Go on?", response_schema: { type: "boolean" } }).form, "yes-no");
+  assert.equal(askOf({ response_schema: schema }).form, "schema");
+  assert.equal(sentenceOf({ question: "Go on?" }), "Go on?");
+  assert.equal(sentenceOf("Which colour?"), "Which colour?");
+});
+
+test("arguments without a schema get one from their values", () => {
+  assert.deepEqual(schemaOf({ text: "x", loud: true, notes: ["a"] }), {
+    type: "object", properties: { text: { type: "string" }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },
+  });
+});

@@ -11,11 +11,12 @@
 //   styles/              tokens, then one file for each region
 //
 // How a panel plugs in
-//   A panel is a component of `PanelProps` (panels/panel.ts) that fills the pane beside a conversation. Put it into
-//   panels/<kind>.tsx and name it in PANELS (panels/index.ts) under its kind; the pane then has two tabs, the panel
-//   and the versions, which panels/versions.tsx draws for any kind. `revision` grows with each change: read again.
-//   `say(text)` sends a request in the person's words. A kind without a panel shows its versions; a graph
-//   without artefacts shows its state.
+//   A panel is a component of `PanelProps` (panels/panel.ts) that fills the pane beside a conversation. It stands in
+//   panels/<kind>.tsx, which exports it as a `PanelEntry` that panels/index.ts lists, and imports its own stylesheet.
+//   The pane then has two tabs: the panel, and the versions, which panels/versions.tsx draws for any kind. `revision`
+//   grows with each change: read again. `say(text)` sends a request in the person's words; `changed()` after a change
+//   by hand. A kind without a panel shows its versions; a graph without artefacts shows its state.
+//   A page's view works the same way: views/<name>.tsx, its stylesheet, one line in ROUTES.
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/parts.css";
@@ -33,18 +34,20 @@ import { Icon } from "./ui/icon.tsx";
 import { ConnectionBanner, Notices } from "./ui/notices.tsx";
 import { Empty, Failure, Loading } from "./ui/states.tsx";
 import { Artefacts } from "./views/artefacts.tsx";
+import { Campaigns } from "./views/campaigns.tsx";
 import { Home } from "./views/home.tsx";
+import { Inspect } from "./views/inspect.tsx";
+import { Settings } from "./views/settings.tsx";
 import { SignIn } from "./views/sign_in.tsx";
-import { Soon } from "./views/soon.tsx";
 import { Workspace } from "./views/workspace.tsx";
 
 const ROUTES: [string, string, (params: Record<string, string>) => ComponentChildren][] = [
   ["/", "Home", () => <Home />],
   ["/c/:thread", "Workspace", ({ thread = "" }) => <Workspace key={thread} thread={thread} />],
   ["/artefacts", "Artefacts", () => <Artefacts />],
-  ["/campaigns", "Campaigns", () => <Soon title="Campaigns" icon="chart">Ask about campaigns from Home, or use callsheet campaigns in the terminal.</Soon>],
-  ["/settings", "Settings", () => <Soon title="Settings" icon="settings">Run callsheet doctor, callsheet keys and GET /api/usage until then.</Soon>],
-  ["/inspect/:thread", "Inspector", () => <Soon title="Inspector" icon="bug">The thread is served under /threads, with its state and history.</Soon>],
+  ["/campaigns", "Campaigns", () => <Campaigns />],
+  ["/settings", "Settings", () => <Settings />],
+  ["/inspect/:thread", "Inspector", ({ thread = "" }) => <Inspect key={thread} thread={thread} />],
 ];
 
 const LINKS: [string, string, string][] = [

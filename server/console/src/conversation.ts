@@ -16,7 +16,7 @@ export interface Step {
 export type Item =
   | { type: "person"; id: string; text: string }
   | { type: "model"; id: string; text: string; streaming: boolean }
-  | { type: "steps"; id: string; plan: string; steps: Step[] };
+  | { type: "steps"; id: string; plan: string; steps: Step[]; call?: string };
 
 /** Calls by which a model talks to the server, not tools that a person cares about. */
 const CONTROL = new Set(["submit_plan", "answer"]);
@@ -103,17 +103,24 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
     const calls = message.tool_calls ?? [];
     const own = calls.filter((call) => !CONTROL.has(call.name));
     const steps = own.map((call) => step(call, byCall.get(call.id), replies.get(call.id), known.get(`${id}/${call.id}`)));
-    if (steps.length > 0) items.push({ type: "steps", id: `${id}:steps`, plan: id, steps });
+    if (steps.length > 0) items.push({ type: "steps", id: groupId(before, id, `${id}:steps`), plan: id, steps });
     for (const call of calls.filter((one) => one.name === "submit_plan")) {
+      const shown = before.find((item) => item.type === "steps" && item.call === call.id);
       const plan = i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined;
       if (plan) placed.add(plan);
       const listed = plan
         ? [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)))
         : reported(replies.get(call.id));
-      if (listed.length > 0) items.push({ type: "steps", id: plan ?? `${call.id}:plan`, plan: plan ?? "", steps: listed });
+      if (shown && !plan) items.push(shown);
+      else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
   }
   return withUnplaced(items, before, values);
+}
+
+/** A plan keeps the id that it has on the screen. */
+function groupId(before: Item[], plan: string, fallback: string): string {
+  return (plan && before.find((item) => item.type === "steps" && item.plan === plan)?.id) || fallback;
 }
 
 /** A plan that waits has no message yet that names its steps; keep it while the state says that it is open. */
@@ -125,7 +132,7 @@ function withUnplaced(items: Item[], before: Item[], values: Fields): Item[] {
     id: one.id, tool: one.tool, name: one.display ?? words(one.tool ?? "step"), status: "pending",
     input: one.args ?? one.params ?? null, output: null, error: "", seconds: null,
   }));
-  return [...items, shown ?? { type: "steps", id: plan, plan, steps }];
+  return [...items, shown ?? { type: "steps", id: `${plan}:steps`, plan, steps }];
 }
 
 function upsert(items: Item[], item: Item): Item[] {
@@ -145,6 +152,7 @@ export function withMessage(items: Item[], [message, metadata]: [WireMessage, Fi
   const id = message.id ?? "";
   if (!text || !id) return items;
   const shown = items.findLast((one) => one.id === id);
+  if (type === "AIMessageChunk" && shown?.type === "model" && !shown.streaming) return items; // the stored message is whole
   const whole = type === "AIMessageChunk" && shown?.type === "model" && shown.streaming ? shown.text + text : text;
   return upsert(items, { type: "model", id, text: whole, streaming: type === "AIMessageChunk" });
 }
@@ -167,6 +175,11 @@ export function withStep(items: Item[], event: StepEvent): Item[] {
     seconds: event.durationSeconds ?? known?.seconds ?? null,
   };
   return upsert(items, { type: "steps", id, plan: event.plan, steps: i < 0 ? [...steps, next] : steps.with(i, next) });
+}
+
+/** Without the messages that are still streaming: their events come again from the beginning. */
+export function withoutStreaming(items: Item[]): Item[] {
+  return items.filter((item) => item.type !== "model" || !item.streaming);
 }
 
 /** No message streams any more. */

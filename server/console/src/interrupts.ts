@@ -105,6 +105,12 @@ export function sentenceOf(value: any): string {
   return typeof text === "string" ? text : "";
 }
 
+/** The sentence without the list of calls, which stand below it. */
+export function headline(sentence: string, actions: number): string {
+  const [first = "", rest] = sentence.split(/:\s/, 2);
+  return actions > 1 && rest !== undefined ? `${first}.` : sentence;
+}
+
 export const approveAll = { decisions: [{ type: "approve" }] };
 
 export function rejectAll(message: string): Fields {

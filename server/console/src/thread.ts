@@ -1,7 +1,7 @@
 // One thread on the screen: its state, the events of its runs, and what a person may do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
-import { checkpointBefore, isDone, type Item, itemsOf, settled, withMessage, withStep } from "./conversation.ts";
+import { checkpointBefore, isDone, type Item, itemsOf, settled, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
 import { askOf } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
@@ -46,7 +46,7 @@ export class ThreadModel {
   open(): void {
     void this.load();
     this.close = openStream(path`/threads/${this.id}/stream`, {
-      onEvent: (event) => { if (!this.replayed || event.event === "metadata") this.push(event); },
+      onEvent: (event) => { if (!this.replayed) this.push(event); },
       onGap: () => void this.load(),
       onStatus: (status) => {
         trackStream("thread", status);
@@ -73,8 +73,8 @@ export class ThreadModel {
         this.workflow.value = thread.metadata.graph_id ?? this.workflow.value;
         this.values.value = state.values;
         this.interrupts.value = state.interrupts;
-        this.run.value = running?.run_id ?? null;
-        this.items.value = this.merged(state.values, running !== undefined);
+        this.run.value = running?.run_id ?? this.replayed;
+        this.items.value = this.merged(state.values, this.run.value !== null);
         this.failure.value = thread.status === "error" ? this.reason(state.tasks.map((one) => one.error), thread) : "";
       });
       if (running && this.replayed !== running.run_id) this.replay(running.run_id);
@@ -102,6 +102,8 @@ export class ThreadModel {
   private replay(run: string): void {
     this.closeRun();
     this.replayed = run;
+    this.queue = [];
+    this.items.value = withoutStreaming(this.items.value);
     this.closeRun = openStream(path`/threads/${this.id}/runs/${run}/stream`, {
       lastEventId: "-1",
       onEvent: (event) => this.push(event),
@@ -113,6 +115,7 @@ export class ThreadModel {
 
   private finish(): void {
     this.replayed = null;
+    this.stopping.value = false;
     void this.load();
     void readQuestions();
     this.changed();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withStep } from "../src/conversation.ts";
+import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
 import type { ThreadState, WireMessage } from "../src/types.ts";
 
 const human = (id: string, content: string): WireMessage => ({ id, type: "human", content });
@@ -17,9 +17,14 @@ test("a whole message replaces its chunks", () => {
   assert.deepEqual(items, [{ type: "model", id: "m1", text: "Hello", streaming: false }]);
 });
 
-test("a message that starts again after it has ended does not repeat its words", () => {
+test("late chunks of a message that is whole change nothing", () => {
   const ended = settled(withMessage([], chunk("m1", "Hello")));
-  assert.deepEqual(withMessage(ended, chunk("m1", "Hel")), [{ type: "model", id: "m1", text: "Hel", streaming: true }]);
+  assert.equal(withMessage(ended, chunk("m1", "Hel")), ended);
+});
+
+test("a stream that begins again drops the half of a message that it will repeat", () => {
+  const items: Item[] = [{ type: "person", id: "h", text: "x" }, { type: "model", id: "m", text: "Hel", streaming: true }];
+  assert.deepEqual(withoutStreaming(items).map((item) => item.id), ["h"]);
 });
 
 test("events of a plan's steps are one group that keeps the input and the name", () => {
@@ -80,7 +85,20 @@ test("a submitted plan shows the steps of its results, and of its reply in earli
 
 test("a plan that waits for approval is shown before any message names its steps", () => {
   const items = itemsOf({ messages: [human("h", "x")], plan: { id: "p", steps: [{ id: "s1", tool: "editScene", display: "Editing scene 1", args: {} }] } });
-  assert.deepEqual(items.map((item) => item.id), ["h", "p"]);
+  assert.deepEqual(items.map((item) => item.id), ["h", "p:steps"]);
+});
+
+test("an earlier plan keeps the names that its events gave when the next turn is read", () => {
+  const submit = { id: "ai", type: "ai", content: "", tool_calls: [{ id: "c1", name: "submit_plan", args: {} }] };
+  const results = [{ id: "s1", plan: "p1", tool: "addScene", status: "completed", output: {} }];
+  const live = withStep([], { type: "step", plan: "p1", stepId: "s1", tool: "addScene", name: "Adding a scene “Opening”", status: "completed" });
+  const first = itemsOf({ messages: [human("h1", "one"), submit], results }, live);
+  const next = itemsOf({ messages: [human("h1", "one"), submit, human("h2", "two")], results: [] }, first);
+  for (const items of [first, next]) {
+    const group = items.find((item) => item.type === "steps");
+    assert.equal(group?.id, "p1:steps");
+    assert.equal(group?.type === "steps" ? group.steps[0]?.name : "", "Adding a scene “Opening”");
+  }
 });
 
 test("the checkpoint to fork from is the one before the message", () => {

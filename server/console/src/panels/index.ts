@@ -1,20 +1,36 @@
 // The panels by kind of artefact, and the kind of artefact that each workflow makes.
 import type { Fields } from "../types.ts";
+import { adPanel } from "./ad.tsx";
+import { campaignsPanel } from "./campaigns.tsx";
+import { lessonPanel } from "./lesson.tsx";
+import { pagePanel } from "./page.tsx";
 import type { PanelEntry } from "./panel.ts";
+import { videoPanel } from "./video.tsx";
 
-export const PANELS: Record<string, PanelEntry> = {};
+/** A null entry has no panel of its own. */
+export const PANELS: Record<string, PanelEntry | null> = {
+  ad: adPanel,
+  campaigns: campaignsPanel,
+  lesson: lessonPanel,
+  page: pagePanel,
+  video: videoPanel,
+};
+
+/** Kinds whose threads have no artefact with versions; their panel shows the thread's state. */
+export const WITHOUT_VERSIONS = new Set(["campaigns"]);
 
 const KINDS: Record<string, [kind: string, idField: string]> = {
   ad_creation: ["ad", "ad_id"],
   page_builder: ["page", "page_id"],
   fact_narration: ["lesson", ""],
   scene_edit: ["video", "project_id"],
+  campaign_search: ["campaigns", ""],
 };
 
 /** Kinds in the order in which lists show them. */
 export const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"]];
 
-/** The artefact of a thread; null for a graph that makes none. */
+/** The artefact of a thread; null for a graph that the console does not know. */
 export function artefactOf(workflow: string, thread: string, values: Fields): { kind: string; id: string } | null {
   const entry = KINDS[workflow];
   if (!entry) return null;

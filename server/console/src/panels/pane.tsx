@@ -9,7 +9,7 @@ import type { ArtefactView, Fields, Json } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { Value } from "../ui/value.tsx";
-import { artefactOf, PANELS } from "./index.ts";
+import { artefactOf, PANELS, WITHOUT_VERSIONS } from "./index.ts";
 import type { PanelProps } from "./panel.ts";
 import { Versions } from "./versions.tsx";
 
@@ -22,16 +22,18 @@ function ArtefactPane(props: PanelProps) {
   const [artefact, setArtefact] = useState<ArtefactView | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const panel = PANELS[props.kind];
+  const begun = !props.busy || props.revision > 0;
   useEffect(() => {
+    if (!begun) return undefined;
     let current = true;
     api.artefact(props.kind, props.id).then(
       (reply) => { if (current) { setArtefact(reply); setError(null); } },
       (failure) => current && setError(asApiError(failure)),
     );
     return () => { current = false; };
-  }, [props.kind, props.id, props.revision]);
+  }, [props.kind, props.id, props.revision, begun]);
   if (error && error.status !== 404) return <Failure error={error} />;
-  if (error) return <Empty icon="layers" title={props.busy ? "In the making" : "Nothing was made yet"}>Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
+  if (error || (!artefact && !begun)) return <Empty icon="layers" title={props.busy ? "In the making" : "Nothing was made yet"}>Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
   if (!artefact) return <Loading label={`Reading the ${props.kind}`} />;
   const versions = !panel || location.value.query.has("stream") || location.value.query.get("tab") === "versions";
   const Panel = panel?.view;
@@ -52,16 +54,20 @@ export function Pane({ thread }: { thread: ThreadModel }) {
   const { messages: _messages, ...values } = thread.values.value;
   const workflow = thread.workflow.value;
   const artefact = artefactOf(workflow, thread.id, values);
+  const props: PanelProps | null = artefact && {
+    ...artefact, thread: thread.id, revision: thread.revision.value, busy: thread.busy.value, values,
+    say: (text) => thread.send(text), changed: () => thread.changed(),
+  };
+  const Own = artefact && WITHOUT_VERSIONS.has(artefact.kind) ? (PANELS[artefact.kind]?.view ?? null) : null;
   return (
     <section class="pane" aria-label="What is made">
       <header class="pane-head">
         <KindIcon of={artefact?.kind ?? workflow} size={24} />
-        <h2>{artefact ? words(artefact.kind) : workflow === "campaign_search" ? "Campaigns" : "State"}</h2>
+        <h2>{artefact ? words(artefact.kind) : "State"}</h2>
       </header>
       <div class="pane-body">
-        {artefact
-          ? <ArtefactPane key={artefact.id} kind={artefact.kind} id={artefact.id} thread={thread.id} revision={thread.revision.value}
-              busy={thread.busy.value} values={values} say={(text) => thread.send(text)} changed={() => thread.changed()} />
+        {props && Own ? <Own {...props} />
+          : props && !WITHOUT_VERSIONS.has(props.kind) ? <ArtefactPane key={props.id} {...props} />
           : <StateView values={values} />}
       </div>
     </section>

@@ -1,7 +1,7 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Item } from "../conversation.ts";
-import { sentenceOf } from "../interrupts.ts";
+import { headline, sentenceOf } from "../interrupts.ts";
 import { questions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Interrupt, Question } from "../types.ts";
@@ -64,7 +64,7 @@ function Waiting({ interrupt, listed, thread }: { interrupt: Interrupt; listed: 
   return (
     <section class="turn waiting" aria-label="Question" data-row tabIndex={-1}>
       <p class="waiting-label"><span class="dot wait" aria-hidden="true" />Needs you</p>
-      <p class="waiting-text">{sentence}</p>
+      <p class="waiting-text">{headline(sentence, value?.action_requests?.length ?? 0)}</p>
       {value?.effect && !sentence.includes(value.effect) && <p class="muted">{value.effect}</p>}
       {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
       {listed ? <QuestionForm key={interrupt.id} question={listed} interrupt={interrupt} onDone={() => void thread.load()} />
@@ -89,6 +89,8 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const listed = questions.value.find((one) => one.thread === thread.id);
   const last = items.at(-1);
+  // A plan that waits for approval stands in its question, step by step.
+  const asked = waiting.length > 0 && waiting[0]?.value?.action_requests ? thread.values.value.plan?.id : undefined;
   const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
   useLayoutEffect(() => {
     const box = scroller.current;
@@ -107,7 +109,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
         {thread.error.value && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
+        {items.filter((item) => !(asked && item.type === "steps" && item.plan === asked)).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
         {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
         {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} listed={waiting.length === 1 ? listed : undefined} thread={thread} />)}

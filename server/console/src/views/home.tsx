@@ -19,7 +19,7 @@ function NeedsYou() {
       <p class="sr-only" aria-live="polite">{questionsRead.value ? `${count(waiting.length, "question")} waiting` : ""}</p>
       {questionsError.value && <Failure error={questionsError.value} onRetry={() => void readQuestions()} />}
       {!questionsRead.value ? <Loading label="Reading the questions" />
-        : waiting.length > 0 ? <ul class="questions">{waiting.map((one) => <QuestionCard key={one.id} question={one} />)}</ul>
+        : waiting.length > 0 ? <ul class="questions">{waiting.map((one, i) => <QuestionCard key={one.id} question={one} unfolded={i === 0} />)}</ul>
         : !questionsError.value && <Empty icon="check" title="Nothing waits for you">Plans to approve and questions of a run appear here.</Empty>}
     </section>
   );

@@ -154,7 +154,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
         <span class="muted">{timeLeft(execution)}</span>
         <span class="plan-buttons">
-          {open && execution && <button type="button" class="button small quiet" onClick={() => insert(true)}><Icon name="plus" size={16} />Insert</button>}
+          {open && execution && <button type="button" class="icon-button" aria-label="Insert a step" title="Insert a step" onClick={() => insert(true)}><Icon name="plus" size={18} /></button>}
           {status === "running" && execution && <button type="button" class="button small" disabled={busy} onClick={() => void act(api.changePlan(plan, "pause"))}><Icon name="pause" size={16} />Pause</button>}
           {status === "paused" && <button type="button" class="button small primary" disabled={busy} onClick={() => void act(api.changePlan(plan, "resume"))}><Icon name="play" size={16} />Resume</button>}
           {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => void act(api.changePlan(plan, "cancel"))}>Cancel</button>}
@@ -169,11 +169,11 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           return (
             <li key={one.id}>
               <StepLine step={one} streams={streams}>
-                <span class="step-buttons">
-                  {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
-                  {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}
-                  {retry && <button type="button" class="icon-button" aria-label={`Retry “${one.name}”`} disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "retry"))}><Icon name="retry" size={16} /></button>}
-                  {undoable && one.status === "completed" && <button type="button" class="icon-button" aria-label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])}><Icon name="undo" size={16} /></button>}
+                <span class={open ? "step-buttons" : "step-buttons on-hover"}>
+                  {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} title="Edit" onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
+                  {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} title="Skip" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}
+                  {retry && <button type="button" class="icon-button" aria-label={`Retry “${one.name}”`} title="Retry" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "retry"))}><Icon name="retry" size={16} /></button>}
+                  {undoable && one.status === "completed" && <button type="button" class="icon-button" aria-label={`Undo “${one.name}”`} title="Undo" disabled={busy} onClick={() => void undo([one.id])}><Icon name="undo" size={16} /></button>}
                 </span>
               </StepLine>
             </li>

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { ago, fullTime } from "../format.ts";
-import { sentenceOf } from "../interrupts.ts";
+import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
 import type { Interrupt, Question } from "../types.ts";
@@ -63,26 +63,29 @@ export function QuestionForm({ question, interrupt, onDone }: { question: Questi
   );
 }
 
-export function QuestionCard({ question }: { question: Question }) {
+export function QuestionCard({ question, unfolded }: { question: Question; unfolded: boolean }) {
+  const [open, setOpen] = useState(unfolded);
+  useEffect(() => { if (unfolded) setOpen(true); }, [unfolded]);
   const due = question.dueAt && Date.parse(question.dueAt) < Date.now();
   return (
     <li class="question" data-row tabIndex={-1}>
       <div class="question-head">
         <KindIcon of={question.artefact?.kind ?? question.workflow} size={28} />
         <div class="question-title">
-          <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{question.title || sentenceOf(null) || "A question waits"}</a></h3>
+          <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{headline(question.title, question.kind === "plan" ? 2 : 1) || "A question waits"}</a></h3>
           <p class="meta">
             <span>{question.artefact?.title || workflowTitle(question.workflow)}</span>
             <time dateTime={question.createdAt} title={fullTime(question.createdAt)}>{ago(question.createdAt)}</time>
             {question.dueAt && <span class={due ? "late" : ""}>due {ago(question.dueAt)}</span>}
           </p>
         </div>
+        {!open && <button type="button" class="button small" data-key="a" onClick={() => setOpen(true)}>Answer</button>}
       </div>
       {question.wouldChange.length > 0 && (
         <p class="would-change"><span class="muted">Would change</span>{question.wouldChange.slice(0, 6).map((one) => <span class="tag" key={one}>{one}</span>)}
           {question.wouldChange.length > 6 && <span class="muted">and {question.wouldChange.length - 6} more</span>}</p>
       )}
-      <QuestionForm question={question} />
+      {open && <QuestionForm question={question} />}
     </li>
   );
 }

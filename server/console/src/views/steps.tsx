@@ -66,7 +66,7 @@ export function StepLine({ step, streams, children }: { step: Step; streams: Map
         </button>
         <span class="step-note">{isDone(step.status) ? outcome(step) : ""}</span>
         <VersionLinks step={step} streams={streams} />
-        {step.seconds !== null && <span class="step-time num">{seconds(step.seconds)}</span>}
+        {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}
       </div>
       {open && (

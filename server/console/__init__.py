@@ -1,1 +1,1 @@
-"""The console: the page at `/`, which shows and steers every served graph, and the API that is only its own."""
+"""The console: the page at `/`, which shows and steers every served graph, and the API that only it uses."""

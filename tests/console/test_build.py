@@ -78,7 +78,8 @@ def test_without_a_new_enough_node_the_exit_code_asks_for_one(folder: Path, vers
     for name in ("node", "npm") if version else ():
         (programs / name).write_text(f"#!/bin/sh\necho {version}\n")
         (programs / name).chmod(0o755)
-    program = f"import runpy, sys; sys.exit(runpy.run_path({build.__file__!r})['main'](__import__('pathlib').Path('.')))"
+    start = f"runpy.run_path({build.__file__!r})['main'](pathlib.Path())"
+    program = f"import pathlib, runpy, sys; sys.exit({start})"
     environ = {**os.environ, "PATH": str(programs)}
     process = subprocess.run(
         # Without site-packages, where the package of Node.js may be.

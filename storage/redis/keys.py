@@ -329,6 +329,21 @@ def owned_threads(owner: str) -> str:
     return f"owner:{hash_tag(owner)}:threads"
 
 
+def waiting_threads(owner: str) -> str:
+    """Sorted set of the owner's threads that may wait for a person, by time; also a channel of changes."""
+    return f"owner:{hash_tag(owner)}:waiting"
+
+
+def answered_threads(owner: str) -> str:
+    """Sorted set of the owner's threads on which a person answered, by time of the last answer."""
+    return f"owner:{hash_tag(owner)}:answered"
+
+
+def thread_answers(thread: str) -> str:
+    """List of the answers that people gave on a thread: time and JSON, oldest first."""
+    return f"thread:{hash_tag(thread)}:answers"
+
+
 def owned_assistants(owner: str) -> str:
     """Hash of the owner's assistants as JSON, by id: created ones, and changed ones of the server."""
     return f"owner:{hash_tag(owner)}:assistants"

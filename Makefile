@@ -24,12 +24,22 @@ PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tested covered check linted fuzz faults fuzzer bench eval lock clean
+.PHONY: run console test tested covered check linted fuzz faults fuzzer bench eval lock clean
 
-run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
+# Without it the server runs all the same, and says at `/` why there is no page.
+CONSOLE := $(BIN)/python server/console/build.py
+BUILD_CONSOLE = $(CONSOLE) || { test $$? -eq 3 && echo "Installing Node.js …" \
+	&& { $(call INSTALL,$(BIN),$(LOCKED) -r requirements-node.txt); } && $(CONSOLE); }
+
+run: .venv/run  ## install what is needed, build the page, and serve on 127.0.0.1:2024
+	@$(BUILD_CONSOLE) || echo "Serving without an up-to-date page."
 	@$(BIN)/callsheet serve
 
+console: .venv/uv  ## build the page that the server shows at /, if its sources changed
+	@$(BUILD_CONSOLE)
+
 test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
+	@$(BUILD_CONSOLE) || test -z "$(CI)"
 	@$(MAKE) --no-print-directory --jobs 2 linted $(if $(CI),covered,tested)
 
 tested: .venv/dev
@@ -68,15 +78,16 @@ bench: .venv/peers  ## print every figure, each beside its peer or floor in the 
 eval: .venv/dev  ## run the controls of the checks, and score MODEL=provider/model or the recorded answers
 	@$(BIN)/python -m evals $(if $(MODEL),--model $(MODEL)) $(if $(JUDGE),--judge $(JUDGE)) $(ARGS)
 
-lock: .venv/uv  ## write the five locks anew
+lock: .venv/uv  ## write the six locks anew
 	@$(COMPILE) --group install -o requirements-install.txt
+	@$(COMPILE) --group node -o requirements-node.txt
 	@$(LOCK) -o requirements.txt
 	@$(LOCK) --extra dev $(call ADDED_TO,requirements.txt) -o requirements-dev.txt
 	@$(LOCK) --extra dev --extra peers $(call ADDED_TO,requirements.txt requirements-dev.txt) -o requirements-peers.txt
 	@$(COMPILE) --group fuzz --python-version 3.11 -o requirements-fuzz.txt
 
 clean:  ## remove what was installed or made, and what langgraph dev stored; not the data of callsheet
-	rm -rf .venv .venv-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
+	rm -rf server/console/node_modules server/console/static .venv .venv-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -80,6 +80,8 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
 
     name = "campaign_search"
     title = "campaign questions"
+    about = "Questions about an ad library, answered with the campaigns that prove each statement."
+    examples = ("what is the most common channel", "compare travel campaigns by channel")
     state = CampaignState
     artefact = ArtefactSpec("question")
     view = QuestionModelView()

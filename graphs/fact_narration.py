@@ -100,6 +100,17 @@ class FactNarration(WorkflowSpec[LessonState]):
 
     name = "fact_narration"
     title = "lessons"
+    about = "A text or PDF becomes facts with their sources; you choose some, and they become a narration."
+    examples = (
+        (
+            "Plants make sugar from light, water and air. The green stuff in leaves is called chlorophyll. "
+            "It catches the light. Roots bring water from the soil to the leaves."
+        ),
+        (
+            "My student is 9 and loves chess. Rivers begin as springs in hills and mountains. "
+            "They carry sand and stones to the sea. Where a river slows down, it leaves the sand behind."
+        ),
+    )
     state = LessonState
     artefact = LessonArtefact("lesson", lesson.STREAMS)
     view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))

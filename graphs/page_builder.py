@@ -97,6 +97,11 @@ class PageBuilder(LoopWorkflow[PageState]):
 
     name = "page_builder"
     title = "landing pages"
+    about = "A chat edits a page; every edit is a version that can be undone."
+    examples = (
+        "make a landing page for Miel, a bakery in Lyon",
+        "build a page for Harbour Bikes: e-bikes by the hour in Porto",
+    )
     state = PageState
     artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))
     view = PageModelView()

@@ -215,6 +215,10 @@ class WorkflowSpec(ABC, Generic[S]):
     """The graph's name, as in langgraph.json."""
     title: ClassVar[str] = ""
     """Plural, for people: "audio ads"."""
+    about: ClassVar[str] = ""
+    """One sentence for people who have never used it."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """First requests that every model answers, the offline one too."""
     state: ClassVar[type[Any]] = Workflow
     """Keys that the graph remembers."""
     artefact: ArtefactSpec[S]

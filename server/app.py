@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
 from callsheet import storage
@@ -27,6 +27,7 @@ from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.views import reply_builder
+from callsheet.server.console import pages, question_routes, session_routes
 from callsheet.server.engine import background, graph_loading, graphs_file
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.finalizer import CallWebhook
@@ -86,6 +87,8 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     execution_routes.progress_router,
     tool_routes.router,
     usage_routes.router,
+    session_routes.router,
+    question_routes.router,
 )
 _LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     # The busiest first: routes are tried in order.
@@ -292,7 +295,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.add_api_route(_READY, check_liveness, methods=["HEAD"], include_in_schema=False)
     if "meta" in http.disabled:
         return app
-    app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
+    app.router.routes.extend(pages.pages_router().routes)
     app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/openapi.json", show_openapi, methods=["GET", "HEAD"], include_in_schema=False)
     return app
@@ -352,12 +355,6 @@ class Application(FastAPI):
 async def check_liveness() -> dict[str, bool]:
     """Check that the server is running; storage was reached when it started."""
     return {"ok": True}
-
-
-@with_policy(API_READ)
-async def show_index() -> RedirectResponse:
-    """Redirect the server's address to its documentation."""
-    return RedirectResponse("docs")
 
 
 @with_policy(API_READ)

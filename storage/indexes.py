@@ -18,13 +18,15 @@ return redis.call('ZADD', KEYS[1], ms, ARGV[1])
 
 # Entries of the same millisecond are ordered by name, so a cursor is a time and a name.
 _PAGE: Final = Script("""
-local max, skip = ARGV[1], 0
-if max ~= '+inf' then
-  for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', KEYS[1], max, max)) do
-    if name >= ARGV[2] then skip = skip + 1 end
+local first, after, count, last = unpack(ARGV)
+local range = last == '+inf' and 'ZRANGEBYSCORE' or 'ZREVRANGEBYSCORE'
+local skip = 0
+if after ~= '' then
+  for _, name in ipairs(redis.call(range, KEYS[1], first, first)) do
+    if name == after or (name < after) == (last == '+inf') then skip = skip + 1 end
   end
 end
-return redis.call('ZREVRANGEBYSCORE', KEYS[1], max, '-inf', 'WITHSCORES', 'LIMIT', skip, ARGV[3])
+return redis.call(range, KEYS[1], first, last, 'WITHSCORES', 'LIMIT', skip, count)
 """)
 
 
@@ -33,7 +35,6 @@ class IndexPage:
     """One page of a list."""
 
     ids: tuple[str, ...]
-    """Newest update first."""
     next: str | None
     """Cursor of the next page; None at the end."""
 
@@ -68,10 +69,19 @@ async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | No
 
     Raises `Invalid` for an `after` that is not a cursor.
     """
-    max_ms, name = _parse_cursor(after) if after else ("+inf", "")
-    reply: list[bytes] = await _PAGE(
-        storage.redis, [keys.owned_artefacts(owner, kind)], [max_ms, name, limit + 1]
-    )
+    return await read_page(storage, keys.owned_artefacts(owner, kind), after, limit)
+
+
+async def read_page(
+    storage: Storage, key: str, after: str | None, limit: int, *, oldest_first: bool = False
+) -> IndexPage:
+    """Return up to `limit` entries of a list, from its beginning or from the cursor `after`.
+
+    Raises `Invalid` for an `after` that is not a cursor.
+    """
+    first, last = ("-inf", "+inf") if oldest_first else ("+inf", "-inf")
+    start_ms, name = _parse_cursor(after) if after else (first, "")
+    reply: list[bytes] = await _PAGE(storage.redis, [key], [start_ms, name, limit + 1, last])
     entries = [(reply[i].decode(), reply[i + 1].decode()) for i in range(0, len(reply), 2)]
     page = entries[:limit]
     cursor = f"{int(float(page[-1][1]))}-{page[-1][0]}" if len(entries) > limit else None

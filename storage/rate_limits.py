@@ -68,9 +68,16 @@ async def count_request(storage: Storage, owner: str, request: str, limit: int) 
 
     `request` names it; the same name again is the same request.
     """
-    fits, counted, next_ms, all_ms = await _COUNT(
-        storage.redis, [keys.request_window(owner)], [limit, request, _WINDOW_MS]
-    )
+    return await _count(storage, keys.request_window(owner), request, limit)
+
+
+async def count_sign_in(storage: Storage, address: str, attempt: str, limit: int) -> RequestCount:
+    """Count an attempt to sign in from this address, as `count_request` counts requests of an owner."""
+    return await _count(storage, keys.sign_ins(address), attempt, limit)
+
+
+async def _count(storage: Storage, window: str, name: str, limit: int) -> RequestCount:
+    fits, counted, next_ms, all_ms = await _COUNT(storage.redis, [window], [limit, name, _WINDOW_MS])
     next_s, all_s = math.ceil(next_ms / 1000), math.ceil(all_ms / 1000)
     return RequestCount(fits == 1, max(0, limit - counted), next_s, all_s)
 

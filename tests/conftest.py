@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
 def valkey_url() -> Iterator[str]:
     """The URL of this process's own server, `unix://…?db=0`.
 
-    It is empty when a test begins, and a test may leave only keys that storage/redis/keys.py declares.
+    It is empty when a test begins, and a test may leave only keys that storage/redis/key_table.py declares.
     """
     # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))

@@ -15,6 +15,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
+from callsheet.server.engine import answers
 from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
 from callsheet.server.engine.crash_loop import CrashLoopIsolation
@@ -38,6 +39,7 @@ from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing, StorageDown
+from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.redis.connection import Storage
@@ -163,7 +165,10 @@ class Worker:
         origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
+        request = await answers.with_answer_records(self.storage, request)
         created = await self.runs.create(request)
+        if request.answers:
+            await questions.announce(self.storage, request.owner)
         if created.verdict == "start" and self._has_room(request.graph):
             self._start(thread, created.run)
         elif created.verdict in {"start", "later", "attached"}:
@@ -389,7 +394,10 @@ class Worker:
                 return claimed
 
     async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
+        changes_questions = await answers.update_waiting(self.storage, record, attempt, outcome)
         following = await self.runs.finish(attempt, outcome)
+        if changes_questions:
+            self.finalizer.start_task(questions.announce(self.storage, record.owner))
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following)

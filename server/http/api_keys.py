@@ -66,6 +66,11 @@ async def authenticate_key(storage: Storage, text: str) -> StoredKey:
     # The id may be known to others: reveal nothing about the key before the secret matches.
     if record is None or not hmac.compare_digest(_hash(text), record.hash):
         raise Unauthenticated("the API key is unknown", remedy=_REMEDY)
+    return require_active(record)
+
+
+def require_active(record: StoredKey) -> StoredKey:
+    """Return the record of a key; raises `Unauthenticated` for a revoked or expired one."""
     if record.status != "active":
         raise Unauthenticated(f"API key {record.id!r} is {record.status}", remedy=_REMEDY)
     return record

@@ -1,8 +1,9 @@
 """Authentication by API key or JSON Web Token, if the settings require it.
 
 Keys and tokens arrive as `X-Api-Key` or `Authorization: Bearer`. A browser cannot set headers of a web
-socket; it offers the subprotocols `bearer` and the credential, and the server accepts `bearer`. Public
-routes are open to everyone. Without authentication every caller on this machine is the local owner.
+socket; it offers the subprotocols `bearer` and the credential, and the server accepts `bearer`. The console's
+pages have a cookie in place of a key (`server/http/sessions.py`). Public routes are open to everyone. Without
+authentication every caller on this machine is the local owner.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.engine.permissions import PERMISSIONS, Permission, implied_permissions
-from callsheet.server.http import api_keys
+from callsheet.server.http import api_keys, sessions
 from callsheet.server.http.errors import reject
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.http.tokens import Tokens
@@ -28,6 +29,7 @@ from callsheet.server.telemetry import logs
 from callsheet.state.errors import Broken, CallsheetError, Forbidden, Invalid, StorageDown, Unauthenticated
 from callsheet.state.owners import LOCAL, is_owner
 from callsheet.storage import Storage
+from callsheet.storage.api_keys import StoredKey
 
 _SCOPE_KEY: Final = "callsheet.caller"
 _CHECK_KEY: Final = "callsheet.check_credential"
@@ -132,17 +134,29 @@ class Authenticator:
             return ANYONE
         permission = required_permission(scope)
         if permission == "public":
-            return ANONYMOUS
-        text = _credential(scope)
-        if not text:
-            raise Unauthenticated("the request has no API key or token", remedy=self._remedy())
-        caller = await self._caller(text, scope)
+            return await self._identify(scope) if get_policy(scope).identifies else ANONYMOUS
+        caller = await self._caller(scope)
         caller.require(permission)
         return caller
 
-    async def _caller(self, text: str, scope: Scope) -> Caller:
+    async def _identify(self, scope: Scope) -> Caller:
+        try:
+            return await self._caller(scope)
+        except (Unauthenticated, Forbidden):
+            return ANONYMOUS
+
+    async def _caller(self, scope: Scope) -> Caller:
+        if text := _credential(scope):
+            return await self._credential_caller(text, scope)
+        token = sessions.session_token(scope) if self._keys else ""
+        if not token:
+            raise Unauthenticated("the request has no API key or token", remedy=self._remedy())
+        sessions.require_own_page(scope)
+        return await self._key_caller(lambda storage: sessions.authenticate_session(storage, token), scope)
+
+    async def _credential_caller(self, text: str, scope: Scope) -> Caller:
         if self._keys and text.startswith(api_keys.PREFIX):
-            return await self._key_caller(text, scope)
+            return await self._key_caller(lambda storage: api_keys.authenticate_key(storage, text), scope)
         if self._tokens is None:
             raise Unauthenticated("the API key is unknown", remedy=self._remedy())
         claims = await self._tokens.claims(text)
@@ -151,13 +165,13 @@ class Authenticator:
             raise Unauthenticated(f"the token's sub {owner[:40]!r} cannot be an owner", remedy=self._remedy())
         return Caller(owner, frozenset(implied_permissions(*self._scopes(claims))), "the token")
 
-    async def _key_caller(self, text: str, scope: Scope) -> Caller:
+    async def _key_caller(self, check: Callable[[Storage], Awaitable[StoredKey]], scope: Scope) -> Caller:
         storage: Storage = scope["app"].state.context.storage
         try:
             # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers other routes.
             reports = get_policy(scope).on_outage is OnOutage.REPORT
             async with asyncio.timeout(self._patience_s if reports else None):
-                record = await api_keys.authenticate_key(storage, text)
+                record = await check(storage)
         except TimeoutError as error:
             raise StorageDown(f"{storage.origin} does not answer, so no key can be checked") from error
         return Caller(record.owner, frozenset(record.permissions), f"API key {record.id!r}", record.id)

@@ -32,6 +32,7 @@ EVENTS: Final[dict[str, Any]] = {
 TAGS: Final = {
     "artefacts": "Artefacts of every workflow: lists, streams and versions",
     "tools": "Tools of the workflows, their limits and their calls",
+    "console": "The page's own: its session, and what waits for a person",
     "threads as files": "A thread with all its artefacts as one file",
     "assistants": "LangGraph: graphs with their configurations",
     "threads": "LangGraph: conversations, their states and histories",

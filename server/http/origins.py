@@ -98,7 +98,7 @@ class HostOriginMiddleware:
             or is_allowed_origin(origin, self._origins)
             or "*" in self._origins
             or (self._pattern and re.fullmatch(self._pattern, origin))
-            or (self._authenticates and _is_own_origin(origin, host))
+            or (self._authenticates and is_own_origin(origin, host))
         ):
             return None
         return Forbidden(
@@ -121,7 +121,7 @@ class HostOriginMiddleware:
         return None
 
 
-def _is_own_origin(origin: str, host: str) -> bool:
+def is_own_origin(origin: str, host: str) -> bool:
     """Return True if the origin is this server's own host."""
     return bool(host) and origin.casefold() in {f"http://{host}".casefold(), f"https://{host}".casefold()}
 

@@ -90,6 +90,8 @@ class RoutePolicy:
     body: BodyLimit = STANDARD_BODY
     streaming: Streaming = Streaming.NEVER
     on_outage: OnOutage = OnOutage.REFUSE
+    identifies: bool = False
+    """True for a public route that knows its caller where there is a valid credential."""
     cancels_on_disconnect: bool = False
     """True if the query parameter `cancel_on_disconnect` raises the permission to `write`."""
 

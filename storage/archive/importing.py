@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 
 from callsheet.state.errors import Conflict, Fenced, Unavailable
-from callsheet.storage import indexes
+from callsheet.storage import indexes, questions
 from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, OriginLine, ThreadFile
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -152,6 +152,8 @@ class Importer:
             await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
         fields = [text for pair in _thread_fields(file).items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
+        if file.thread.interrupts:
+            await questions.note_waiting(self._storage, hold.owner, hold.thread)
         if not await _PUBLISH(self._storage.redis, names, [hold.epoch, hold.token, _UNFINISHED, *fields]):
             raise Fenced(f"another import took over thread {hold.thread!r} at the end")
 

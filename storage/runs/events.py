@@ -214,7 +214,13 @@ class Announcements:
     @asynccontextmanager
     async def subscribe(self, thread: str, topic: Topic = "events") -> AsyncIterator[Signal]:
         """Yield a signal for a topic of the thread; it is also set when the subscription begins."""
-        channel, signal = keys.run_keys(thread).events, Signal()
+        async with self.subscribe_to(keys.run_keys(thread).events, topic) as signal:
+            yield signal
+
+    @asynccontextmanager
+    async def subscribe_to(self, channel: str, topic: Topic = "events") -> AsyncIterator[Signal]:
+        """Yield a signal for a topic of any channel, as `subscribe`."""
+        signal = Signal()
         signals = self._signals.setdefault(channel, {})
         signals[signal] = topic.encode()
         try:

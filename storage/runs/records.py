@@ -65,6 +65,8 @@ class RunRequest:
     """Checked and applied when the run is recorded; None for a thread that is created with the run."""
     questions: Sequence[str] = ()
     """Ids, without spaces, of the questions that the run answers; one open run at most answers each."""
+    answers: Sequence[str] = ()
+    """Records of these answers as JSON, which the thread keeps (`storage/questions.py`)."""
 
     @property
     def is_stateless(self) -> bool:

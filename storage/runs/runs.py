@@ -60,6 +60,7 @@ class Runs:
             *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
             *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
             *(request.precondition or _NO_PRECONDITION),
+            *(len(request.answers), *request.answers),
             *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
             *("answering", " ".join(request.questions)),
             *("request", _json(request.request), "metadata", _json(request.metadata)),

@@ -165,7 +165,11 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
+local answers = tonumber(ARGV[13])
+for i = 14, 13 + answers do
+  redis.call('RPUSH', string.sub(meta, 1, -5) .. 'answers', now_ms() .. ' ' .. ARGV[i])
+end
+for i = 14 + answers, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
@@ -251,7 +255,7 @@ return once({'deleted'})
 
 REMOVE: Final = _script("""
 for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', run_key(run)) end
-redis.call('UNLINK', meta, runs, queue, lease, events)
+redis.call('UNLINK', meta, runs, queue, lease, events, string.sub(meta, 1, -5) .. 'answers')
 return redis.call('PUBLISH', events, 'gone')
 """)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Missing
-from callsheet.storage import indexes
+from callsheet.storage import indexes, questions
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
@@ -314,6 +314,8 @@ def run_precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
 
 async def record_edit(storage: Storage, record: Thread, status: str, interrupts: Mapping[str, Any]) -> None:
     """Store the thread's status and interrupts after a manual state update."""
+    if interrupts:
+        await questions.note_waiting(storage, record.owner, record.id)
     await _RECORD_EDIT(storage.redis, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
     await indexes.touch_thread(storage, record.owner, record.id)
 
@@ -339,6 +341,7 @@ async def delete(storage: Storage, record: Thread) -> None:
     # Also deletes runs that were created during the hold.
     await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
+    await questions.forget_thread(storage, record.owner, record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
 
 

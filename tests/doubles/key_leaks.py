@@ -1,4 +1,4 @@
-"""Keys on a server that are not as storage/redis/keys.py declares them."""
+"""Keys on a server that are not as storage/redis/key_table.py declares them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,15 +6,15 @@ from functools import cache
 
 from redis import Redis
 
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import key_table
 
-Declared = Callable[[str], keys.Key | None]
+Declared = Callable[[str], key_table.Key | None]
 _PLACEHOLDER = re.compile(r"(\{<\w+>\}|<\w+\*>|<\w+>)")
 
 
-def declaration_of(name: str) -> keys.Key | None:
+def declaration_of(name: str) -> key_table.Key | None:
     """Return the declaration that the key `name` matches, or None."""
-    return next((key for key in keys.KEYS if _regex(key.pattern).fullmatch(name)), None)
+    return next((key for key in key_table.KEYS if _regex(key.pattern).fullmatch(name)), None)
 
 
 @cache
@@ -59,7 +59,7 @@ def leaks(server: Redis, declared: Declared = declaration_of) -> list[str]:
 def _faults(name: str, kind: str, left_ms: int, declared: Declared) -> Iterator[str]:
     declaration = declared(name)
     if declaration is None:
-        yield f"{name!r} is declared nowhere in storage/redis/keys.py"
+        yield f"{name!r} is declared nowhere in storage/redis/key_table.py"
         return
     if declaration.type not in {kind, "any"}:
         yield f"{name!r} is a {kind}, declared as a {declaration.type}"
@@ -68,7 +68,7 @@ def _faults(name: str, kind: str, left_ms: int, declared: Declared) -> Iterator[
         yield f"{name!r} {expiry}, declared to live {declaration.lifetime}"
 
 
-def _lives_as(lifetime: keys.Lifetime, left_ms: int) -> bool:
+def _lives_as(lifetime: key_table.Lifetime, left_ms: int) -> bool:
     if lifetime == "chosen":
         return True
     if lifetime == "forever":

@@ -13,7 +13,7 @@ from redis import Redis
 from callsheet.state.owners import storage_id
 from callsheet.storage import Storage, use
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import key_table, keys
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -58,7 +58,7 @@ class Owned:
 def _names(redis: Redis) -> Iterator[str]:
     for name in redis.scan_iter(count=1000):
         declared = declaration_of(name.decode())
-        if declared is None or declared.pattern not in keys.KEPT_AFTER_DELETION:
+        if declared is None or declared.pattern not in key_table.KEPT_AFTER_DELETION:
             yield name.decode()
 
 
@@ -163,8 +163,8 @@ KINDS: dict[str, tuple[Callable[[Owned], Awaitable[list[str]]], str, str]] = {
 
 def test_the_keys_that_outlive_a_deletion_expire_and_are_documented():
     text = Path("docs/operations.md").read_text(encoding="utf-8")
-    lifetimes = {key.pattern: key.lifetime for key in keys.KEYS}
-    for pattern in keys.KEPT_AFTER_DELETION:
+    lifetimes = {key.pattern: key.lifetime for key in key_table.KEYS}
+    for pattern in key_table.KEPT_AFTER_DELETION:
         assert f"`{pattern}`" in text
         assert lifetimes[pattern] != "forever"
 

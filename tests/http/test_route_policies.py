@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.app import create_app, routes
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.views import reply_builder
+from callsheet.server.console.pages import PATHS
 from callsheet.server.engine.permissions import PERMISSIONS
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.errors import error_response
@@ -203,7 +204,8 @@ async def test_during_an_outage_of_storage_the_policy_decides_between_503_and_re
         reports = policy.on_outage is OnOutage.REPORT
         assert reply.status_code == (200 if reports else 503), (method, path)
     reporting = {path for _, path, policy in sent if policy.on_outage is OnOutage.REPORT}
-    assert reporting == {"/ok", "/health", "/metrics"}
+    pages = {path.replace("{", "").replace("}", "") for path in PATHS}
+    assert reporting == {"/ok", "/health", "/metrics", "/console/path:path", *pages}
 
 
 async def endpoint_without_policy() -> dict[str, bool]:

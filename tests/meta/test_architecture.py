@@ -68,5 +68,5 @@ def test_the_architecture_names_the_functions_that_newcomers_look_for() -> None:
         "state/campaigns/answers.py:problems",
         "providers/routing.py:route",
         "storage/artefacts/plans.py:Executions.settle",
-        "storage/redis/keys.py:KEYS",
+        "storage/redis/key_table.py:KEYS",
     }

@@ -17,6 +17,8 @@ import httpx
 import pytest
 from packaging.requirements import Requirement
 
+from callsheet.server.console import build
+from tests.doubles.needs import skip_or_fail
 from tests.meta.syntax import ROOT, statements
 
 OURS = {"callsheet"}
@@ -63,6 +65,16 @@ def test_the_wheel_contains_data_files_types_and_the_licence(wheel):
     prompts = {f"callsheet/tools/lessons/prompts/{name}.md" for name in ("facts", "script", "sentences")}
     assert prompts <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+@pytest.mark.slow
+def test_the_wheel_contains_the_built_page_without_its_sources(wheel):
+    if not build.is_current(build.FOLDER):
+        skip_or_fail("the page cannot be built: see `make console`")
+    prefix = "callsheet/server/console/"
+    names = {name.removeprefix(prefix) for name in wheel.namelist() if name.startswith(prefix)}
+    assert {"pages.py", "static/index.html"} <= names
+    assert {name for name in names if not name.startswith("static/") and not name.endswith(".py")} == set()
 
 
 def requirements(name, extras):
@@ -209,6 +221,7 @@ def test_a_project_with_modules_named_like_our_folders_is_served(make_site, flat
         "requirements-peers.txt",
         "requirements-fuzz.txt",
         "requirements-install.txt",
+        "requirements-node.txt",
     ],
 )
 def test_a_lock_pins_every_package_with_a_hash_and_names_no_host(lock):

@@ -13,7 +13,7 @@ from redis import Redis
 from redis.crc import key_slot
 
 from callsheet.state.errors import Invalid
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import key_table, keys
 from tests.doubles.key_leaks import declaration_of, leaks
 
 IDS = st.text(min_size=1, max_size=255)
@@ -169,16 +169,16 @@ def test_every_kind_of_key_has_a_declaration_of_its_own() -> None:
 
 
 def test_every_declaration_has_a_purpose_and_a_pattern_of_its_own() -> None:
-    assert all(key.purpose for key in keys.KEYS)
-    assert len({key.pattern for key in keys.KEYS}) == len(keys.KEYS)
+    assert all(key.purpose for key in key_table.KEYS)
+    assert len({key.pattern for key in key_table.KEYS}) == len(key_table.KEYS)
 
 
-def sample_declaration(name: str) -> keys.Key | None:
+def sample_declaration(name: str) -> key_table.Key | None:
     """Declarations for the tests of the check itself."""
     return {
-        "kept": keys.Key("kept", "string", "forever", "-"),
-        "short": keys.Key("short", "string", 15, "-"),
-        "chosen": keys.Key("chosen", "string", "chosen", "-"),
+        "kept": key_table.Key("kept", "string", "forever", "-"),
+        "short": key_table.Key("short", "string", 15, "-"),
+        "chosen": key_table.Key("chosen", "string", "chosen", "-"),
     }.get(name)
 
 
@@ -202,7 +202,7 @@ def test_an_undeclared_key_is_a_leak_in_any_database(valkey_url: str, server: Re
     server.set("kept", 1)
     with Redis.from_url(valkey_url.replace("db=0", "db=7")) as seventh:
         seventh.set("stray", 1)
-    assert leaks(server, sample_declaration) == ["'stray' is declared nowhere in storage/redis/keys.py"]
+    assert leaks(server, sample_declaration) == ["'stray' is declared nowhere in storage/redis/key_table.py"]
 
 
 def test_a_key_of_another_type_is_a_leak(server: Redis) -> None:
@@ -229,7 +229,7 @@ def test_a_key_that_outlives_its_declaration_is_a_leak(server: Redis) -> None:
 
 _SAMPLE = """
 import pytest
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import key_table, keys
 
 async def test_that_leaves_a_declared_key(storage):
     await storage.redis.hset(keys.artefact_meta("ad", "a"), "owner", "local")

@@ -1,0 +1,246 @@
+"""The inbox: everything that waits for a person, answers to it, and a record of who decided what."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import jsonschema_rs
+
+from callsheet.server.engine.worker import Worker
+from callsheet.server.http.context import AppContext
+from callsheet.server.langgraph.schemas import RunCommand, RunCreate
+from callsheet.server.langgraph.starting import StartedRun, start_run
+from callsheet.state import questions as words
+from callsheet.state.approvals import check_answer
+from callsheet.state.errors import Conflict, Invalid, InvalidArguments, Missing
+from callsheet.state.times import iso_time_or_none
+from callsheet.storage import questions
+from callsheet.storage.indexes import IndexPage
+from callsheet.storage.questions import AnswerRecord
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.events import wait_for_signal
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+
+_SEPARATOR: Final = ":"
+_CHUNK: Final = 100
+"""Threads that are read at once."""
+_POLL_S: Final = 5.0
+"""Seconds until a reader looks without an announcement, whose sender may have died."""
+
+
+@dataclass(frozen=True)
+class WaitingQuestion:
+    """A question that waits for a person."""
+
+    thread: Thread
+    interrupt: str
+    value: Any
+
+    @property
+    def id(self) -> str:
+        """Id over all threads; a copied thread has the interrupts of the original."""
+        return f"{self.interrupt}{_SEPARATOR}{self.thread.id}"
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The question as the API shows it."""
+        age_ms = max(0, time.time() * 1000 - self.thread.state_updated_ms)
+        return {
+            **thread_fields(self.thread),
+            "id": self.id,
+            "kind": words.kind(self.value),
+            "title": words.sentence(self.value),
+            "wouldChange": words.changes(self.value),
+            "responseSchema": words.response_schema(self.value),
+            "choices": words.choices(self.value),
+            "value": self.value,
+            "createdAt": iso_time_or_none(self.thread.state_updated_ms),
+            "ageSeconds": round(age_ms / 1000, 1),
+            "dueAt": None,
+        }
+
+
+def thread_fields(thread: Thread) -> dict[str, Any]:
+    """Return the fields of a view that name a thread."""
+    kind, _, name = thread.artefact.partition(":")
+    return {
+        "thread": thread.id,
+        "workflow": thread.graph,
+        "artefact": {"kind": kind, "id": name, "title": name} if name else None,
+        "link": f"/c/{quote(thread.id, safe='')}",
+    }
+
+
+def questions_of(thread: Thread) -> list[WaitingQuestion]:
+    """Return the questions that a thread waits with; none while a run is on it."""
+    if thread.status != "interrupted":
+        return []
+    return [
+        WaitingQuestion(thread, one["id"], one["value"])
+        for several in thread.interrupts.values()
+        for one in several
+    ]
+
+
+async def list_waiting(
+    storage: Storage, owner: str, workflow: str | None, cursor: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of the questions that wait, longest first, and the cursor of the next page."""
+    views: list[dict[str, Any]] = []
+    while True:
+        page = await questions.list_waiting(storage, owner, cursor, min(limit, _CHUNK))
+        records = await threads.get_many(storage, page.ids, owner)
+        for name, record in zip(page.ids, records, strict=True):
+            waiting = questions_of(record) if record else []
+            if not waiting and (record is None or record.status != "busy"):
+                await questions.drop_stale(storage, owner, name)
+            views += [one.view for one in waiting if workflow in {None, one.thread.graph}]
+        cursor = page.next
+        if cursor is None or len(views) >= limit:
+            return views, cursor
+
+
+async def list_answered(
+    storage: Storage, owner: str, workflow: str | None, cursor: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of the answers that were given, by thread, the last answer first."""
+    views: list[dict[str, Any]] = []
+    while True:
+        page: IndexPage = await questions.list_answered(storage, owner, cursor, min(limit, _CHUNK))
+        records = await threads.get_many(storage, page.ids, owner)
+        for record in records:
+            if record and workflow in {None, record.graph}:
+                given = await questions.answers_of(storage, record.id)
+                views += [_answered_view(record, one) for one in reversed(given)]
+        cursor = page.next
+        if cursor is None or len(views) >= limit:
+            return views, cursor
+
+
+def _answered_view(thread: Thread, given: AnswerRecord) -> dict[str, Any]:
+    return {
+        **thread_fields(thread),
+        "id": f"{given.question}{_SEPARATOR}{thread.id}",
+        "title": given.sentence,
+        "shown": given.shown,
+        "answer": given.answer,
+        **_decision(given),
+    }
+
+
+def _decision(given: AnswerRecord) -> dict[str, Any]:
+    return {
+        "answeredBy": given.actor,
+        "owner": given.owner,
+        "keyId": given.key_id or None,
+        "answeredAt": iso_time_or_none(given.answered_ms),
+        "run": given.run,
+    }
+
+
+async def answer(ctx: AppContext, owner: str, question_id: str, given: Any) -> StartedRun:
+    """Start the run that answers a question; of several answers one wins.
+
+    Raises `Missing` for a question that never was the owner's, `Conflict` for one that was answered, and
+    `InvalidArguments` for an answer of another shape than the question wants.
+    """
+    interrupt, _, thread_id = question_id.partition(_SEPARATOR)
+    record = await threads.find(ctx.storage, thread_id, owner) if thread_id else None
+    if record is None:
+        raise _missing(question_id)
+    waiting = next((one for one in questions_of(record) if one.interrupt == interrupt), None)
+    if waiting is None:
+        raise await _gone(ctx.storage, record, interrupt)
+    _check(waiting.value, given)
+    body = RunCreate(
+        assistant_id=str(record.metadata.get("assistant_id") or record.graph),
+        command=RunCommand(resume={interrupt: given}),
+        multitask_strategy="reject",
+    )
+    try:
+        return await start_run(ctx, owner, record.id, body)
+    except Conflict as error:
+        raise await _gone(ctx.storage, record, interrupt) from error
+
+
+def _check(value: Any, given: Any) -> None:
+    """Raise `InvalidArguments`, with the schema, for an answer that the question does not take."""
+    schema = words.response_schema(value)
+    if schema is None:
+        return
+    try:
+        check_answer(value, given)
+        problem = "" if words.kind(value) == "plan" else _schema_problem(schema, given)
+    except Invalid as error:
+        problem = f"{error.message}; {error.remedy}"
+    if problem:
+        raise InvalidArguments(
+            f"the answer does not fit the question: {problem}",
+            remedy="send what details.responseSchema describes",
+            details={"responseSchema": schema},
+        )
+
+
+def _schema_problem(schema: Mapping[str, Any], given: Any) -> str:
+    """Return the first fault of an answer; empty for none, and for a schema that is none itself."""
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse_reference)
+    except ValueError:
+        return ""
+    fault = next(validator.iter_errors(given), None)
+    return "" if fault is None else fault.message
+
+
+def _refuse_reference(address: str) -> Any:
+    raise ValueError(f"{address} is not part of the schema")
+
+
+async def _gone(storage: Storage, record: Thread, interrupt: str) -> Missing | Conflict:
+    """Return the error for a question that does not wait any more, with who answered it."""
+    given = [one for one in await questions.answers_of(storage, record.id) if one.question == interrupt]
+    if given:
+        last = given[-1]
+        at = iso_time_or_none(last.answered_ms)
+        return Conflict(
+            f"the question was answered by {last.actor} at {at}",
+            remedy="read the thread to see what came of it",
+            details=_decision(last),
+        )
+    if record.status == "busy":
+        return Conflict("a run is on the question's thread", remedy="wait until it ends, and read again")
+    return _missing(f"{interrupt}{_SEPARATOR}{record.id}")
+
+
+def _missing(question_id: str) -> Missing:
+    return Missing(f"there is no question {question_id[:255]!r}", remedy="list them with GET /api/questions")
+
+
+async def follow_waiting(
+    worker: Worker, owner: str, is_allowed: Callable[[], Any], heartbeat_s: float
+) -> AsyncGenerator[list[str] | None, None]:
+    """Yield the ids of the questions that wait, first as they are and then at each change; None if silent."""
+    known: list[str] | None = None
+    async with worker.events.announcements.subscribe_to(keys.waiting_threads(owner)) as bell:
+        silent_s = 0.0
+        while True:
+            bell.clear()
+            await is_allowed()
+            views, _ = await list_waiting(worker.storage, owner, None, None, _MOST)
+            ids = [str(view["id"]) for view in views]
+            if ids != known:
+                known, silent_s = ids, 0.0
+                yield ids
+            wait_s = min(_POLL_S, heartbeat_s)
+            if not await wait_for_signal(bell, wait_s):
+                silent_s += wait_s
+            if silent_s >= heartbeat_s:
+                silent_s = 0.0
+                yield None
+
+
+_MOST: Final = 1_000
+"""Most questions that a stream of changes names."""

@@ -1,0 +1,60 @@
+"""Answers to questions as they are recorded: who answered, what was shown, and what was answered."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from callsheet.server.telemetry.logs import context_fields
+from callsheet.state.questions import sentence
+from callsheet.storage import questions
+from callsheet.storage.questions import AnswerRecord
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import execute
+from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome, RunRequest
+
+
+async def with_answer_records(storage: Storage, request: RunRequest) -> RunRequest:
+    """Return a run's request with a record of each answer that it brings, by the caller of this context."""
+    answers: Mapping[str, Any] = request.request["answers"] or {}
+    if not request.questions or not answers:
+        return request
+    shown = await _shown(storage, request.thread)
+    digests: Mapping[str, str] = request.request["questions"] or {}
+    key_id = context_fields().get("key_id", "")
+    records = [
+        AnswerRecord(
+            question=name,
+            sentence=sentence(shown[name]) if name in shown else "",
+            shown=digests.get(name, ""),
+            answer=answer,
+            owner=request.owner,
+            key_id=key_id,
+            run=request.id,
+            graph=request.graph,
+        ).encode()
+        for name, answer in answers.items()
+    ]
+    await questions.note_answered(storage, request.owner, request.thread)
+    return replace(request, answers=records)
+
+
+async def _shown(storage: Storage, thread: str) -> dict[str, Any]:
+    """Return the values of the thread's questions by id."""
+    stored = await execute(storage.redis, "HGET", keys.thread_meta(thread), "interrupts")
+    by_task: Mapping[str, Any] = json.loads(stored or "{}")
+    return {one["id"]: one["value"] for several in by_task.values() for one in several}
+
+
+async def update_waiting(storage: Storage, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> bool:
+    """Update the owner's list of waiting threads before a run ends; return True if something changes."""
+    if record.is_stateless:
+        return False
+    if outcome.interrupts:
+        await questions.note_waiting(storage, record.owner, record.thread)
+        return True
+    if record.request["questions"]:
+        await questions.drop_waiting(storage, record.owner, record.thread, attempt.started_ms)
+        return True
+    return False

@@ -1,0 +1,64 @@
+"""Questions to people in words, whatever shape the value of an interrupt has."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from callsheet.state.approvals import PLAN_SCHEMA
+
+Kind = Literal["interrupt", "plan", "paused"]
+_PAUSED: Final = "paused"
+_CHOICE_FIELDS: Final = ("choices", "options", "facts")
+"""Fields in which a question lists what can be chosen."""
+
+
+def sentence(value: Any) -> str:
+    """Return the question itself: descriptions of its actions, its message, or its value as JSON."""
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if kind(value) == "plan" and value.get("message"):
+        return str(value["message"])
+    actions = [str(one.get("description") or one.get("name")) for one in _actions(value)]
+    words = value.get("message") or value.get("question") or value.get("title")
+    return "; ".join(actions) or str(words or json.dumps(value, ensure_ascii=False))
+
+
+def kind(value: Any) -> Kind:
+    """Return the kind of a question: about a plan, about a paused plan, or any other."""
+    if not isinstance(value, Mapping):
+        return "interrupt"
+    if value.get("type") == _PAUSED and "executionId" in value:
+        return "paused"
+    return "plan" if value.get("response_schema") == PLAN_SCHEMA else "interrupt"
+
+
+def changes(value: Any) -> list[str]:
+    """Return what would happen with a yes, one change a line; empty if the question does not say."""
+    if not isinstance(value, Mapping):
+        return []
+    if kind(value) == "plan":
+        return [str(one.get("description") or one.get("name")) for one in _actions(value)]
+    if kind(value) == "paused":
+        return [str(step) for step in value.get("steps", ())]
+    effect = value.get("effect")
+    return [str(effect)] if effect else []
+
+
+def choices(value: Any) -> list[Any]:
+    """Return what can be chosen; empty if the question lists nothing."""
+    if isinstance(value, Mapping):
+        for name in _CHOICE_FIELDS:
+            if isinstance(value.get(name), list):
+                return list(value[name])
+    return []
+
+
+def response_schema(value: Any) -> Mapping[str, Any] | None:
+    """Return the JSON Schema of the answer; None for any answer."""
+    schema = value.get("response_schema") if isinstance(value, Mapping) else None
+    return schema if isinstance(schema, Mapping) else None
+
+
+def _actions(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    listed = value.get("action_requests")
+    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []

@@ -1,0 +1,152 @@
+"""The declarations of every Redis key: pattern, type, lifetime and purpose.
+
+In a pattern `<name>` stands for text without `:`, `{` and `}` (inside braces: without braces), and `<name*>`
+for any text.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from callsheet.storage.redis.keys import (
+    API_KEYS,
+    CAMPAIGN_CALL_TTL_S,
+    CONSENT_S,
+    CRONS_DUE,
+    DATA_MARKER,
+    DAY_S,
+    RATE_WINDOW_S,
+    RUN_LEASE_S,
+    SESSION_TTL_S,
+    STREAM_LEASE_S,
+    THREAD_ID_SEED,
+    THREADS_EXPIRING,
+    TOOL_CALL_TTL_S,
+    TOOL_WINDOW_S,
+    TURN_USAGE_TTL_S,
+    UPLOAD_TTL_S,
+    USAGE_TTL_S,
+    VENDOR_CALL_LEASE_S,
+    VENDOR_TOKENS_TTL_S,
+)
+
+KeyType = Literal["string", "hash", "list", "set", "zset", "stream", "any"]
+"""As in Redis' TYPE; `any` if a library chooses."""
+
+Lifetime = float | Literal["forever", "chosen"]
+"""Seconds, or no expiry, or chosen by an option of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Declaration of the keys that match a pattern."""
+
+    pattern: str
+    type: KeyType
+    lifetime: Lifetime
+    purpose: str
+
+
+KEYS: Final = (
+    Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
+    Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
+    Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
+    Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
+    Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
+    Key("thread:{<id>}:question:<task*>", "string", CONSENT_S, "calls about which a task asked a person"),
+    Key("thread:{<id>}:consent:<digest>", "string", CONSENT_S, "task that used the consent to a call"),
+    Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
+    Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
+    Key("thread:{<id>}:answers", "list", "forever", "answers of people, oldest first"),
+    Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),
+    Key("checkpoint:{<id>}:ids", "zset", "chosen", "checkpoints by namespace and id"),
+    Key("checkpoint:{<id>}:records", "hash", "chosen", "checkpoints without their values"),
+    Key("checkpoint:{<id>}:values", "hash", "chosen", "values by channel and version"),
+    Key("checkpoint:{<id>}:log", "list", "chosen", "elements of lists"),
+    Key("checkpoint:{<id>}:writes", "zset", "chosen", "pending writes, in order of application"),
+    Key("{checkpoint}:threads", "zset", "chosen", "threads that have checkpoints, by expiry"),
+    Key("{checkpoint}:runs", "zset", "chosen", "links between runs and threads"),
+    Key("owner:{<id>}:artefacts:<kind>", "zset", "forever", "the owner's artefacts, by last change"),
+    Key("owner:{<id>}:threads", "zset", "forever", "the owner's threads, by last change"),
+    Key("owner:{<id>}:waiting", "zset", "forever", "threads that may wait for a person, by time"),
+    Key("owner:{<id>}:answered", "zset", "forever", "threads with answers of people, by last answer"),
+    Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
+    Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
+    Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
+    Key("owner:{<id>}:store:vectors:<item*>", "string", "chosen", "vectors of an item, if it has an index"),
+    Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
+    Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
+    Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
+    Key("owner:{<id>}:campaigns:records", "hash", "forever", "campaigns of the owner's library, JSON by id"),
+    Key("owner:{<id>}:campaigns:changes", "zset", "forever", "campaigns by number of their last change"),
+    Key("owner:{<id>}:campaigns:deletions", "zset", "forever", "deleted campaigns by number of deletion"),
+    Key("owner:{<id>}:campaigns:meta", "hash", "forever", "generation and last change of the library"),
+    Key("owner:{<id>}:campaigns:vectors", "hash", "forever", "vectors of an embeddings service, by campaign"),
+    Key(
+        "owner:{<id>}:campaigns:marks", "zset", "forever", "random marks of changes, by number of the change"
+    ),
+    Key("owner:{<id>}:campaigns:call:<call>", "string", CAMPAIGN_CALL_TTL_S, "result of one change"),
+    Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
+    Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
+    Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
+    Key("owner:{<id>}:execution:<execution*>", "string", "chosen", "artefact and thread of an execution"),
+    Key("owner:{<id>}:searches", "hash", "forever", "saved searches, JSON by name"),
+    Key("owner:{<id>}:video:<name>", "hash", "forever", "presets, preferences and durations of steps"),
+    Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
+    Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
+    Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
+    Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
+    Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
+    Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
+    Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
+    Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
+    Key("session:{<id>}", "string", SESSION_TTL_S, "API key of a browser's session, by digest of its cookie"),
+    Key("sign-ins:{<id>}", "zset", RATE_WINDOW_S, "recent sign-ins from an address, by time"),
+    Key("owner:{<id>}:request:<digest>", "string", DAY_S, "digest of the body of an idempotency key"),
+    Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
+    Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
+    Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),
+    Key(
+        "tool:{<id>}:breaker:<tool>:<owner*>", "hash", TOOL_WINDOW_S, "an owner's failures of a tool in a row"
+    ),
+    Key("tool:{<id>}:open:<tool>", "zset", TOOL_WINDOW_S, "owners whose breaker has opened, by end of rest"),
+    Key("owner:{<id>}:tool-call:<call>", "hash", TOOL_CALL_TTL_S, "one tool call"),
+    Key("owner:{<id>}:tool-calls", "zset", TOOL_CALL_TTL_S, "the owner's tool calls, by time"),
+    Key("owner:{<id>}:tool-calls:<thread*>", "zset", TOOL_CALL_TTL_S, "a thread's tool calls, by time"),
+    # Docket chooses these names. On a cluster its own name is a hash tag.
+    Key("callsheet:<name*>", "any", "chosen", "task queue"),
+    Key("{callsheet}:<name*>", "any", "chosen", "task queue on a cluster"),
+    # Last, because their first part matches anything.
+    Key("<kind>:{<id>}:meta", "hash", "forever", "the artefact itself"),
+    Key("<kind>:{<id>}:receipts", "hash", "forever", "results of completed effects, by step"),
+    Key("<kind>:{<id>}:fences", "hash", "forever", "newest attempt at each step"),
+    Key("<kind>:{<id>}:mixer", "string", "forever", "mixer settings, JSON"),
+    Key("<kind>:{<id>}:locks", "hash", "forever", "streams and parts that people locked, by name"),
+    Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
+    Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
+    Key("<kind>:{<id>}:file-part:<name>", "list", UPLOAD_TTL_S, "pieces of an unfinished upload"),
+    Key("<kind>:{<id>}:execution:<execution*>", "hash", "chosen", "an execution of a plan"),
+    Key("<kind>:{<id>}:execution-events:<execution*>", "stream", "chosen", "events of an execution"),
+    Key("<kind>:{<id>}:context", "hash", "forever", "gathered context, by key"),
+    Key("<kind>:{<id>}:executions", "zset", "forever", "kept executions by creation time"),
+    Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
+    Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
+    Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),
+    Key("<kind>:{<id>}:<stream>:active", "string", "forever", "the version id a person activated"),
+    Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
+)
+"""All declarations; a test that leaves a key matching none of them fails."""
+
+KEPT_AFTER_DELETION: Final = (
+    "owner:{<id>}:tool-call:<call>",
+    "owner:{<id>}:tool-calls",
+    "owner:{<id>}:tool-calls:<thread*>",
+    "owner:{<id>}:usage:day:<day>",
+    "owner:{<id>}:usage:turn:<turn*>",
+    "owner:{<id>}:extraction:<digest>",
+    "owner:{<id>}:request:<digest>",
+    "owner:{<id>}:campaigns:call:<call>",
+    "callsheet:<name*>",
+    "{callsheet}:<name*>",
+)
+"""Patterns of the keys that may still say something about a deleted artefact until they expire: the record of
+what was done and paid for, answers that serve other artefacts too, and the task queue."""

@@ -1,4 +1,192 @@
-import type { PanelEntry } from "./panel.ts";
+// An ad: its timeline to scale, its script by voice, music and effects with locks, the mixer, and the brief.
+import { useEffect, useState } from "preact/hooks";
+import { get, path, post, request, type ApiError } from "../api.ts";
+import { count, seconds, words } from "../format.ts";
+import { location, setQuery } from "../router.ts";
+import { asApiError, attempt, notify } from "../store.ts";
+import type { Fields, StreamHead, Version } from "../types.ts";
+import "../styles/ad.css";
+import { Icon } from "../ui/icon.tsx";
+import { Failure, Loading } from "../ui/states.tsx";
+import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
+import { AdMixer, type Mixer } from "./ad_mixer.tsx";
+import type { PanelEntry, PanelProps } from "./panel.ts";
 
-/** Null until there is a panel: the pane then shows the versions, or the graph's state. */
-export const adPanel: PanelEntry | null = null;
+interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
+interface Track { id: string; voiceId: string; text: string; speed: number }
+interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
+interface Ad {
+  adId: string; spotSeconds: number; language: string; market: string; brief: Record<string, string | number>;
+  streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: string[];
+}
+
+const STREAMS = ["voices", "music", "sfx"];
+/** What is known of voices by id; a null is a voice that nobody knows any more. */
+const voices = new Map<string, Promise<Voice | null>>();
+
+function useVoice(id: string): Voice | null {
+  const [voice, setVoice] = useState<Voice | null>(null);
+  useEffect(() => {
+    let current = true;
+    if (!voices.has(id)) voices.set(id, get<Voice>(path`/api/voices/${id}`).catch(() => null));
+    void voices.get(id)?.then((known) => current && setVoice(known));
+    return () => { current = false; };
+  }, [id]);
+  return voice;
+}
+
+function VoiceName({ id }: { id: string }) {
+  const voice = useVoice(id);
+  if (!voice) return <span class="voice-name" title={id}>{id.split("/").pop()}</span>;
+  const about = [voice.gender, voice.accent ?? voice.language, voice.style].filter(Boolean).join(" · ");
+  return <span class="voice-name" title={id}>{voice.name} <span class="muted">{about}</span></span>;
+}
+
+function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad; stream: string; title: string }) {
+  const head = ad.streams[stream];
+  const locked = ad.locks.includes(stream);
+  const newest = head?.newest;
+  const act = async (change: Promise<unknown>, done: string) => {
+    if (await attempt(change.then(() => true))) notify(done);
+    props.changed();
+  };
+  return (
+    <header class="part-head">
+      <h3>{title}</h3>
+      {newest && (
+        <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream })} title={newest.request}>
+          {newest.id}{(head?.count ?? 1) > 1 ? ` of ${head?.count}` : ""}
+        </button>
+      )}
+      {newest && (head?.active === newest.id
+        ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span>
+        : <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`)}>Activate</button>)}
+      <button type="button" class="icon-button end" aria-pressed={locked} aria-label={locked ? `Unlock ${title.toLowerCase()}` : `Lock ${title.toLowerCase()}`}
+        title={locked ? "Locked: nobody changes it" : "Lock against every change"}
+        onClick={() => act(request(locked ? "DELETE" : "PUT", path`/api/ads/${ad.adId}/locks/${stream}`), `${title} ${locked ? "can be changed again" : "stays as it is"}`)}>
+        <Icon name={locked ? "lock" : "unlock"} size={18} />
+      </button>
+    </header>
+  );
+}
+
+function TrackEditor({ ad, track, version, onDone }: { ad: Ad; track: Track; version: string; onDone: (changed: boolean) => void }) {
+  const [text, setText] = useState(track.text);
+  const [error, setError] = useState<ApiError | null>(null);
+  const save = async (event: Event) => {
+    event.preventDefault();
+    if (text === track.text) return onDone(false);
+    try {
+      await request("PATCH", path`/api/ads/${ad.adId}/voices/tracks/${track.id}`, { text, version });
+      onDone(true);
+    } catch (failure) {
+      setError(asApiError(failure));
+    }
+  };
+  return (
+    <form class="track-editor" onSubmit={save} onKeyDown={(event) => event.key === "Escape" && onDone(false)}>
+      <textarea aria-label="Words of this voice" value={text} rows={3} autofocus onInput={(event) => setText(event.currentTarget.value)} />
+      {error && <Failure error={error} />}
+      <div class="actions end">
+        <button type="button" class="button small quiet" onClick={() => onDone(false)}>Cancel</button>
+        <button type="submit" class="button small primary">Save as a new version</button>
+      </div>
+    </form>
+  );
+}
+
+function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
+  const [edited, edit] = useState<string | null>(null);
+  const newest = ad.streams.voices?.newest;
+  const tracks = (newest?.data?.voiceTracks ?? []) as Track[];
+  const times = new Map(ad.timeline.voices.map((one) => [one.id, one]));
+  const locked = ad.locks.includes("voices");
+  return (
+    <ol class="script">
+      {tracks.map((track) => {
+        const time = times.get(track.id);
+        const late = (time?.end ?? 0) > ad.timeline.spotSeconds;
+        return (
+          <li key={track.id} class={late ? "track late" : "track"}>
+            <div class="track-head">
+              <VoiceName id={track.voiceId} />
+              {time && <span class="num muted">{time.start.toFixed(1)}–{time.end.toFixed(1)} s{late && " · past the end"}</span>}
+            </div>
+            {edited === track.id && newest
+              ? <TrackEditor ad={ad} track={track} version={newest.id} onDone={(changed) => { edit(null); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
+              : (
+                <div class="track-line">
+                  <p>{track.text}</p>
+                  {!locked && !props.busy && (
+                    <button type="button" class="icon-button" aria-label={`Edit the words of ${track.id}`} onClick={() => edit(track.id)}><Icon name="edit" size={16} /></button>
+                  )}
+                </div>
+              )}
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function fitOf(timeline: Timeline): [tone: string, text: string] {
+  const filled = Math.round((100 * timeline.durationSeconds) / timeline.spotSeconds);
+  if (!timeline.fits && timeline.durationSeconds > timeline.spotSeconds) return ["bad", `${seconds(timeline.durationSeconds - timeline.spotSeconds)} too long`];
+  return [filled < 60 ? "wait" : "ok", `${seconds(timeline.durationSeconds)} of ${seconds(timeline.spotSeconds)}, ${filled} % filled`];
+}
+
+function AdView(props: PanelProps) {
+  const [ad, setAd] = useState<Ad | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => {
+    let current = true;
+    get<Ad>(path`/api/ads/${props.id}`).then(
+      (reply) => { if (current) { setAd(reply); setError(null); } },
+      (failure) => current && setError(asApiError(failure)),
+    );
+    return () => { current = false; };
+  }, [props.id, props.revision]);
+  if (error) return <Failure error={error} />;
+  if (!ad) return <Loading label="Reading the ad" />;
+  const [tone, fit] = fitOf(ad.timeline);
+  const music = ad.streams.music?.newest?.data as Fields | undefined;
+  const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
+  const brief = Object.entries(ad.brief).filter(([, value]) => value !== "" && value !== null);
+  const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active !== ad.streams[one].newest?.id);
+  const activateAll = async () => {
+    for (const one of waiting) {
+      if (!(await attempt(post(path`/api/ads/${ad.adId}/${one}/${ad.streams[one]?.newest?.id ?? ""}/activate`).then(() => true)))) break;
+    }
+    props.changed();
+  };
+  return (
+    <div class="ad">
+      <div class="ad-summary">
+        <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
+        <span class="tag">{words(ad.language)}</span>
+        <span class="tag">{ad.market}</span>
+        {waiting.length > 1 && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
+      </div>
+      <AdTimeline timeline={ad.timeline} />
+      <section class="part"><StreamHeader props={props} ad={ad} stream="voices" title="Voices" /><Script props={props} ad={ad} /></section>
+      <section class="part">
+        <StreamHeader props={props} ad={ad} stream="music" title="Music" />
+        {music ? <p>{music.musicPrompt}</p> : <p class="muted">No music.</p>}
+      </section>
+      <section class="part">
+        <StreamHeader props={props} ad={ad} stream="sfx" title="Sound effects" />
+        {effects.length === 0 ? <p class="muted">No sound effects.</p> : (
+          <ul class="effects">
+            {effects.map((one, i) => <li key={i}><span>{one.description}</span><span class="num muted">{ad.timeline.sfx[i] ? `at ${ad.timeline.sfx[i].start.toFixed(1)} s` : ""} {one.duration ? `· ${seconds(one.duration)}` : ""}</span></li>)}
+          </ul>
+        )}
+      </section>
+      <details class="part fold" open={location.value.query.has("mixer")}><summary>Mixer</summary><AdMixer ad={ad.adId} mixer={ad.mixer} onChanged={props.changed} /></details>
+      <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
+        <dl class="value">{brief.map(([name, value]) => <div key={name}><dt>{words(name)}</dt><dd class="value-text">{String(value)}</dd></div>)}</dl>
+      </details>
+    </div>
+  );
+}
+
+export const adPanel: PanelEntry | null = { title: "Ad", view: AdView };

@@ -31,6 +31,7 @@ const PATHS: Record<string, string> = {
   more: "M5 10h.01M10 10h.01M15 10h.01",
   person: "M10 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM4.5 16.500c.5-3 2.8-4.5 5.5-4.500s5 1.5 5.5 4.5",
   lock: "M5.5 9h9v7h-9zM7.5 9V6.500a2.5 2.5 0 0 1 5 0V9",
+  unlock: "M5.5 9h9v7h-9zM7.5 9V6.500a2.5 2.5 0 0 1 4.800-1",
 };
 
 export type IconName = keyof typeof PATHS;

@@ -1,4 +1,146 @@
-import type { PanelEntry } from "./panel.ts";
+// A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
+import { useEffect, useState } from "preact/hooks";
+import { get, path, request, type ApiError } from "../api.ts";
+import { count, words } from "../format.ts";
+import { asApiError, notify } from "../store.ts";
+import "../styles/lesson.css";
+import { Icon } from "../ui/icon.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { factNumbers, spokenWords } from "./lesson_facts.ts";
+import type { PanelEntry, PanelProps } from "./panel.ts";
 
-/** Null until there is a panel: the pane then shows the versions, or the graph's state. */
-export const lessonPanel: PanelEntry | null = null;
+export interface Fact { id: string; concept: string; details: string; confidence: number; source: { quote: string; start: number; end: number } | null }
+interface Segment {
+  id: string; type: string; start_time: number; duration: number; narration: string; visual_guidance: string;
+  sentences: { text: string; factIds: string[] }[];
+}
+interface Lesson {
+  sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
+  childAge: string | null; childInterest: string | null; learningStyle: string | null;
+  facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
+  narration: { total_duration: number; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
+}
+
+const FORMATS: [format: string, label: string][] = [["md", "Markdown"], ["srt", "SRT"], ["vtt", "WebVTT"], ["json", "JSON"]];
+
+function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; chosen: boolean }) {
+  return (
+    <li class={chosen ? "fact chosen" : "fact"} id={`fact-${fact.id}`}>
+      <span class="fact-mark" aria-hidden="true">{number ?? (chosen ? "✓" : "")}</span>
+      <div>
+        <p><strong>{fact.concept}</strong>{chosen && <span class="sr-only"> (chosen)</span>}</p>
+        <p>{fact.details}</p>
+        {fact.source && fact.source.quote !== fact.details && <blockquote class="quote">{fact.source.quote}</blockquote>}
+        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material, at character {fact.source.start.toLocaleString("en")}.</p>}
+        {!fact.source && <p class="help">Added by a person; no passage of the material.</p>}
+      </div>
+    </li>
+  );
+}
+
+function SegmentEditor({ session, segment, onDone }: { session: string; segment: Segment; onDone: (changed: boolean) => void }) {
+  const [text, setText] = useState(segment.narration);
+  const [error, setError] = useState<ApiError | null>(null);
+  const save = async (event: Event) => {
+    event.preventDefault();
+    if (text === segment.narration) return onDone(false);
+    try {
+      await request("PATCH", path`/api/agent-create/session/narration?sessionId=${session}`, { segments: [{ id: segment.id, narration: text }] });
+      onDone(true);
+    } catch (failure) {
+      setError(asApiError(failure));
+    }
+  };
+  return (
+    <form class="track-editor" onSubmit={save} onKeyDown={(event) => event.key === "Escape" && onDone(false)}>
+      <textarea aria-label={`Words of ${words(segment.type)}`} value={text} rows={5} autofocus onInput={(event) => setText(event.currentTarget.value)} />
+      <p class="help num">{count(spokenWords(text), "word")}</p>
+      {error && <Failure error={error} />}
+      <div class="actions end">
+        <button type="button" class="button small quiet" onClick={() => onDone(false)}>Cancel</button>
+        <button type="submit" class="button small primary">Save as a new version</button>
+      </div>
+    </form>
+  );
+}
+
+function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; lesson: Lesson; segment: Segment; numbers: Map<string, number> }) {
+  const [edited, edit] = useState(false);
+  const spoken = spokenWords(segment.narration);
+  return (
+    <li class="segment">
+      <div class="track-head">
+        <h4>{words(segment.type)}</h4>
+        <span class="num muted">{segment.start_time.toFixed(0)}–{(segment.start_time + segment.duration).toFixed(0)} s · {count(spoken, "word")}</span>
+      </div>
+      {edited
+        ? <SegmentEditor session={lesson.sessionId} segment={segment} onDone={(changed) => { edit(false); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
+        : (
+          <div class="track-line">
+            <p>
+              {segment.sentences.map((sentence, i) => (
+                <span key={i}>{sentence.text}{sentence.factIds.map((id) => numbers.has(id) && <sup key={id}><a href={`#fact-${id}`} aria-label={`proven by fact ${numbers.get(id)}`} onClick={(event) => { event.preventDefault(); document.getElementById(`fact-${id}`)?.scrollIntoView({ block: "center" }); }}>{numbers.get(id)}</a></sup>)}{" "}</span>
+              ))}
+            </p>
+            {!props.busy && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
+          </div>
+        )}
+      {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance}</p>}
+    </li>
+  );
+}
+
+function LessonView(props: PanelProps) {
+  const [lesson, setLesson] = useState<Lesson | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => {
+    let current = true;
+    get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`).then(
+      (reply) => { if (current) { setLesson(reply); setError(null); } },
+      (failure) => current && setError(asApiError(failure)),
+    );
+    return () => { current = false; };
+  }, [props.id, props.revision]);
+  if (error) return <Failure error={error} />;
+  if (!lesson) return <Loading label="Reading the lesson" />;
+  const chosen = new Set(lesson.confirmedFacts.map((one) => one.id));
+  const numbers = factNumbers(lesson.confirmedFacts.map((one) => one.id));
+  const facts = [...lesson.confirmedFacts, ...lesson.facts.filter((one) => !chosen.has(one.id))];
+  const about: [string, string | null][] = [["Age", lesson.childAge], ["Likes", lesson.childInterest], ["Learns by", lesson.learningStyle]];
+  const readability = lesson.narration?.readability;
+  return (
+    <div class="ad">
+      <div class="ad-summary">
+        {lesson.topic && <h3>{lesson.topic}</h3>}
+        {about.map(([name, value]) => value && <span key={name} class="tag">{name} {value}</span>)}
+      </div>
+      {lesson.learningObjective && <p class="muted">{lesson.learningObjective}</p>}
+      {[...lesson.warnings, ...(lesson.narration?.warnings ?? [])].map((one) => <p key={one} class="caution">{one}</p>)}
+      {lesson.narration && (
+        <section class="part">
+          <header class="part-head">
+            <h3>Narration</h3>
+            <span class="tag num">{lesson.narration.total_duration} s</span>
+            {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>grade {readability.grade}</span>}
+          </header>
+          <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
+          <p class="actions">
+            <span class="help">Download</span>
+            {FORMATS.map(([format, label]) => <a key={format} class="button small" download href={path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}&format=${format}`}>{label}</a>)}
+          </p>
+        </section>
+      )}
+      <section class="part">
+        <header class="part-head">
+          <h3>Facts</h3>
+          <span class="help">{chosen.size > 0 ? `${chosen.size} of ${facts.length} chosen` : lesson.waitsFor === "select_facts" ? "Choose them in the conversation" : ""}</span>
+        </header>
+        {facts.length === 0
+          ? <Empty icon="book" title="No facts yet">Paste a text or name a page; the facts found in it appear here with their passages.</Empty>
+          : <ol class="facts">{facts.map((one) => <FactRow key={one.id} fact={one} number={numbers.get(one.id) ?? null} chosen={chosen.has(one.id)} />)}</ol>}
+      </section>
+    </div>
+  );
+}
+
+export const lessonPanel: PanelEntry | null = { title: "Lesson", view: LessonView };

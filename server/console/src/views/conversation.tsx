@@ -89,8 +89,11 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const listed = questions.value.find((one) => one.thread === thread.id);
   const last = items.at(-1);
-  // A plan that waits for approval stands in its question, step by step.
+  // A plan or a list that waits for an answer stands in its question: once is enough.
   const asked = waiting.length > 0 && waiting[0]?.value?.action_requests ? thread.values.value.plan?.id : undefined;
+  const shown = (item: Item) =>
+    item.type === "steps" ? !asked || item.plan !== asked
+    : item.type !== "model" || waiting.length === 0 || item !== last || !item.id.endsWith(":question");
   const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
   useLayoutEffect(() => {
     const box = scroller.current;
@@ -109,7 +112,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
         {thread.error.value && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.filter((item) => !(asked && item.type === "steps" && item.plan === asked)).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
+        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
         {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
         {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} listed={waiting.length === 1 ? listed : undefined} thread={thread} />)}

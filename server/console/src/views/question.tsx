@@ -6,7 +6,7 @@ import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
 import type { Interrupt, Question } from "../types.ts";
-import { Icon, KindIcon } from "../ui/icon.tsx";
+import { KindIcon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 
@@ -25,15 +25,6 @@ export async function sendAnswer(question: { id: string; thread: string; workflo
   }
 }
 
-function PausedForm({ busy, onAnswer }: { busy: boolean; onAnswer: (answer: unknown) => void }) {
-  return (
-    <div class="actions">
-      <button type="button" class="button primary" data-key="a" disabled={busy} onClick={() => onAnswer(true)}><Icon name="play" size={16} />Resume</button>
-      <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(false)}>Cancel the plan</button>
-    </div>
-  );
-}
-
 /** The form of a listed question; its interrupt is read from the thread. */
 export function QuestionForm({ question, interrupt, onDone }: { question: Question; interrupt?: Interrupt; onDone?: () => void }) {
   const [value, setValue] = useState<any>(interrupt?.value);
@@ -46,13 +37,12 @@ export function QuestionForm({ question, interrupt, onDone }: { question: Questi
       (failure) => setError(asApiError(failure)),
     );
   };
-  useEffect(() => { if (!interrupt && question.kind !== "paused") read(); }, [question.id]);
+  useEffect(() => { if (!interrupt) read(); }, [question.id]);
   const answer = async (given: unknown) => {
     setBusy(true);
     if (await sendAnswer(question, given, true)) onDone?.();
     setBusy(false);
   };
-  if (question.kind === "paused") return <PausedForm busy={busy} onAnswer={answer} />;
   if (error) return <Failure error={error} onRetry={read} />;
   if (value === undefined) return <Loading label="Reading the question" rows={2} />;
   return (

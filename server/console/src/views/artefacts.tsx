@@ -31,7 +31,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
       <div class="row-main">
         <a class="row-title" data-row href={`/c/${encodeURIComponent(thread?.thread ?? artefact.id)}`}>{name}</a>
         <p class="meta">
-          {thread && <time dateTime={thread.updatedAt} title={fullTime(thread.updatedAt)}>{ago(thread.updatedAt)}</time>}
+          {thread && <time dateTime={thread.updatedAt ?? undefined} title={fullTime(thread.updatedAt)}>{ago(thread.updatedAt)}</time>}
           {name !== artefact.id && <span class="id">{artefact.id}</span>}
         </p>
       </div>

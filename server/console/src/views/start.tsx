@@ -20,7 +20,7 @@ export async function start(workflow: string, text: string): Promise<boolean> {
 function Model() {
   const model = session.value?.model;
   if (!model) return null;
-  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong>{model.provider}/{model.name}</strong></p>;
+  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong title={model.reason || undefined}>{model.provider}/{model.name}</strong></p>;
   return (
     <p class="model-line">
       <span class="dot wait" aria-hidden="true" />

@@ -58,7 +58,9 @@ function WouldChange({ changes }: { changes: string[] }) {
 export function QuestionCard({ question, unfolded }: { question: Question; unfolded: boolean }) {
   const [open, setOpen] = useState(unfolded);
   useEffect(() => { if (unfolded) setOpen(true); }, [unfolded]);
-  const title = headline(question.title, question.kind === "plan" ? 2 : 1) || "A question waits";
+  const changes = question.wouldChange ?? [];
+  const [only] = question.kind === "plan" && changes.length === 1 ? changes : [];
+  const title = only ?? (headline(question.title, question.kind === "plan" ? changes.length : 1) || "A question waits");
   const name = question.artefact?.title;
   const due = question.dueAt && Date.parse(question.dueAt) < Date.now();
   return (
@@ -75,8 +77,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
         </div>
         {!open && <button type="button" class="button small" data-key="a" onClick={() => setOpen(true)}>Answer</button>}
       </div>
-      {question.wouldChange?.length > 0 && (!open || question.kind === "interrupt") && !question.wouldChange.every((one) => title.includes(one))
-        && <WouldChange changes={question.wouldChange} />}
+      {changes.length > 0 && (!open || question.kind === "interrupt") && !changes.every((one) => title.includes(one)) && <WouldChange changes={changes} />}
       {open && <QuestionForm question={question} />}
     </li>
   );

@@ -24,7 +24,7 @@ PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run console test tested covered check linted fuzz faults fuzzer bench eval lock clean
+.PHONY: run console screenshots test tested covered check linted fuzz faults fuzzer bench eval lock clean
 
 # Without it the server runs all the same, and says at `/` why there is no page.
 CONSOLE := $(BIN)/python server/console/build.py
@@ -37,6 +37,10 @@ run: .venv/run  ## install what is needed, build the page, and serve on 127.0.0.
 
 console: .venv/uv  ## build the page that the server shows at /, if its sources changed
 	@$(BUILD_CONSOLE)
+
+screenshots: .venv/dev  ## take pictures of every view of the page into build/screenshots
+	@$(BUILD_CONSOLE)
+	@$(BIN)/python -m tests.console.browser build/screenshots
 
 test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
 	@$(BUILD_CONSOLE) || test -z "$(CI)"

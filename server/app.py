@@ -27,7 +27,7 @@ from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.views import reply_builder
-from callsheet.server.console import pages, question_routes, session_routes
+from callsheet.server.console import pages, question_routes, session_routes, work_routes
 from callsheet.server.engine import background, graph_loading, graphs_file
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.finalizer import CallWebhook
@@ -89,6 +89,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     usage_routes.router,
     session_routes.router,
     question_routes.router,
+    work_routes.router,
 )
 _LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     # The busiest first: routes are tried in order.

@@ -24,8 +24,8 @@ PROBLEM: Final = "problem.txt"
 _DIGEST: Final = "sources.sha256"
 _MIN_NODE: Final = 20
 _NO_NODE: Final = 3
-_FOREIGN: Final = frozenset({STATIC, "node_modules", "__pycache__"})
-"""Folders that hold no sources."""
+_FOREIGN: Final = frozenset({STATIC, "node_modules", "test", "__pycache__"})
+"""Folders that hold no sources of the page."""
 _INSTALL: Final = ("ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 _TIMEOUT_S: Final = 300
 

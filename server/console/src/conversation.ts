@@ -19,7 +19,7 @@ export type Item =
   | { type: "steps"; id: string; plan: string; steps: Step[]; call?: string };
 
 /** Calls by which a model talks to the server, not tools that a person cares about. */
-const CONTROL = new Set(["submit_plan", "answer"]);
+export const CONTROL: ReadonlySet<string> = new Set(["submit_plan", "answer"]);
 const DONE = new Set(["completed", "failed", "error", "cancelled", "skipped", "blocked", "timeout"]);
 
 export function isDone(status: string): boolean {

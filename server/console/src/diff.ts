@@ -6,10 +6,12 @@ export interface Piece {
 }
 
 const LARGEST = 4_000_000;
+/** Spaces, words with what joins them, and single signs. */
+const PIECE = /\s+|[\p{L}\p{N}]+(?:[-'’.][\p{L}\p{N}]+)*|[^\s]/gu;
 
 export function wordDiff(before: string, after: string): Piece[] {
-  const a = before.match(/\s+|[^\s]+/g) ?? [];
-  const b = after.match(/\s+|[^\s]+/g) ?? [];
+  const a = before.match(PIECE) ?? [];
+  const b = after.match(PIECE) ?? [];
   if (a.length * b.length > LARGEST) {
     return [{ kind: "removed", text: before }, { kind: "added", text: after }];
   }

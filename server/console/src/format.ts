@@ -15,7 +15,8 @@ export function ago(iso: string | null, now = Date.now()): string {
   return "now";
 }
 
-export function fullTime(iso: string): string {
+export function fullTime(iso: string | null): string {
+  if (!iso) return "";
   const time = Date.parse(iso);
   return Number.isNaN(time) ? iso : moment.format(time);
 }
@@ -55,6 +56,13 @@ export function words(name: string): string {
 export function shorten(text: string, most: number): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length <= most ? line : `${line.slice(0, most - 1).trimEnd()}…`;
+}
+
+const MACHINE_ID = /^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+/** True for a name that a person chose, false for an id that a machine made. */
+export function isName(text: string | null | undefined): text is string {
+  return Boolean(text) && !MACHINE_ID.test(text ?? "");
 }
 
 /** A value of any shape in one line. */

@@ -24,7 +24,8 @@ export interface Action {
 export type Ask =
   | { form: "choose"; field: string; choices: Choice[] }
   | { form: "actions"; actions: Action[]; canSkip: boolean }
-  | { form: "yes-no" }
+  /** `field` is the property that the answer stands in; empty if it is the answer itself. */
+  | { form: "yes-no"; field: string }
   | { form: "schema"; schema: Schema }
   | { form: "text" };
 
@@ -94,7 +95,9 @@ export function askOf(value: any): Ask {
   }
   if (!schema) return { form: "text" };
   const one = resolve(schema, schema);
-  if (typeOf(one) === "boolean") return { form: "yes-no" };
+  if (typeOf(one) === "boolean") return { form: "yes-no", field: "" };
+  const [only, ...others] = Object.entries(one.properties ?? {});
+  if (only && others.length === 0 && typeOf(resolve(only[1], schema)) === "boolean") return { form: "yes-no", field: only[0] };
   return { form: "schema", schema };
 }
 

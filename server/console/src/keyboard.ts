@@ -5,6 +5,7 @@ import { location, navigate } from "./router.ts";
 export const SHORTCUTS: [string, string][] = [
   ["/", "Search"],
   ["n", "Start something new"],
+  ["m", "Write a message"],
   ["j", "Next in the list"],
   ["k", "Previous in the list"],
   ["a", "Approve the selected question"],
@@ -59,6 +60,7 @@ export function startKeyboard(): void {
     const actions: Record<string, () => void> = {
       "/": () => goHomeThen("[data-search]"),
       n: () => goHomeThen("[data-new]"),
+      m: () => { if (!focusOn("[data-message]")) goHomeThen("[data-new]"); },
       g: () => { if (location.value.path !== "/") navigate("/"); },
       j: () => move(1),
       k: () => move(-1),

@@ -103,7 +103,8 @@ signedOut.handler = () => {
   if (session.value?.signedIn) session.value = { ...session.value, signedIn: false, user: null };
 };
 
-/** The workflow's title; its own name if the server names none. */
+/** The workflow's title as it begins a line; its own name if the server names none. */
 export function workflowTitle(name: string): string {
-  return session.value?.workflows.find((one) => one.name === name)?.title ?? name;
+  const title = session.value?.workflows.find((one) => one.name === name)?.title ?? name;
+  return title.charAt(0).toUpperCase() + title.slice(1);
 }

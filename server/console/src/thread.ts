@@ -139,6 +139,7 @@ export class ThreadModel {
     if (event === "metadata") return this.takeMetadata(data);
     if (event === "messages") this.items.value = withMessage(this.items.value, data);
     else if (event === "custom") this.takeCustom(data);
+    else if (event === "values" && data?.messages) this.items.value = this.merged(data, true); // a run that streams no more
     else if (event === "error") this.failure.value = String(data?.message ?? data?.error ?? "The run failed.");
     else if (event === "updates" && data?.__interrupt__) void readQuestions();
   }
@@ -199,8 +200,11 @@ export class ThreadModel {
     return ok;
   }
 
-  async answer(answer: unknown): Promise<boolean> {
-    const ok = await this.start({ command: { resume: answer } });
+  /** Answer a question; where several wait, the one with this id. */
+  async answer(answer: unknown, id = ""): Promise<boolean> {
+    const several = this.interrupts.value.length > 1 && id !== "";
+    const ok = await this.start({ command: { resume: several ? { [id]: answer } : answer } });
+    if (!ok) void this.load(); // somebody else may have answered
     void readQuestions();
     return ok;
   }

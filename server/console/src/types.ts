@@ -15,7 +15,7 @@ export interface Session {
   signedIn: boolean;
   user: { owner: string; permissions: string[]; name: string | null } | null;
   version: string;
-  model: { provider: string; name: string; offline: boolean };
+  model: { provider: string; name: string; reason?: string; offline: boolean };
   workflows: WorkflowInfo[];
 }
 
@@ -35,8 +35,10 @@ export interface Question {
   wouldChange: string[];
   responseSchema: Schema | null;
   choices: Json;
+  /** The interrupt's value. */
+  value?: any;
   artefact: ArtefactRef | null;
-  createdAt: string;
+  createdAt: string | null;
   ageSeconds: number;
   dueAt: string | null;
   link: string;
@@ -52,7 +54,7 @@ export interface RunningRun {
   thread: string;
   workflow: string;
   title: string;
-  startedAt: string;
+  startedAt: string | null;
   status: string;
   progress: { done: number; total: number } | null;
   costUsd: number | null;
@@ -63,7 +65,7 @@ export interface RecentThread {
   workflow: string;
   title: string;
   status: string;
-  updatedAt: string;
+  updatedAt: string | null;
   artefact?: ArtefactRef | null;
 }
 

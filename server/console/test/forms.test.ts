@@ -68,6 +68,8 @@ test("calls that wait are approved, edited, left out or rejected", () => {
 test("any other interrupt is a form of its schema, yes or no, or words", () => {
   assert.equal(askOf("Which colour?").form, "text");
   assert.equal(askOf({ question: "Go on?", response_schema: { type: "boolean" } }).form, "yes-no");
+  const paused = { message: "Go on?", response_schema: { type: "object", properties: { resume: { type: "boolean" } } } };
+  assert.deepEqual(askOf(paused), { form: "yes-no", field: "resume" });
   assert.equal(askOf({ response_schema: schema }).form, "schema");
   assert.equal(sentenceOf({ question: "Go on?" }), "Go on?");
   assert.equal(sentenceOf("Which colour?"), "Which colour?");

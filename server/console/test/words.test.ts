@@ -25,6 +25,7 @@ test("a difference is given word by word", () => {
   assert.deepEqual(wordDiff("make it calm", "make it more upbeat"), [
     { kind: "same", text: "make it " }, { kind: "removed", text: "calm" }, { kind: "added", text: "more upbeat" },
   ]);
+  assert.deepEqual(wordDiff("a voice-over", "a voice-over, louder").map((one) => one.kind), ["same", "added"]);
   assert.deepEqual(wordDiff("same", "same"), [{ kind: "same", text: "same" }]);
 });
 

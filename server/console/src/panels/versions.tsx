@@ -144,16 +144,18 @@ export function StreamVersions({ props, stream }: { props: PanelProps; stream: s
 
 /** Streams of an artefact, and the versions of the chosen one. */
 export function Versions(props: PanelProps & { artefact: ArtefactView }) {
-  const names = Object.keys(props.artefact.streams).filter((name) => (props.artefact.streams[name]?.count ?? 0) > 0);
+  const { streams } = props.artefact;
+  const names = Object.keys(streams).filter((name) => (streams[name]?.count ?? 0) > 0);
   const wanted = location.value.query.get("stream") ?? "";
-  const stream = names.includes(wanted) ? wanted : names[0];
+  const newest = names.reduce<string | undefined>((best, name) => ((streams[name]?.updatedAt ?? "") > (streams[best ?? ""]?.updatedAt ?? "") ? name : best), names[0]);
+  const stream = names.includes(wanted) ? wanted : newest;
   if (!stream) return <Empty icon="layers" title="Nothing was made yet">Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
   return (
     <div class="versions">
       <div class="strip streams" role="group" aria-label="Parts">
         {names.map((name) => (
           <button key={name} type="button" class="tab" aria-pressed={name === stream} onClick={() => setQuery({ stream: name, version: null })}>
-            {words(name)}<span class="tab-note">{count(props.artefact.streams[name]?.count ?? 0, "version")}</span>
+            {words(name)}<span class="tab-note">{count(streams[name]?.count ?? 0, "version")}</span>
           </button>
         ))}
       </div>

@@ -119,19 +119,26 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
   );
 }
 
+function YesNoForm({ field, busy, onAnswer }: AnswerProps & { field: string }) {
+  const send = (yes: boolean) => onAnswer(field ? { [field]: yes } : yes);
+  const paused = field === "resume";
+  return (
+    <div class="actions">
+      <button type="button" class="button primary" data-key="a" disabled={busy} onClick={() => send(true)}>
+        {paused && <Icon name="play" size={16} />}{paused ? "Resume" : "Yes"}
+      </button>
+      <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => send(false)}>{paused ? "Cancel the plan" : "No"}</button>
+    </div>
+  );
+}
+
 export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
   const ask = askOf(value);
   const shared = { value, busy, onAnswer };
   switch (ask.form) {
     case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} />;
     case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;
-    case "yes-no":
-      return (
-        <div class="actions">
-          <button type="button" class="button primary" data-key="a" disabled={busy} onClick={() => onAnswer(true)}>Yes</button>
-          <button type="button" class="button" data-key="r" disabled={busy} onClick={() => onAnswer(false)}>No</button>
-        </div>
-      );
+    case "yes-no": return <YesNoForm {...shared} field={ask.field} />;
     case "schema": return <SchemaForm schema={ask.schema} submit="Answer" busy={busy} onSubmit={onAnswer} />;
     default: return <SchemaForm schema={{ type: "string", maxLength: 4_000 }} submit="Answer" busy={busy} onSubmit={onAnswer} />;
   }

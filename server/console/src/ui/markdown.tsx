@@ -1,30 +1,56 @@
-// Text of a model: plain at first, and as the server's cleaned Markdown once it is complete and has any.
-import { useEffect, useState } from "preact/hooks";
+// Text of a model: plain at first, and as the server's cleaned Markdown once it is complete, has any, and is seen.
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 
 const MARKUP = /[*_`#|>[\]]|^\s*(?:[-+]|\d+\.)\s/m;
-const MOST_KEPT = 500;
-const rendered = new Map<string, Promise<string | null>>();
+const MOST_KEPT = 2_000;
+/** Requests at once: browsers open six connections to a host, and streams hold some. */
+const AT_ONCE = 2;
+const rendered = new Map<string, string>();
+const waiting: (() => Promise<void>)[] = [];
+let running = 0;
 
-function render(text: string): Promise<string | null> {
-  let reply = rendered.get(text);
-  if (!reply) {
-    if (rendered.size > MOST_KEPT) rendered.clear();
-    reply = api.markdown(text).then(({ html }) => html, () => { rendered.delete(text); return null; });
-    rendered.set(text, reply);
-  }
-  return reply;
+function next(): void {
+  const job = running < AT_ONCE ? waiting.pop() : undefined;
+  if (!job) return;
+  running += 1;
+  void job().finally(() => { running -= 1; next(); });
 }
 
+/** Render a text; the newest request goes first, since it is what is looked at. */
+function render(text: string, done: (html: string) => void): () => void {
+  let wanted = true;
+  waiting.push(async () => {
+    if (!wanted) return;
+    const html = rendered.get(text) ?? (await api.markdown(text).then((reply) => reply.html, () => null));
+    if (html === null) return; // the text stays as it is
+    if (rendered.size > MOST_KEPT) rendered.clear();
+    rendered.set(text, html);
+    if (wanted) done(html);
+  });
+  next();
+  return () => { wanted = false; };
+}
+
+const watched = new WeakMap<Element, () => void>();
+const observer = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) if (isIntersecting) watched.get(target)?.();
+}, { rootMargin: "300px" });
+
 export function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
-  const [html, show] = useState<string | null>(null);
   const marked = !streaming && MARKUP.test(text);
+  const [html, show] = useState<string | null>(marked ? (rendered.get(text) ?? null) : null);
+  const element = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    let current = true;
-    show(null);
-    if (marked) void render(text).then((reply) => { if (current) show(reply); });
-    return () => { current = false; };
+    const box = element.current;
+    const known = rendered.get(text) ?? null;
+    show(marked ? known : null);
+    if (!marked || known !== null || !box) return undefined;
+    let cancel = () => {};
+    watched.set(box, () => { observer.unobserve(box); cancel = render(text, show); });
+    observer.observe(box);
+    return () => { observer.unobserve(box); cancel(); };
   }, [text, marked]);
   if (html !== null && marked) return <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />;
-  return <div class="prose plain">{text}{streaming && <span class="caret" aria-hidden="true" />}</div>;
+  return <div class="prose plain" ref={element}>{text}{streaming && <span class="caret" aria-hidden="true" />}</div>;
 }

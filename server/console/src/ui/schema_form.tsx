@@ -146,6 +146,9 @@ export function SchemaForm({ schema, value = {}, submit, busy = false, onSubmit,
   const [typed, setTyped] = useState<Fields>(() => typedOf(fields, value));
   const [errors, setErrors] = useState<Record<string, string>>({});
   const form = useRef<HTMLFormElement>(null);
+  // Fields that may stay empty, and do, are folded away where they are many.
+  const empty = useMemo(() => fields.filter((field) => !field.required && value[field.name] === undefined), [fields]);
+  const folded = fields.length - empty.length > 0 && empty.length > 1 ? new Set(empty) : new Set<Field>();
   const send = (event: Event) => {
     event.preventDefault();
     const read = readForm(fields, typed);
@@ -155,7 +158,13 @@ export function SchemaForm({ schema, value = {}, submit, busy = false, onSubmit,
   };
   return (
     <form class="schema-form" ref={form} onSubmit={send} noValidate>
-      <Controls fields={fields} typed={typed} errors={errors} path="" onChange={setTyped} />
+      <Controls fields={fields.filter((field) => !folded.has(field))} typed={typed} errors={errors} path="" onChange={setTyped} />
+      {folded.size > 0 && (
+        <details class="fold" open={empty.some((field) => errors[field.name])}>
+          <summary>{folded.size} more, optional</summary>
+          <div class="schema-form"><Controls fields={empty} typed={typed} errors={errors} path="" onChange={setTyped} /></div>
+        </details>
+      )}
       <div class="actions">
         <button type="submit" class="button primary" disabled={busy}>{submit}</button>
         {onCancel && <button type="button" class="button" onClick={onCancel}>Cancel</button>}

@@ -1,17 +1,27 @@
 // Everything that was made, by kind: open, export, delete.
 import { useEffect, useState } from "preact/hooks";
 import { api, path, type ApiError } from "../api.ts";
+import { ago, fullTime } from "../format.ts";
 import { LISTED_KINDS } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
 import { asApiError, attempt, notify } from "../store.ts";
-import type { ArtefactRef } from "../types.ts";
+import type { ArtefactRef, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 
-function ArtefactRow({ artefact, onDeleted }: { artefact: ArtefactRef; onDeleted: () => void }) {
+const MOST_TITLES = 100;
+
+/** Titles by thread and by artefact, of what was changed lately. */
+async function readTitles(): Promise<Map<string, RecentThread>> {
+  const reply = await api.recent("", MOST_TITLES).catch(() => []);
+  const threads = Array.isArray(reply) ? reply : reply.threads;
+  return new Map(threads.flatMap((one) => [[one.thread, one], [one.artefact?.id ?? one.thread, one]] as [string, RecentThread][]));
+}
+
+function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; thread: RecentThread | undefined; onDeleted: () => void }) {
   const [asking, ask] = useState(false);
-  const name = artefact.title || artefact.id;
+  const name = artefact.title || thread?.title || artefact.id;
   const remove = async () => {
     if (await attempt(api.deleteArtefact(artefact.kind, artefact.id))) { notify(`“${name}” is deleted.`); onDeleted(); }
   };
@@ -19,8 +29,11 @@ function ArtefactRow({ artefact, onDeleted }: { artefact: ArtefactRef; onDeleted
     <li class="row">
       <KindIcon of={artefact.kind} size={28} />
       <div class="row-main">
-        <a class="row-title" data-row href={`/c/${encodeURIComponent(artefact.id)}`}>{name}</a>
-        {artefact.title && <p class="meta"><span>{artefact.id}</span></p>}
+        <a class="row-title" data-row href={`/c/${encodeURIComponent(thread?.thread ?? artefact.id)}`}>{name}</a>
+        <p class="meta">
+          {thread && <time dateTime={thread.updatedAt ?? undefined} title={fullTime(thread.updatedAt)}>{ago(thread.updatedAt)}</time>}
+          {name !== artefact.id && <span class="id">{artefact.id}</span>}
+        </p>
       </div>
       <a class="icon-button" href={path`/api/threads/${artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
       <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>
@@ -45,7 +58,9 @@ export function Artefacts() {
       setError(asApiError(failure));
     }
   };
+  const [titles, setTitles] = useState(new Map<string, RecentThread>());
   useEffect(() => { setList(null); void read(); }, [kind]);
+  useEffect(() => void readTitles().then(setTitles), []);
   return (
     <div class="page">
       <h1>Artefacts</h1>
@@ -57,7 +72,7 @@ export function Artefacts() {
       {error && <Failure error={error} onRetry={() => void read()} />}
       {list === null ? !error && <Loading label="Reading the list" />
         : list.length === 0 ? <Empty icon="layers" title="Nothing of this kind yet"><a href="/">Start something on Home</a></Empty>
-        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} onDeleted={() => void read()} />)}</ul>}
+        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} thread={titles.get(one.id)} onDeleted={() => void read()} />)}</ul>}
       {next && <button type="button" class="button" onClick={() => void read(next)}>Show more</button>}
     </div>
   );

@@ -2,15 +2,13 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Item } from "../conversation.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
-import { questions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import type { Interrupt, Question } from "../types.ts";
+import type { Interrupt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Markdown } from "../ui/markdown.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { PlanCard } from "./plan.tsx";
-import { QuestionForm } from "./question.tsx";
 import { StepLine } from "./steps.tsx";
 
 function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thread: ThreadModel }) {
@@ -57,21 +55,23 @@ function Row(props: { item: Item; thread: ThreadModel; newest: boolean; streams:
   return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} />, [item, newest, streams]);
 }
 
-function Waiting({ interrupt, listed, thread }: { interrupt: Interrupt; listed: Question | undefined; thread: ThreadModel }) {
+function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadModel }) {
   const [busy, setBusy] = useState(false);
   const { value } = interrupt;
-  const sentence = sentenceOf(value) || listed?.title || "The run waits for an answer";
+  const sentence = sentenceOf(value) || "The run waits for an answer";
+  const answer = async (given: unknown) => {
+    setBusy(true);
+    await thread.answer(given, interrupt.id);
+    setBusy(false);
+  };
   return (
     <section class="turn waiting" aria-label="Question" data-row tabIndex={-1}>
       <p class="waiting-label"><span class="dot wait" aria-hidden="true" />Needs you</p>
       <p class="waiting-text">{headline(sentence, value?.action_requests?.length ?? 0)}</p>
       {value?.effect && !sentence.includes(value.effect) && <p class="muted">{value.effect}</p>}
       {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
-      {listed ? <QuestionForm key={interrupt.id} question={listed} interrupt={interrupt} onDone={() => void thread.load()} />
-        : <>
-            {value?.problem && <p class="field-error">{value.problem}</p>}
-            <InterruptForm key={interrupt.id} value={value} busy={busy} onAnswer={async (answer) => { setBusy(true); await thread.answer(answer); setBusy(false); }} />
-          </>}
+      {value?.problem && <p class="field-error">{value.problem}</p>}
+      <InterruptForm value={value} busy={busy} onAnswer={answer} />
     </section>
   );
 }
@@ -87,10 +87,12 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   );
   const newestSteps = items.findLast((item) => item.type === "steps")?.id;
   const waiting = thread.run.value ? [] : thread.interrupts.value;
-  const listed = questions.value.find((one) => one.thread === thread.id);
   const last = items.at(-1);
-  // A plan that waits for approval stands in its question, step by step.
+  // A plan or a list that waits for an answer stands in its question: once is enough.
   const asked = waiting.length > 0 && waiting[0]?.value?.action_requests ? thread.values.value.plan?.id : undefined;
+  const shown = (item: Item) =>
+    item.type === "steps" ? !asked || item.plan !== asked
+    : item.type !== "model" || waiting.length === 0 || item !== last || !item.id.endsWith(":question");
   const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
   useLayoutEffect(() => {
     const box = scroller.current;
@@ -109,10 +111,10 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
         {thread.error.value && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.filter((item) => !(asked && item.type === "steps" && item.plan === asked)).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
+        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
         {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
         {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
-        {waiting.map((one) => <Waiting key={one.id} interrupt={one} listed={waiting.length === 1 ? listed : undefined} thread={thread} />)}
+        {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}
       </div>
     </div>
   );

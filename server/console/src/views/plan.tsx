@@ -1,8 +1,8 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useState } from "preact/hooks";
 import { api, get } from "../api.ts";
-import { isDone, type Step } from "../conversation.ts";
-import { count, seconds } from "../format.ts";
+import { CONTROL, isDone, type Step } from "../conversation.ts";
+import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { attempt, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
@@ -55,9 +55,9 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
   useEffect(() => {
     void readTools().then((list) => {
       const domain = list.find((one) => used.has(one.name))?.domain;
-      const fitting = list.filter((one) => one.domain === domain && !one.internal);
+      const fitting = list.filter((one) => one.domain === domain && !one.internal && !CONTROL.has(one.name));
       setAll(fitting);
-      choose(fitting[0]?.name ?? "");
+      choose((fitting.find((one) => used.has(one.name)) ?? fitting[0])?.name ?? "");
     });
   }, []);
   const tool = all.find((one) => one.name === name);
@@ -66,7 +66,7 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
       <div class="field">
         <label for="insert-tool">Step</label>
         <select id="insert-tool" value={name} onChange={(event) => choose(event.currentTarget.value)}>
-          {all.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
+          {all.map((one) => <option key={one.name} value={one.name}>{words(one.name)}</option>)}
         </select>
         {tool && <p class="help">{tool.description}</p>}
       </div>

@@ -1,58 +1,39 @@
 // A question that waits for a person, answered where it stands.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
-import { ago, fullTime } from "../format.ts";
+import { ago, fullTime, isName } from "../format.ts";
 import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
-import type { Interrupt, Question } from "../types.ts";
-import { Icon, KindIcon } from "../ui/icon.tsx";
+import type { Question } from "../types.ts";
+import { KindIcon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 
-/** Send an answer; true if it counted. */
-export async function sendAnswer(question: { id: string; thread: string; workflow: string }, answer: unknown, listed: boolean): Promise<boolean> {
-  try {
-    if (listed) await api.answer(question.id, answer);
-    else await api.startRun(question.thread, { assistant_id: question.workflow, command: { resume: answer } });
-    return true;
-  } catch (error) {
-    const { status, message, remedy } = asApiError(error);
-    notify(status === 409 ? "Somebody answered this already." : message, { remedy: status === 409 ? "" : remedy, bad: status !== 409 });
-    return status === 409;
-  } finally {
-    void readQuestions();
-  }
-}
-
-function PausedForm({ busy, onAnswer }: { busy: boolean; onAnswer: (answer: unknown) => void }) {
-  return (
-    <div class="actions">
-      <button type="button" class="button primary" data-key="a" disabled={busy} onClick={() => onAnswer(true)}><Icon name="play" size={16} />Resume</button>
-      <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(false)}>Cancel the plan</button>
-    </div>
-  );
-}
-
-/** The form of a listed question; its interrupt is read from the thread. */
-export function QuestionForm({ question, interrupt, onDone }: { question: Question; interrupt?: Interrupt; onDone?: () => void }) {
-  const [value, setValue] = useState<any>(interrupt?.value);
+/** The form of a question; its value is read from the thread if the list does not bring it. */
+function QuestionForm({ question }: { question: Question }) {
+  const [value, setValue] = useState<any>(question.value);
   const [error, setError] = useState<ApiError | null>(null);
   const [busy, setBusy] = useState(false);
   const read = () => {
     setError(null);
     api.state(question.thread).then(
-      ({ interrupts }) => setValue((interrupts.find((one) => one.id === question.id) ?? interrupts[0])?.value ?? null),
+      ({ interrupts }) => setValue((interrupts.find((one) => question.id.startsWith(one.id)) ?? interrupts[0])?.value ?? null),
       (failure) => setError(asApiError(failure)),
     );
   };
-  useEffect(() => { if (!interrupt && question.kind !== "paused") read(); }, [question.id]);
+  useEffect(() => { if (question.value === undefined) read(); }, [question.id]);
   const answer = async (given: unknown) => {
     setBusy(true);
-    if (await sendAnswer(question, given, true)) onDone?.();
+    try {
+      await api.answer(question.id, given);
+    } catch (failure) {
+      const { status, message, remedy } = asApiError(failure);
+      notify(message, { remedy, bad: status !== 409 });
+    }
+    await readQuestions();
     setBusy(false);
   };
-  if (question.kind === "paused") return <PausedForm busy={busy} onAnswer={answer} />;
   if (error) return <Failure error={error} onRetry={read} />;
   if (value === undefined) return <Loading label="Reading the question" rows={2} />;
   return (
@@ -63,28 +44,40 @@ export function QuestionForm({ question, interrupt, onDone }: { question: Questi
   );
 }
 
+const MOST_CHANGES = 3;
+
+function WouldChange({ changes }: { changes: string[] }) {
+  return (
+    <ul class="would-change">
+      {changes.slice(0, MOST_CHANGES).map((one) => <li key={one}>{one}</li>)}
+      {changes.length > MOST_CHANGES && <li>and {changes.length - MOST_CHANGES} more</li>}
+    </ul>
+  );
+}
+
 export function QuestionCard({ question, unfolded }: { question: Question; unfolded: boolean }) {
   const [open, setOpen] = useState(unfolded);
   useEffect(() => { if (unfolded) setOpen(true); }, [unfolded]);
+  const changes = question.wouldChange ?? [];
+  const [only] = question.kind === "plan" && changes.length === 1 ? changes : [];
+  const title = only ?? (headline(question.title, question.kind === "plan" ? changes.length : 1) || "A question waits");
+  const name = question.artefact?.title;
   const due = question.dueAt && Date.parse(question.dueAt) < Date.now();
   return (
     <li class="question" data-row tabIndex={-1}>
       <div class="question-head">
         <KindIcon of={question.artefact?.kind ?? question.workflow} size={28} />
         <div class="question-title">
-          <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{headline(question.title, question.kind === "plan" ? 2 : 1) || "A question waits"}</a></h3>
+          <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{title}</a></h3>
           <p class="meta">
-            <span>{question.artefact?.title || workflowTitle(question.workflow)}</span>
-            <time dateTime={question.createdAt} title={fullTime(question.createdAt)}>{ago(question.createdAt)}</time>
+            <span>{workflowTitle(question.workflow)}{isName(name) && ` “${name}”`}</span>
+            <time dateTime={question.createdAt ?? undefined} title={fullTime(question.createdAt)}>{ago(question.createdAt)}</time>
             {question.dueAt && <span class={due ? "late" : ""}>due {ago(question.dueAt)}</span>}
           </p>
         </div>
         {!open && <button type="button" class="button small" data-key="a" onClick={() => setOpen(true)}>Answer</button>}
       </div>
-      {question.wouldChange.length > 0 && (
-        <p class="would-change"><span class="muted">Would change</span>{question.wouldChange.slice(0, 6).map((one) => <span class="tag" key={one}>{one}</span>)}
-          {question.wouldChange.length > 6 && <span class="muted">and {question.wouldChange.length - 6} more</span>}</p>
-      )}
+      {changes.length > 0 && (!open || question.kind === "interrupt") && !changes.every((one) => title.includes(one)) && <WouldChange changes={changes} />}
       {open && <QuestionForm question={question} />}
     </li>
   );

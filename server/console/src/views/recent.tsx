@@ -44,7 +44,7 @@ export function Recent() {
                 <KindIcon of={one.artefact?.kind ?? one.workflow} size={28} />
                 <div class="row-main">
                   <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || "Without a title"}</a>
-                  <p class="meta"><span>{workflowTitle(one.workflow)}</span><time dateTime={one.updatedAt} title={fullTime(one.updatedAt)}>{ago(one.updatedAt)}</time></p>
+                  <p class="meta"><span>{workflowTitle(one.workflow)}</span><time dateTime={one.updatedAt ?? undefined} title={fullTime(one.updatedAt)}>{ago(one.updatedAt)}</time></p>
                 </div>
                 {one.status !== "idle" && <Status of={one.status} />}
               </li>

@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { shorten } from "../format.ts";
 import { navigate } from "../router.ts";
-import { attempt, session } from "../store.ts";
+import { attempt, session, workflowTitle } from "../store.ts";
 import type { WorkflowInfo } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 
@@ -20,7 +20,7 @@ export async function start(workflow: string, text: string): Promise<boolean> {
 function Model() {
   const model = session.value?.model;
   if (!model) return null;
-  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong>{model.provider}/{model.name}</strong></p>;
+  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong title={model.reason || undefined}>{model.provider}/{model.name}</strong></p>;
   return (
     <p class="model-line">
       <span class="dot wait" aria-hidden="true" />
@@ -35,7 +35,7 @@ function Card({ workflow, onExample }: { workflow: WorkflowInfo; onExample: (tex
       <div class="start-title">
         <KindIcon of={workflow.name} size={32} />
         <div>
-          <h3>{workflow.title}</h3>
+          <h3>{workflowTitle(workflow.name)}</h3>
           <p class="muted">{workflow.description}</p>
         </div>
       </div>
@@ -75,7 +75,7 @@ export function Start() {
         <div class="start-bar">
           <label class="sr-only" for="start-workflow">Workflow</label>
           <select id="start-workflow" value={workflow} onChange={(event) => choose(event.currentTarget.value)}>
-            {workflows.map((one) => <option key={one.name} value={one.name}>{one.title}</option>)}
+            {workflows.map((one) => <option key={one.name} value={one.name}>{workflowTitle(one.name)}</option>)}
           </select>
           <button type="submit" class="button primary" disabled={busy || !text.trim()}>Start</button>
         </div>

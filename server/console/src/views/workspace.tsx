@@ -29,7 +29,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
       <label class="sr-only" for="composer">Message</label>
-      <textarea id="composer" ref={box} data-new data-search rows={1} value={text}
+      <textarea id="composer" ref={box} data-message rows={1} value={text}
         placeholder={waits ? "Answer in words, or use the form above" : busy ? "You can write the next request" : "What should change?"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {

@@ -1,0 +1,116 @@
+"""The work of an owner: runs in progress with what they have done, and the latest conversations."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from callsheet.server.console.questions import thread_fields
+from callsheet.server.http.context import AppContext
+from callsheet.server.langgraph.threads import newest_values
+from callsheet.state.conversation import turn_id
+from callsheet.state.live_plan import Execution, is_over
+from callsheet.state.times import iso_time_or_none
+from callsheet.storage import spending
+from callsheet.storage.artefacts.plans import Executions
+from callsheet.storage.runs.records import Run
+from callsheet.storage.spending import Account, ModelUsage
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+
+MAX_SEARCHED: Final = 500
+"""Most conversations that a search looks at, newest first."""
+_CHUNK: Final = 20
+_TITLE_CHARS: Final = 200
+_OPEN: Final = frozenset({"pending", "in-progress"})
+
+
+async def list_running(ctx: AppContext, owner: str) -> list[dict[str, Any]]:
+    """Return the owner's runs that wait or run, oldest first."""
+    runs = sorted(await ctx.worker.runs.open_runs(owner), key=lambda run: run.created_ms)
+    records = await threads.get_many(ctx.storage, [run.thread for run in runs], owner)
+    views = (_running_view(ctx, run, record) for run, record in zip(runs, records, strict=True))
+    return list(await asyncio.gather(*views))
+
+
+async def _running_view(ctx: AppContext, run: Run, record: Thread | None) -> dict[str, Any]:
+    thread = record or Thread(run.thread, run.owner, run.graph)
+    values, progress = await asyncio.gather(newest_values(ctx, thread), _progress(ctx, thread))
+    title = title_of(run.request.get("input"), newest=True) or title_of(values, newest=True)
+    return {
+        **thread_fields(thread),
+        "run": run.id,
+        "title": title or run.graph,
+        "startedAt": iso_time_or_none(run.created_ms),
+        "status": run.status,
+        "progress": progress,
+        "costUsd": await _cost(ctx, thread, values),
+    }
+
+
+async def _cost(ctx: AppContext, thread: Thread, values: Any) -> float | None:
+    """Return the cost of the newest turn in US dollars; None without calls, or with an unknown price."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not messages:
+        return None
+    account = Account(thread.owner, thread.id, turn_id(messages))
+    used = await spending.read_usage(ctx.storage, account, "turn")
+    total = sum(used.values(), ModelUsage())
+    return None if total.unpriced or not total.calls else round(total.cost, 9)
+
+
+async def _progress(ctx: AppContext, thread: Thread) -> dict[str, int] | None:
+    """Return the steps of the thread's plan that have ended, and all; None without a plan in progress."""
+    spec = ctx.workflows.specs.get(thread.graph)
+    name = thread.artefact.partition(":")[2]
+    if spec is None or not name:
+        return None
+    executions = Executions(ctx.storage, spec.artefact.kind, name, thread.owner, spec.turn.plan_rules)
+    newest: Sequence[Execution] = await executions.newest(1)
+    if not newest or is_over(newest[0]):
+        return None
+    statuses = [one["status"] for one in newest[0]["steps"]]
+    return {"done": sum(status not in _OPEN for status in statuses), "total": len(statuses)}
+
+
+async def list_recent(ctx: AppContext, owner: str, words: str, limit: int) -> list[dict[str, Any]]:
+    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case."""
+    views: list[dict[str, Any]] = []
+    for start in range(0, MAX_SEARCHED, _CHUNK):
+        page = await threads.list_newest(ctx.storage, owner, start, _CHUNK)
+        shown = await asyncio.gather(*(_recent_view(ctx, thread) for thread in page))
+        views += [view for view in shown if words.casefold() in _searched(view)]
+        if len(views) >= limit or not page:
+            break
+    return views[:limit]
+
+
+async def _recent_view(ctx: AppContext, thread: Thread) -> dict[str, Any]:
+    title = title_of(await newest_values(ctx, thread))
+    return {
+        **thread_fields(thread),
+        "title": title or thread.artefact.partition(":")[2] or thread.id,
+        "updatedAt": iso_time_or_none(thread.updated_ms),
+        "status": thread.status,
+    }
+
+
+def _searched(view: Mapping[str, Any]) -> str:
+    name = (view["artefact"] or {}).get("id", "")
+    return f"{view['title']}\n{view['thread']}\n{view['workflow']}\n{name}".casefold()
+
+
+def title_of(values: Any, *, newest: bool = False) -> str:
+    """Return the first message of a state or input, or its `newest`; empty without messages."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not isinstance(messages, list) or not messages:
+        return ""
+    text = " ".join(_text(messages[-1 if newest else 0]).split())
+    return text if len(text) <= _TITLE_CHARS else f"{text[:_TITLE_CHARS]}…"
+
+
+def _text(message: Any) -> str:
+    content = message.get("content") if isinstance(message, Mapping) else getattr(message, "content", message)
+    if isinstance(content, list):
+        parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in content)
+        return " ".join(str(part) for part in parts)
+    return str(content or "")

@@ -1,0 +1,101 @@
+"""Routes of the page's overview, and of Markdown that becomes harmless HTML."""
+
+from typing import Annotated, Any, Final
+
+import nh3
+from fastapi import Query, Request
+from markdown_it import MarkdownIt
+from pydantic import BaseModel, Field
+
+from callsheet.server.console import work
+from callsheet.server.console.question_routes import ArtefactTitle
+from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.policy import API_READ, RoutePolicy, with_policy
+from callsheet.server.http.requests import api_router
+
+_READ: Final = (400, 403, 422, 500, 503, 504)
+MAX_MARKDOWN: Final = 200_000
+"""Characters of a text that is rendered."""
+_TAGS: Final = frozenset({
+    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote",
+    "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td",
+})  # fmt: skip
+_ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}}
+
+router = api_router("/api", "console")
+
+
+class RunningRun(BaseModel):
+    """A run that waits or runs."""
+
+    run: str
+    thread: str
+    workflow: str
+    artefact: ArtefactTitle | None
+    title: str
+    link: str
+    startedAt: str | None
+    status: str
+    progress: dict[str, int] | None = Field(description="Steps: `done` and `total`")
+    costUsd: float | None = Field(description="Null without calls of models, or with an unknown price")
+
+
+class RecentThread(BaseModel):
+    """A conversation."""
+
+    thread: str
+    workflow: str
+    artefact: ArtefactTitle | None
+    title: str
+    link: str
+    updatedAt: str | None
+    status: str
+
+
+class MarkdownText(BaseModel):
+    """A text in Markdown."""
+
+    text: str = Field(max_length=MAX_MARKDOWN)
+
+
+class RenderedMarkdown(BaseModel):
+    """The text as HTML that holds no script, style or image."""
+
+    html: str
+
+
+@router.get("/running", responses=documented_responses(*_READ, reply=list[RunningRun]))
+@with_policy(API_READ)
+async def list_running(request: Request) -> list[dict[str, Any]]:
+    """List the runs that wait or run, on all threads, oldest first."""
+    return await work.list_running(app_context(request), current_owner(request))
+
+
+@router.get("/recent", responses=documented_responses(*_READ, reply=list[RecentThread]))
+@with_policy(API_READ)
+async def list_recent(
+    request: Request,
+    q: Annotated[str, Query(max_length=200, description="Words of the title, or an id")] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> list[dict[str, Any]]:
+    """List the latest threads, or those of the newest 500 in which the words occur."""
+    ctx, owner = app_context(request), current_owner(request)
+    return await work.list_recent(ctx, owner, q.strip(), limit)
+
+
+@router.post("/markdown", responses=documented_responses(*_READ, 413, reply=RenderedMarkdown))
+@with_policy(RoutePolicy("read"))
+def send_markdown(body: MarkdownText) -> RenderedMarkdown:
+    """Send a text in Markdown, and get HTML without scripts, styles and images."""
+    # In a thread, since a long text takes a tenth of a second.
+    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(body.text)
+    clean = nh3.clean(
+        rendered,
+        tags=set(_TAGS),
+        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return RenderedMarkdown(html=clean)

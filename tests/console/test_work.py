@@ -1,0 +1,87 @@
+"""The overview of an owner's work, and Markdown that becomes harmless HTML."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.server.app import create_app
+from callsheet.server.settings.settings import Settings
+from tests.doubles.served import app_client, served_app
+from tests.doubles.waiting import eventually
+from tests.doubles.wire_graphs import GRAPHS
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with served_app(valkey_url) as client:
+        yield client
+
+
+async def test_runs_in_progress_are_listed_over_all_threads(valkey_url: str) -> None:
+    app = create_app(Settings(redis_url=valkey_url), GRAPHS)
+    async with app.router.lifespan_context(app), app_client(app) as client:
+        threads = [(await client.post("/threads", json={})).json()["thread_id"] for _ in range(2)]
+        for thread in threads:
+            body = {"assistant_id": "slow", "input": {"x": 1_000}}
+            assert (await client.post(f"/threads/{thread}/runs", json=body)).status_code == 200
+        running = (await client.get("/api/running")).json()
+        assert [one["thread"] for one in running] == threads
+        for one in running:
+            assert one["status"] in {"pending", "running"}
+            assert (one["workflow"], one["title"]) == ("slow", "slow")
+            assert (one["progress"], one["costUsd"]) == (None, None)
+            await client.post(f"/threads/{one['thread']}/runs/{one['run']}/cancel")
+
+        async def is_idle() -> bool:
+            return (await client.get("/api/running")).json() == []
+
+        await eventually(is_idle, "the end of the runs")
+
+
+async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.AsyncClient) -> None:
+    for name, message in (("p-1", "make a landing page for Miel, a bakery"), ("p-2", "use the ocean theme")):
+        body = {"message": message, "provider": "offline"}
+        assert (await client.post(f"/api/pages/{name}/chat", json=body)).status_code == 200
+    recent = (await client.get("/api/recent")).json()
+    assert [one["title"] for one in recent] == [
+        "use the ocean theme",
+        "make a landing page for Miel, a bakery",
+    ]
+    assert recent[0]["artefact"] == {"kind": "page", "id": "p-2", "title": "p-2"}
+    assert (recent[0]["workflow"], recent[0]["status"]) == ("page_builder", "idle")
+    assert len((await client.get("/api/recent", params={"limit": 1})).json()) == 1
+    for words in ("MIEL", "p-1"):
+        [match] = (await client.get("/api/recent", params={"q": words})).json()
+        assert match["artefact"]["id"] == "p-1"
+    assert (await client.get("/api/recent", params={"q": "nothing like it"})).json() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("**bold** and `code`", "<p><strong>bold</strong> and <code>code</code></p>\n"),
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>\n"),
+        ("![x](https://spy.example/p.png)", "<p></p>\n"),
+        ("| a |\n|---|\n| b |", "<td>b</td>"),
+    ],
+)
+async def test_markdown_becomes_html_without_scripts_and_images(
+    client: httpx.AsyncClient, text: str, html: str
+) -> None:
+    reply = await client.post("/api/markdown", json={"text": text})
+    assert reply.status_code == 200
+    assert html in reply.json()["html"]
+
+
+async def test_links_of_markdown_give_nothing_away(client: httpx.AsyncClient) -> None:
+    [reply] = await asyncio.gather(client.post("/api/markdown", json={"text": "[x](https://a.example)"}))
+    body: Any = reply.json()
+    assert 'rel="noopener noreferrer nofollow"' in body["html"]
+
+
+async def test_a_text_that_is_too_long_is_refused(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/api/markdown", json={"text": "x" * 200_001})).status_code == 400

@@ -56,6 +56,8 @@ _BOXED: Final = (
     "allow-top-navigation-by-user-activation; frame-ancestors 'self'"
 )
 """Policy that isolates an exported page from the rest of the origin."""
+_READABLE: Final = "sandbox allow-same-origin; frame-ancestors 'self'"
+"""Policy of the console's frame, which reads and marks the page's elements; no script, form or link works in it."""
 
 
 async def _page_ref(page_id: str, request: Request) -> views.PageRef:
@@ -197,7 +199,8 @@ async def export_page(
         Query(description="Whether it loads images and films from elsewhere, or names their addresses"),
     ] = "blocked",
     view: Annotated[
-        Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
+        Literal["inline", "attachment", "frame"],
+        Query(description="Whether browsers show it or save it; `frame` shows it to a page of this server that marks elements"),
     ] = "inline",
 ) -> Response:
     """Export a version as one HTML file without scripts; its content policy forbids them, too.
@@ -211,8 +214,8 @@ async def export_page(
         document.html,
         media_type="text/html",
         headers={
-            "Content-Security-Policy": f"{document.policy}; {_BOXED}",
-            "Content-Disposition": f"{view}; {name}",
+            "Content-Security-Policy": f"{document.policy}; {_READABLE if view == 'frame' else _BOXED}",
+            "Content-Disposition": f"{'attachment' if view == 'attachment' else 'inline'}; {name}",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
         },

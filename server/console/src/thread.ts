@@ -25,6 +25,8 @@ export class ThreadModel {
   readonly failure = signal("");
   /** Grows when something that the panel shows may have changed. */
   readonly revision = signal(0);
+  /** The part of the artefact that "this" means, as the person has marked it. */
+  readonly selected = signal<string | null>(null);
   readonly busy = computed(() => this.run.value !== null || this.sending.value);
   readonly title = computed(() => {
     const first = this.items.value.find((item) => item.type === "person");
@@ -195,7 +197,8 @@ export class ThreadModel {
     const id = crypto.randomUUID();
     const before = this.items.value;
     this.items.value = [...before, { type: "person", id, text }];
-    const ok = await this.start({ input: { messages: [{ role: "user", content: text, id }] }, context });
+    const selection = this.workflow.value === "page_builder" ? { selected_element_id: this.selected.value } : {};
+    const ok = await this.start({ input: { messages: [{ role: "user", content: text, id }], ...selection }, context });
     if (!ok) this.items.value = before;
     return ok;
   }

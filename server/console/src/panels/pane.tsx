@@ -57,6 +57,7 @@ export function Pane({ thread }: { thread: ThreadModel }) {
   const props: PanelProps | null = artefact && {
     ...artefact, thread: thread.id, revision: thread.revision.value, busy: thread.busy.value, values,
     say: (text) => thread.send(text), changed: () => thread.changed(),
+    select: (id) => { thread.selected.value = id; },
   };
   const Own = artefact && WITHOUT_VERSIONS.has(artefact.kind) ? (PANELS[artefact.kind]?.view ?? null) : null;
   return (

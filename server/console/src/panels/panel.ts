@@ -15,6 +15,8 @@ export interface PanelProps {
   values: Fields;
   /** Send a request in the person's words; true if the server took it. */
   say: (text: string) => Promise<boolean>;
+  /** Name the part that "this" means in the next message; null for none. */
+  select: (id: string | null) => void;
   /** Say that the panel has changed the artefact. */
   changed: () => void;
 }

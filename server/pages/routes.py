@@ -57,7 +57,7 @@ _BOXED: Final = (
 )
 """Policy that isolates an exported page from the rest of the origin."""
 _READABLE: Final = "sandbox allow-same-origin; frame-ancestors 'self'"
-"""Policy of the console's frame, which reads and marks the page's elements; no script, form or link works in it."""
+"""Policy of the console's frame, which marks the page's elements; no script, form or link works there."""
 
 
 async def _page_ref(page_id: str, request: Request) -> views.PageRef:
@@ -200,7 +200,7 @@ async def export_page(
     ] = "blocked",
     view: Annotated[
         Literal["inline", "attachment", "frame"],
-        Query(description="Whether browsers show it or save it; `frame` shows it to a page of this server that marks elements"),
+        Query(description="Whether browsers show it or save it; in a `frame`, its elements can be marked"),
     ] = "inline",
 ) -> Response:
     """Export a version as one HTML file without scripts; its content policy forbids them, too.

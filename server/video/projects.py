@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -263,16 +263,32 @@ async def restore_version(
     if scene_id not in order.all_ids():
         raise missing_scene(order, scene_id)
     await ref.artefact.version(scene_id, version_id)
+    params = {"sceneId": scene_id, "versionId": version_id}
+    return await _start_step(
+        ref, caller, "restoreVersion", f"Restore {version_id} of {scene_id}", params, writes=scene_id
+    )
+
+
+async def reorder_scenes(ref: ProjectRef, caller: RequestContext, scenes: Sequence[str]) -> dict[str, Any]:
+    """Start the run that puts the scenes in this order."""
+    order = await read_order(ref.artefact)
+    if sorted(scenes) != sorted(order.scenes):
+        raise Invalid(
+            "the new order must name every scene once",
+            remedy=f"send these ids in their new order: {', '.join(order.scenes)}",
+        )
+    return await _start_step(
+        ref, caller, "reorderScenes", "Move scenes by hand", {"sceneIds": list(scenes)}, writes="order"
+    )
+
+
+async def _start_step(
+    ref: ProjectRef, caller: RequestContext, tool: str, text: str, params: Mapping[str, Any], *, writes: str
+) -> dict[str, Any]:
+    """Start a run of one step that a person has decided on."""
     thread = await service.require_project(ref.ctx, ref.artefact.id, ref.owner)
-    text = f"Restore {version_id} of {scene_id}"
     step = Step(
-        id="s1",
-        tool="restoreVersion",
-        display=text,
-        params={"sceneId": scene_id, "versionId": version_id},
-        dependencies=[],
-        reads=[],
-        writes=[scene_id],
+        id="s1", tool=tool, display=text, params=dict(params), dependencies=[], reads=[], writes=[writes]
     )
     await require_no_question(ref.ctx.worker, thread)
     run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)

@@ -35,6 +35,7 @@ from callsheet.server.video.schemas import (
     ProjectList,
     ProjectView,
     SceneList,
+    SceneOrder,
     SceneVersions,
     SceneView,
     UndoCreate,
@@ -157,6 +158,13 @@ async def restore_scene_version(
     """Restore a version of a scene as its newest one; nothing else changes."""
     options = RequestContext(current_owner(request))
     return await projects.restore_version(ref, options, scene_id, version_id)
+
+
+@router.put("/order", responses=documented_responses(*_READ, 409, 422, reply=ExecutionStarted))
+@with_policy(API_WRITE)
+async def reorder_scenes(body: SceneOrder, ref: _Project, request: Request) -> dict[str, Any]:
+    """Put the scenes in another order; nothing else changes, and it can be undone like every plan."""
+    return await projects.reorder_scenes(ref, RequestContext(current_owner(request)), body.sceneIds)
 
 
 @router.get("/preview", responses=_HTML, response_class=Response)

@@ -154,6 +154,14 @@ class ExecutionCreate(ModelChoice):
     preset: str | None = Field(None, max_length=200, description="Name of a saved message to run")
 
 
+class SceneOrder(BaseModel):
+    """The scenes of a project in another order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sceneIds: _Ids = Field(description="Every scene once, in the new order")
+
+
 class UndoCreate(ModelChoice):
     """An execution or steps of it to undo."""
 

@@ -146,6 +146,8 @@ async def test_every_version_is_exported_as_harmless_html(client: httpx.AsyncCli
     first = await client.get("/api/pages/bakery/export?version=v1&view=attachment")
     assert first.headers["content-disposition"].startswith("attachment; filename*=UTF-8''bakery.html")
     assert "form-1" not in first.text
+    framed = (await client.get("/api/pages/bakery/export?view=frame")).headers["content-security-policy"]
+    assert framed.endswith("sandbox allow-same-origin; frame-ancestors 'self'")
     start = await client.get("/api/pages/bakery/export?version=start")
     assert "Say what you offer in one line" in start.text
 

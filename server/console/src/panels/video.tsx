@@ -1,4 +1,131 @@
-import type { PanelEntry } from "./panel.ts";
+// A video: its scenes as playing previews in a strip that is put in order by dragging or by keys.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, get, path, post, request, type ApiError } from "../api.ts";
+import { count, seconds } from "../format.ts";
+import { setQuery } from "../router.ts";
+import { asApiError, attempt, notify } from "../store.ts";
+import "../styles/video.css";
+import { Icon } from "../ui/icon.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { moved } from "./order.ts";
+import type { PanelEntry, PanelProps } from "./panel.ts";
 
-/** Null until there is a panel: the pane then shows the versions, or the graph's state. */
-export const videoPanel: PanelEntry | null = null;
+interface Scene { id: string; position: number; name: string; versionId: string; durationSeconds: number; summary: string; updatedAt: string; locked: boolean }
+interface Project { id: string; name: string; scenes: Scene[] }
+
+/** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
+function Picture({ src, title, width }: { src: string; title: string; width: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [scale, setScale] = useState(0.2);
+  useEffect(() => {
+    const measure = () => box.current && setScale(box.current.clientWidth / width);
+    measure();
+    const observer = new ResizeObserver(measure);
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [width]);
+  return (
+    <div ref={box} class="picture">
+      <iframe title={title} src={src} sandbox="" loading="lazy" tabIndex={-1} style={{ width: `${width}px`, height: `${(width * 9) / 16}px`, transform: `scale(${scale})` }} />
+    </div>
+  );
+}
+
+function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
+  props: PanelProps; scene: Scene; last: boolean; playing: boolean; onPlay: () => void; onMove: (to: number) => void;
+}) {
+  const lock = async () => {
+    const change = request(scene.locked ? "DELETE" : "PUT", path`/api/projects/${props.id}/locks/${scene.id}`);
+    if (await attempt(change.then(() => true))) notify(scene.locked ? `${scene.name} can be changed again` : `${scene.name} stays as it is`);
+    props.changed();
+  };
+  const at = playing ? "" : `&at=${(scene.durationSeconds / 2).toFixed(2)}`;
+  return (
+    <li class="scene" draggable={!props.busy}
+      onDragStart={(event) => event.dataTransfer?.setData("text/plain", scene.id)}
+      onKeyDown={(event) => {
+        if (!event.altKey || props.busy) return;
+        if (event.key === "ArrowLeft" && scene.position > 1) onMove(scene.position - 2);
+        if (event.key === "ArrowRight" && !last) onMove(scene.position);
+      }}>
+      <Picture key={`${scene.versionId}${playing}`} title={`Scene ${scene.position}: ${scene.name}`} width={1280} src={path`/api/projects/${props.id}/scenes/${scene.id}/preview?version=${scene.versionId}` + at} />
+      <div class="scene-line">
+        <span class="num muted">{scene.position}</span>
+        <strong>{scene.name}</strong>
+        <span class="num muted">{seconds(scene.durationSeconds)}</span>
+      </div>
+      <div class="scene-line">
+        <button type="button" class="icon-button" aria-pressed={playing} aria-label={playing ? `Stop ${scene.name}` : `Play ${scene.name}`} onClick={onPlay}><Icon name={playing ? "stop" : "play"} size={16} /></button>
+        <button type="button" class="icon-button" aria-label={`Move ${scene.name} earlier`} disabled={props.busy || scene.position === 1} onClick={() => onMove(scene.position - 2)}>‹</button>
+        <button type="button" class="icon-button" aria-label={`Move ${scene.name} later`} disabled={props.busy || last} onClick={() => onMove(scene.position)}>›</button>
+        <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream: scene.id })}>{scene.versionId}</button>
+        <button type="button" class="icon-button end" aria-pressed={scene.locked} aria-label={scene.locked ? `Unlock ${scene.name}` : `Lock ${scene.name}`} onClick={lock}><Icon name={scene.locked ? "lock" : "unlock"} size={16} /></button>
+      </div>
+    </li>
+  );
+}
+
+function VideoPanel(props: PanelProps) {
+  const [project, setProject] = useState<Project | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [playing, play] = useState<string | null>(null);
+  useEffect(() => {
+    let current = true;
+    get<Project>(path`/api/projects/${props.id}`).then(
+      (reply) => { if (current) { setProject(reply); setError(null); } },
+      (failure) => current && setError(asApiError(failure)),
+    );
+    return () => { current = false; };
+  }, [props.id, props.revision]);
+  if (error) return <Failure error={error} />;
+  if (!project) return <Loading label="Reading the video" />;
+  const ids = project.scenes.map((one) => one.id);
+  const total = project.scenes.reduce((sum, one) => sum + one.durationSeconds, 0);
+  const move = async (id: string, to: number) => {
+    const order = moved(ids, id, to);
+    if (order.join() === ids.join()) return;
+    const scenes = order.flatMap((one, i) => project.scenes.filter((scene) => scene.id === one).map((scene) => ({ ...scene, position: i + 1 })));
+    setProject({ ...project, scenes });
+    const started = await attempt(request<{ executionId: string | null }>("PUT", path`/api/projects/${props.id}/order`, { sceneIds: order }));
+    if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });
+    props.changed();
+  };
+  const undo = async (route: "undo" | "redo") => {
+    if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
+    props.changed();
+  };
+  return (
+    <div class="ad">
+      <div class="ad-summary">
+        <span class="tag">{count(project.scenes.length, "scene")}</span>
+        <span class="tag num">{seconds(total)}</span>
+        <button type="button" class="button small" aria-pressed={playing === "film"} disabled={ids.length === 0} onClick={() => play(playing === "film" ? null : "film")}><Icon name={playing === "film" ? "stop" : "play"} size={16} />{playing === "film" ? "Stop" : "Play all"}</button>
+        <button type="button" class="button small end" disabled={props.busy} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
+        <button type="button" class="button small" disabled={props.busy} onClick={() => undo("redo")}>Redo</button>
+        <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>
+      </div>
+      {playing === "film" && <Picture key={props.revision} title="The whole video" width={1280} src={path`/api/projects/${props.id}/preview`} />}
+      {ids.length === 0
+        ? <Empty icon="film" title="No scenes yet">Say what the video is about; its scenes appear here while they are made.</Empty>
+        : (
+          <ol class="scenes" aria-label="Scenes in order"
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={(event) => {
+              event.preventDefault();
+              const id = event.dataTransfer?.getData("text/plain") ?? "";
+              const cards = [...event.currentTarget.children];
+              const to = cards.findIndex((card) => card === (event.target as Element).closest(".scene"));
+              if (ids.includes(id)) void move(id, to < 0 ? ids.length - 1 : to);
+            }}>
+            {project.scenes.map((one, i) => (
+              <SceneCard key={one.id} props={props} scene={one} last={i === ids.length - 1} playing={playing === one.id}
+                onPlay={() => play(playing === one.id ? null : one.id)} onMove={(to) => void move(one.id, to)} />
+            ))}
+          </ol>
+        )}
+      <p class="help">Drag a scene to another place, or press Alt with an arrow key.</p>
+    </div>
+  );
+}
+
+export const videoPanel: PanelEntry | null = { title: "Video", view: VideoPanel };

@@ -51,11 +51,11 @@ function ArtefactPane(props: PanelProps) {
 }
 
 export function Pane({ thread }: { thread: ThreadModel }) {
-  const { messages: _messages, ...values } = thread.values.value;
+  const { messages = [], ...values } = thread.values.value;
   const workflow = thread.workflow.value;
   const artefact = artefactOf(workflow, thread.id, values);
   const props: PanelProps | null = artefact && {
-    ...artefact, thread: thread.id, revision: thread.revision.value, busy: thread.busy.value, values,
+    ...artefact, thread: thread.id, revision: thread.revision.value, busy: thread.busy.value, values, messages,
     say: (text) => thread.send(text), changed: () => thread.changed(),
     select: (id) => { thread.selected.value = id; },
   };

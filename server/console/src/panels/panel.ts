@@ -1,6 +1,6 @@
 // What a panel is given; see the top of app.tsx.
 import type { ComponentType } from "preact";
-import type { Fields } from "../types.ts";
+import type { Fields, WireMessage } from "../types.ts";
 
 export interface PanelProps {
   kind: string;
@@ -13,6 +13,7 @@ export interface PanelProps {
   busy: boolean;
   /** The thread's state, without its messages. */
   values: Fields;
+  messages: WireMessage[];
   /** Send a request in the person's words; true if the server took it. */
   say: (text: string) => Promise<boolean>;
   /** Name the part that "this" means in the next message; null for none. */

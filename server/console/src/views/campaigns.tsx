@@ -1,5 +1,108 @@
-import { Soon } from "./soon.tsx";
+// The ad library: filters, cards, export, and the import of a file with its columns.
+import { useEffect, useState } from "preact/hooks";
+import { get, send, type ApiError } from "../api.ts";
+import { count, words } from "../format.ts";
+import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
+import { location, navigate } from "../router.ts";
+import { asApiError, notify } from "../store.ts";
+import type { Fields } from "../types.ts";
+import "../styles/campaigns.css";
+import { CampaignCard } from "../ui/campaign_card.tsx";
+import { Icon } from "../ui/icon.tsx";
+import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { ImportDialog } from "./campaign_import.tsx";
+
+interface CampaignPage { campaigns: Campaign[]; total: number; offset: number; detectedFilters: Fields; notes: string[] }
+
+const TEXTS: [name: string, label: string, example: string][] = [
+  ["company", "Company", "Northfold"], ["channel", "Channel", "email"], ["product", "Product", "travel card"],
+  ["value_prop", "Value", "cash back"], ["sentiment", "Feeling", "premium"], ["date_range", "When", "last 6 months"],
+];
+const SORTS: [value: string, label: string][] = [["newest", "Newest"], ["spend", "Spend"], ["volume", "Volume"]];
+const LIMIT = 24;
+
+function Filters({ query }: { query: URLSearchParams }) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget as HTMLFormElement);
+    const next = new URLSearchParams();
+    for (const [name, value] of fields) {
+      const text = String(value).trim();
+      if (!text || (name === "sort" && text === "newest")) continue;
+      for (const one of name === "date_range" ? [text] : text.split(",")) if (one.trim()) next.append(name, one.trim());
+    }
+    navigate(`/campaigns?${next}`);
+  };
+  return (
+    <form class="filters" key={query.toString()} onSubmit={submit} aria-label="Filters">
+      {TEXTS.map(([name, label, example]) => (
+        <label key={name} class="field"><span class="label">{label}</span><input name={name} type="text" placeholder={example} value={query.getAll(name).join(", ")} /></label>
+      ))}
+      <label class="field"><span class="label">Offer</span>
+        <select name="has_offer" value={query.get("has_offer") ?? ""}><option value="">Any</option><option value="true">With an offer</option><option value="false">Without</option></select>
+      </label>
+      <label class="field"><span class="label">Order</span>
+        <select name="sort" value={query.get("sort") ?? "newest"}>{SORTS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}</select>
+      </label>
+      <div class="actions"><button type="submit" class="button primary">Show</button>{query.size > 0 && <a class="button quiet" href="/campaigns">Clear</a>}</div>
+    </form>
+  );
+}
 
 export function Campaigns() {
-  return <Soon title="Campaigns" icon="chart">Ask about campaigns from Home, or use callsheet campaigns in the terminal.</Soon>;
+  const query = location.value.query;
+  const filters = query.toString();
+  const [page, setPage] = useState<CampaignPage | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [importing, open] = useState(false);
+  const [reads, setReads] = useState(0);
+  const read = async (offset: number) => {
+    try {
+      const more = new URLSearchParams(filters);
+      more.set("offset", String(offset));
+      more.set("limit", String(LIMIT));
+      const reply = await get<CampaignPage>(`/api/campaigns?${more}`);
+      setPage((before) => (offset && before ? { ...reply, campaigns: [...before.campaigns, ...reply.campaigns] } : reply));
+      setError(null);
+    } catch (failure) {
+      setError(asApiError(failure));
+    }
+  };
+  useEffect(() => { setPage(null); void read(0); }, [filters, reads]);
+  const pairs = page ? filterPairs(page.detectedFilters) : [];
+  const exportAll = async () => {
+    const reply = await send("GET", "/api/campaigns/export").catch((failure) => { const { message, remedy } = asApiError(failure); notify(message, { remedy, bad: true }); return null; });
+    if (!reply) return;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await reply.blob());
+    link.download = "campaigns.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return (
+    <div class="page wide">
+      <header class="page-head">
+        <h1>Campaigns</h1>
+        <div class="actions">
+          <button type="button" class="button" onClick={() => void exportAll()}><Icon name="down" size={16} />Export all</button>
+          <button type="button" class="button primary" onClick={() => open(true)}><Icon name="plus" size={16} />Import</button>
+        </div>
+      </header>
+      <Filters query={query} />
+      {error && <Failure error={error} onRetry={() => void read(0)} />}
+      {page && (
+        <p class="tags" role="status">
+          <strong class="num">{count(page.total, "campaign")}</strong>
+          {pairs.map(([name, value]) => <span key={name + value} class="tag">{words(name)}: {words(value)}</span>)}
+          {page.notes.map((one) => <span key={one} class="help">{one}</span>)}
+        </p>
+      )}
+      {page === null ? !error && <Loading label="Reading the library" />
+        : page.campaigns.length === 0
+          ? <Empty icon="chart" title="No campaign fits">{query.size > 0 ? <a href="/campaigns">Show all</a> : "Import a CSV, Excel or JSON file with one campaign in each row."}</Empty>
+          : <ul class="campaigns wide">{page.campaigns.map((one) => <CampaignCard key={one.id} campaign={one} />)}</ul>}
+      {page && page.campaigns.length < page.total && <button type="button" class="button" onClick={() => void read(page.campaigns.length)}>Show more</button>}
+      {importing && <ImportDialog onClose={() => open(false)} onDone={() => setReads((number) => number + 1)} />}
+    </div>
+  );
 }

@@ -27,7 +27,7 @@ export function seconds(value: number | null | undefined): string {
   if (value < 1) return `${value < 0.005 ? "0" : value.toFixed(2)} s`;
   if (value < 60) return `${value.toFixed(1).replace(/\.0$/, "")} s`;
   const minutes = Math.floor(value / 60);
-  return minutes < 60 ? `${minutes} min ${Math.round(value % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return minutes < 60 ? `${minutes} min${Math.round(value % 60) ? ` ${Math.round(value % 60)} s` : ""}` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 export function usd(value: number | null | undefined): string {

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { changesOf, curl, layersOf } from "../src/inspect.ts";
+import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
+import { filterPairs, statementsOf } from "../src/panels/campaign_data.ts";
+import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
+import { moved } from "../src/panels/order.ts";
+import { elementsOf } from "../src/panels/page_elements.ts";
+
+test("spans that overlap are drawn in rows of their own", () => {
+  const [a, b, c] = [{ start: 0, end: 5 }, { start: 4, end: 6 }, { start: 5, end: 9 }];
+  assert.deepEqual(rowsOf([c, a, b]), [[a, c], [b]]);
+  assert.equal(markStep(30), 5);
+  assert.equal(markStep(10_000), 120);
+});
+
+test("a scene moves to its new place, and an unknown one moves nothing", () => {
+  assert.deepEqual(moved(["a", "b", "c"], "a", 2), ["b", "c", "a"]);
+  assert.deepEqual(moved(["a", "b", "c"], "c", -1), ["c", "a", "b"]);
+  assert.deepEqual(moved(["a"], "x", 0), ["a"]);
+});
+
+test("the elements of a page are listed in its order with their depth", () => {
+  const page = { id: "page", type: "page", children: [{ id: "s", type: "section", children: [{ id: "h", type: "heading" }] }, { id: "f", type: "footer" }] };
+  assert.deepEqual(elementsOf(page).map((one) => [one.id, one.depth]), [["s", 0], ["h", 1], ["f", 0]]);
+});
+
+test("only statements that were sent are shown as answered", () => {
+  const call = { id: "1", name: "answer", args: { statements: [{ text: "Two offers.", campaigns: ["c1", "c2"] }, { text: "All are on radio." }] } };
+  const messages = [
+    { id: "0", type: "human", content: "q" },
+    { id: "1", type: "ai", content: "", tool_calls: [call] },
+    { id: "2", type: "tool", content: "{}" },
+    { id: "3", type: "ai", content: "Two offers.\nOne statement was left out." },
+  ];
+  assert.deepEqual(statementsOf(messages), [{ text: "Two offers.", campaigns: ["c1", "c2"] }]);
+  assert.deepEqual(statementsOf(messages.slice(0, 3)), []);
+});
+
+test("each value of a filter is a pair of its own", () => {
+  assert.deepEqual(filterPairs({ channel: ["email", "radio"], has_offer: true, company: [], month: null }), [["channel", "email"], ["channel", "radio"], ["has_offer", "true"]]);
+});
+
+test("facts are numbered from one, and words are counted in any language", () => {
+  assert.deepEqual([...factNumbers(["x", "y"])], [["x", 1], ["y", 2]]);
+  assert.equal(spokenWords("It’s four o’clock."), 3);
+  assert.ok(spokenWords("แม่น้ำไหลลงสู่ทะเล") > 2);
+});
+
+test("a checkpoint's changes name the fields that differ and how much a list grew", () => {
+  assert.deepEqual(changesOf({ a: 1, list: [1], same: { x: 1 } }, { a: 2, list: [1, 2, 3], same: { x: 1 } }), [
+    { name: "a", before: 1, after: 2, added: null },
+    { name: "list", before: [1], after: [1, 2, 3], added: 2 },
+  ]);
+  assert.deepEqual(changesOf({ list: [1, 2] }, { list: [2] })[0]?.added, null);
+});
+
+test("nodes lie in layers from the start to the end, those without a way to them too", () => {
+  const graph = { nodes: ["__start__", "plan", "work", "__end__", "alone"].map((id) => ({ id })), edges: [{ source: "__start__", target: "plan" }, { source: "plan", target: "work" }, { source: "plan", target: "__end__" }, { source: "work", target: "plan" }] };
+  assert.deepEqual(layersOf(graph), [["__start__"], ["plan"], ["work", "alone"], ["__end__"]]);
+});
+
+test("a curl command quotes what a shell would read", () => {
+  assert.equal(curl("POST", "http://h/x", { a: "it's" }), `curl -s -X POST 'http://h/x' -H 'Content-Type: application/json' -d '{"a":"it'\\''s"}'`);
+});

@@ -25,7 +25,7 @@ export interface StreamOptions {
 
 export const SILENCE_MS = 20_000;
 const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 15_000;
+const LONGEST_PAUSE_MS = 5_000;
 
 export function pauseMs(failures: number, random = Math.random()): number {
   const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, failures - 1), LONGEST_PAUSE_MS);

@@ -112,6 +112,8 @@ function timeLeft(execution: Execution | null): string {
   return left > 1 ? `about ${seconds(Math.ceil(left))} left` : "";
 }
 
+const MOST_STEPS = 10;
+
 export function PlanCard({ plan, steps, thread, newest, streams }: {
   plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
 }) {
@@ -139,9 +141,13 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const done = shown.filter((one) => isDone(one.status)).length;
   const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
   const status = execution?.status ?? (live ? "running" : failed > 0 ? "failed" : "completed");
+  const [unfolded, unfold] = useState(false);
   const open = status === "running" || status === "paused";
   const undoable = execution && status === "completed" && execution.kind === "plan" && thread.workflow.value === "scene_edit";
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
+  // A long plan that has ended folds to what failed.
+  const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
+  const visible = folded ? shown.filter((one) => one.error !== "") : shown;
   const undo = async (only?: string[]) => {
     if (!execution) return;
     await act(api.undoPlan(execution.projectId, plan, only).then(() => notify(only ? "The step is undone." : "The plan is undone.")));
@@ -162,8 +168,8 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         </span>
       </header>
       {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
-      <ol class="plan-steps">
-        {shown.map((one) => {
+      <ol class="plan-steps" hidden={visible.length === 0}>
+        {visible.map((one) => {
           const known = byId.get(one.id);
           const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
           return (
@@ -180,6 +186,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           );
         })}
       </ol>
+      {folded && <button type="button" class="plan-more" onClick={() => unfold(true)}>Show all {shown.length} steps</button>}
       {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={read} />}
       {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={read} />}
     </div>

@@ -1,5 +1,5 @@
 // What an interrupt asks for, and the answers it takes. Pure functions over the interrupt's value.
-import { words } from "./format.ts";
+import { line, shorten, words } from "./format.ts";
 import { resolve, typeOf } from "./schema.ts";
 import type { Fields, Json, Schema } from "./types.ts";
 
@@ -134,4 +134,21 @@ export function decide(actions: Action[], edits: Record<number, Fields>, left: S
 /** The chosen ones by id, with a wish for what is made of them. */
 export function choose(field: string, ids: string[], message: string): Fields {
   return { [field === "choices" || field === "options" ? "choices" : field]: ids, ...(message ? { message } : {}) };
+}
+
+/** An answer in a few words, for the list of decisions. */
+export function answerInWords(answer: any): string {
+  if (answer === true) return "yes";
+  if (answer === false) return "no";
+  if (typeof answer === "string") return shorten(answer, 60);
+  const decisions: Fields[] | undefined = answer?.decisions;
+  if (Array.isArray(decisions)) {
+    const kinds = new Map<string, number>();
+    for (const { type } of decisions) kinds.set(type, (kinds.get(type) ?? 0) + 1);
+    const done: Record<string, string> = { approve: "approved", edit: "edited", reject: "rejected", skip: "skipped", respond: "answered" };
+    return [...kinds].map(([kind, times]) => `${done[kind] ?? kind}${decisions.length > 1 ? ` ${times}` : ""}`).join(", ");
+  }
+  if (typeof answer?.resume === "boolean") return answer.resume ? "resumed" : "cancelled";
+  for (const field of CHOICE_FIELDS) if (Array.isArray(answer?.[field])) return `chose ${answer[field].length}`;
+  return line(answer, 60);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
+import { answerInWords, approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
 import { fieldsOf, readForm, typedOf } from "../src/schema.ts";
 import type { Schema } from "../src/types.ts";
 
@@ -79,4 +79,12 @@ test("arguments without a schema get one from their values", () => {
   assert.deepEqual(schemaOf({ text: "x", loud: true, notes: ["a"] }), {
     type: "object", properties: { text: { type: "string" }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },
   });
+});
+
+test("an answer is described in a few words", () => {
+  const type = (name: string) => ({ type: name });
+  assert.deepEqual(
+    [true, "1 and 3", { decisions: [type("approve")] }, { decisions: [type("approve"), type("skip"), type("approve")] }, { resume: false }, { facts: ["a", "b"] }].map(answerInWords),
+    ["yes", "1 and 3", "approved", "approved 2, skipped 1", "cancelled", "chose 2"],
+  );
 });

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
 import { count } from "../format.ts";
+import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
 import { SchemaForm } from "./schema_form.tsx";
@@ -90,7 +91,7 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
   const several = actions.length > 1;
   return (
     <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(changed ? decide(actions, edits, left) : approveAll); }}>
-      <ul class="actions-list">
+      <ul class={several ? "actions-list" : "actions-list single"}>
         {actions.map((action, i) => (
           <ActionRow key={i} action={action} index={i} edited={edits[i]} left={left.has(i)} canSkip={canSkip && several}
             onEdit={(args) => {
@@ -133,6 +134,7 @@ function YesNoForm({ field, busy, onAnswer }: AnswerProps & { field: string }) {
 }
 
 export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
+  if (!mayWrite.value) return <p class="muted">Your key may read this, not answer it.</p>;
   const ask = askOf(value);
   const shared = { value, busy, onAnswer };
   switch (ask.form) {

@@ -36,23 +36,32 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   );
 }
 
-function Turn({ item, thread, newest, streams }: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
+interface TurnProps {
+  item: Item;
+  thread: ThreadModel;
+  newest: boolean;
+  /** Streams by the calls of the newest turn that made versions of them. */
+  streams: Map<string, string>;
+  /** All streams that texts may name. */
+  named: string[];
+}
+
+function Turn({ item, thread, newest, streams, named }: TurnProps) {
   if (item.type === "person") return <Person item={item} thread={thread} />;
-  if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} /></div>;
+  if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} streams={named} /></div>;
   const [only] = item.steps;
   return (
     <div class="turn steps">
       {item.steps.length === 1 && only && item.plan !== "" && thread.workflow.value !== "scene_edit"
-        ? <StepLine step={only} streams={streams} />
+        ? <StepLine step={only} thread={thread.id} streams={streams} />
         : <PlanCard plan={item.plan} steps={item.steps} thread={thread} newest={newest} streams={streams} />}
     </div>
   );
 }
 
 /** One turn is drawn again only if it changed. */
-function Row(props: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
-  const { item, thread, newest, streams } = props;
-  return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} />, [item, newest, streams]);
+function Row({ item, thread, newest, streams, named }: TurnProps) {
+  return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} named={named} />, [item, newest, streams, named]);
 }
 
 function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadModel }) {
@@ -88,6 +97,8 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
     () => new Map<string, string>((created ?? []).map((one: { toolCallId: string; stream: string }) => [one.toolCallId, one.stream])),
     [created],
   );
+  const drafts = thread.values.value.drafts;
+  const named = useMemo(() => [...new Set([...Object.keys(drafts ?? {}), ...streams.values()])], [drafts, streams]);
   const newestSteps = items.findLast((item) => item.type === "steps")?.id;
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const last = items.at(-1);
@@ -127,7 +138,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
+        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />)}
         {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
         {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}

@@ -174,7 +174,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
           return (
             <li key={one.id}>
-              <StepLine step={one} streams={streams}>
+              <StepLine step={one} thread={thread.id} streams={streams}>
                 <span class={open ? "step-buttons" : "step-buttons on-hover"}>
                   {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} title="Edit" onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
                   {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} title="Skip" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}

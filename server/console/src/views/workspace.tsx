@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
-import { workflowTitle } from "../store.ts";
+import { mayWrite, workflowTitle } from "../store.ts";
 import { ThreadModel } from "../thread.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Status } from "../ui/states.tsx";
@@ -80,7 +80,7 @@ export function Workspace({ thread: id }: { thread: string }) {
       </div>
       <div class="talk">
         <Conversation thread={thread} />
-        <Composer thread={thread} />
+        {mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
       <Pane thread={thread} />
     </div>

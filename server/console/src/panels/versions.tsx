@@ -2,11 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type ApiError } from "../api.ts";
 import { wordDiff } from "../diff.ts";
-import { ago, count, fullTime, words } from "../format.ts";
+import { count, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
 import { asApiError, attempt, notify } from "../store.ts";
 import type { ArtefactView, Json, Version, VersionDiff } from "../types.ts";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { Value } from "../ui/value.tsx";
 import { versionActions } from "./actions.ts";
 import type { PanelProps } from "./panel.ts";
@@ -91,7 +91,7 @@ function VersionView({ props, stream, version, active, newest }: { props: PanelP
           {version.request && <p class="version-request">“{version.request}”</p>}
           <p class="meta">
             <span>{version.by === "model" ? (version.model || "a model") : version.by === "person" ? version.createdBy : version.by}</span>
-            <time dateTime={version.createdAt} title={fullTime(version.createdAt)}>{ago(version.createdAt)}</time>
+            <Ago of={version.createdAt} />
             {version.parent && <span>from {version.parent}</span>}
           </p>
         </div>

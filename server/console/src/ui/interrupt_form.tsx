@@ -24,8 +24,12 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
     setChosen(next);
   };
   const all = chosen.size === choices.length;
+  const send = (event: Event) => {
+    event.preventDefault();
+    onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim()));
+  };
   return (
-    <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim())); }}>
+    <form class="answer" onSubmit={send}>
       <fieldset class="choices">
         <legend class="sr-only">Choose</legend>
         {choices.map((one) => (
@@ -46,7 +50,9 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
       </div>
       <div class="actions">
         <button type="submit" class="button primary" data-key="a" disabled={busy || chosen.size === 0}>Use {count(chosen.size, noun)}</button>
-        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>{all ? "Choose none" : "Choose all"}</button>
+        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>
+          {all ? "Choose none" : "Choose all"}
+        </button>
         <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(rejectAll(wish.trim()))}>Find others</button>
       </div>
     </form>

@@ -107,7 +107,8 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const shown = (item: Item) =>
     item.type === "steps" ? !asked || item.plan !== asked
     : item.type !== "model" || waiting.length === 0 || item !== last || !item.id.endsWith(":question");
-  const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
+  const visible = last?.type === "model" ? last.streaming : last?.type === "steps" && last.steps.some((one) => one.status === "in-progress");
+  const thinking = thread.busy.value && !visible;
   useEffect(() => {
     const box = scroller.current;
     const content = box?.firstElementChild;
@@ -138,9 +139,17 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />)}
-        {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
-        {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
+        {items.filter(shown).map((item) => (
+          <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />
+        ))}
+        {thinking && (
+          <div class="turn thinking">
+            <span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span>
+          </div>
+        )}
+        {thread.failure.value && !thread.busy.value && (
+          <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>
+        )}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}
       </div>
       {away && <button type="button" class="button small to-newest" onClick={toNewest}><Icon name="chevron" size={16} />Newest</button>}

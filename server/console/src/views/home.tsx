@@ -2,10 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { attempt, mayWrite, questions, questionsError, questionsRead, readQuestions } from "../store.ts";
-import { ago, count, fullTime, shorten } from "../format.ts";
+import { count, shorten } from "../format.ts";
 import { answerInWords, headline } from "../interrupts.ts";
 import type { Decision } from "../types.ts";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { QuestionCard } from "./question.tsx";
 import { Recent } from "./recent.tsx";
 import { Running, runningRuns, watchRunning } from "./running.tsx";
@@ -45,7 +45,7 @@ function Decisions() {
         {list?.map((one) => (
           <li key={one.id + one.answeredAt}>
             <a href={`/c/${encodeURIComponent(one.thread)}`}>{shorten(headline(one.title, 2), 90)}</a>
-            <p class="meta"><span>{answerInWords(one.answer)}</span><span>{one.answeredBy}</span><time dateTime={one.answeredAt ?? undefined} title={fullTime(one.answeredAt)}>{ago(one.answeredAt)}</time></p>
+            <p class="meta"><span>{answerInWords(one.answer)}</span><span>{one.answeredBy}</span><Ago of={one.answeredAt} /></p>
           </li>
         ))}
       </ul>

@@ -9,6 +9,7 @@ import type { ThreadModel } from "../thread.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
+import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { StepLine } from "./steps.tsx";
 
@@ -113,6 +114,7 @@ function timeLeft(execution: Execution | null): string {
 }
 
 const MOST_STEPS = 10;
+const TITLES: Record<string, string> = { planned: "Plan, waits for approval", paused: "Plan, paused", cancelled: "Plan, cancelled" };
 
 export function PlanCard({ plan, steps, thread, newest, streams }: {
   plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
@@ -137,6 +139,8 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
     void readQuestions();
     setBusy(false);
   };
+  const change = (action: "pause" | "resume" | "cancel") => void act(api.changePlan(plan, action));
+  const changeStep = (step: Step, action: "skip" | "retry") => void act(api.changeStep(plan, step.id, action));
   const shown = merge(steps, execution);
   const done = shown.filter((one) => isDone(one.status)).length;
   const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
@@ -156,15 +160,21 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   return (
     <div class={`plan ${status}`} role="group" aria-label={`Plan of ${count(shown.length, "step")}`}>
       <header class="plan-head">
-        <strong>{status === "planned" ? "Plan, waits for approval" : status === "paused" ? "Plan, paused" : status === "cancelled" ? "Plan, cancelled" : "Plan"}</strong>
+        <strong>{TITLES[status] ?? "Plan"}</strong>
         <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
         <span class="muted">{timeLeft(execution)}</span>
         <span class="plan-buttons">
-          {open && execution && <button type="button" class="icon-button" aria-label="Insert a step" title="Insert a step" onClick={() => insert(true)}><Icon name="plus" size={18} /></button>}
-          {status === "running" && execution && <button type="button" class="button small" disabled={busy} onClick={() => void act(api.changePlan(plan, "pause"))}><Icon name="pause" size={16} />Pause</button>}
-          {status === "paused" && <button type="button" class="button small primary" disabled={busy} onClick={() => void act(api.changePlan(plan, "resume"))}><Icon name="play" size={16} />Resume</button>}
-          {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => void act(api.changePlan(plan, "cancel"))}>Cancel</button>}
-          {undoable && <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>}
+          {open && execution && <IconButton icon="plus" size={18} label="Insert a step" onClick={() => insert(true)} />}
+          {status === "running" && execution && (
+            <button type="button" class="button small" disabled={busy} onClick={() => change("pause")}><Icon name="pause" size={16} />Pause</button>
+          )}
+          {status === "paused" && (
+            <button type="button" class="button small primary" disabled={busy} onClick={() => change("resume")}><Icon name="play" size={16} />Resume</button>
+          )}
+          {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => change("cancel")}>Cancel</button>}
+          {undoable && (
+            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>
+          )}
         </span>
       </header>
       {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
@@ -176,10 +186,12 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
                 <span class={open ? "step-buttons" : "step-buttons on-hover"}>
-                  {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} title="Edit" onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
-                  {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} title="Skip" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}
-                  {retry && <button type="button" class="icon-button" aria-label={`Retry “${one.name}”`} title="Retry" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "retry"))}><Icon name="retry" size={16} /></button>}
-                  {undoable && one.status === "completed" && <button type="button" class="icon-button" aria-label={`Undo “${one.name}”`} title="Undo" disabled={busy} onClick={() => void undo([one.id])}><Icon name="undo" size={16} /></button>}
+                  {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
+                  {known && one.status === "pending" && open
+                    && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
+                  {retry && <IconButton icon="retry" label={`Retry “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "retry")} />}
+                  {undoable && one.status === "completed"
+                    && <IconButton icon="undo" label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])} />}
                 </span>
               </StepLine>
             </li>

@@ -38,10 +38,17 @@ function Composer({ thread }: { thread: ThreadModel }) {
           void send();
         }} />
       <div class="composer-bar">
-        <label class="check small"><input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} /><span>Show me the plan first</span></label>
-        {busy
-          ? <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}><Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}</button>
-          : <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>}
+        <label class="check small">
+          <input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} />
+          <span>Show me the plan first</span>
+        </label>
+        {busy ? (
+          <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}>
+            <Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}
+          </button>
+        ) : (
+          <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>
+        )}
       </div>
     </form>
   );

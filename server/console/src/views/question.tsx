@@ -71,6 +71,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
           <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{title}</a></h3>
           <p class="meta">
             <span>{workflowTitle(question.workflow)}{isName(name) && ` “${name}”`}</span>
+            {only && <span>waits for your approval</span>}
             <Ago of={question.createdAt} />
             {question.dueAt && <span class={due ? "late" : ""}>due {ago(question.dueAt)}</span>}
           </p>

@@ -75,6 +75,18 @@ test("any other interrupt is a form of its schema, yes or no, or words", () => {
   assert.equal(sentenceOf("Which colour?"), "Which colour?");
 });
 
+test("what any graph offers to choose is picked, or limits the only field of its schema", () => {
+  assert.deepEqual(askOf({ message: "Which?", choices: ["red", "blue"] }), { form: "pick", values: ["red", "blue"] });
+  const counted = askOf({ choices: [1, 2], response_schema: { type: "object", required: ["count"], properties: { count: { type: "integer" } } } });
+  assert.ok(counted.form === "schema");
+  const [field] = fieldsOf(counted.schema);
+  assert.deepEqual([field?.kind, field?.options], ["choice", [1, 2]]);
+  assert.deepEqual(readForm(fieldsOf(counted.schema), { count: "2" }).value, { count: 2 });
+  const several = askOf({ options: ["a", "b"], response_schema: { type: "object", properties: { tags: { type: "array", items: { type: "string" } } } } });
+  assert.ok(several.form === "schema");
+  assert.equal(fieldsOf(several.schema)[0]?.kind, "choices");
+});
+
 test("arguments without a schema get one from their values", () => {
   assert.deepEqual(schemaOf({ text: "x", loud: true, notes: ["a"] }), {
     type: "object", properties: { text: { type: "string" }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },

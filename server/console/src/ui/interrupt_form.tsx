@@ -1,7 +1,7 @@
 // The answer to an interrupt as a form: choose, approve or edit calls, yes or no, a schema's fields, or words.
 import { useState } from "preact/hooks";
 import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
-import { count } from "../format.ts";
+import { count, line } from "../format.ts";
 import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
@@ -146,6 +146,15 @@ export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
   switch (ask.form) {
     case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} />;
     case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;
+    case "pick":
+      return (
+        <div class="actions">
+          {ask.values.map((one, i) => {
+            const label = typeof one === "object" ? line(one, 60) : String(one);
+            return <button key={i} type="button" class="button" disabled={busy} onClick={() => onAnswer(one)}>{label}</button>;
+          })}
+        </div>
+      );
     case "yes-no": return <YesNoForm {...shared} field={ask.field} />;
     case "schema": return <SchemaForm schema={ask.schema} submit="Answer" busy={busy} onSubmit={onAnswer} />;
     default: return <SchemaForm schema={{ type: "string", maxLength: 4_000 }} submit="Answer" busy={busy} onSubmit={onAnswer} />;

@@ -1,5 +1,6 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
 import { mayWrite, workflowTitle } from "../store.ts";
@@ -38,10 +39,12 @@ function Composer({ thread }: { thread: ThreadModel }) {
           void send();
         }} />
       <div class="composer-bar">
-        <label class="check small">
-          <input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} />
-          <span>Show me the plan first</span>
-        </label>
+        {plansSteps(thread.workflow.value) ? (
+          <label class="check small">
+            <input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} />
+            <span>Show me the plan first</span>
+          </label>
+        ) : <span />}
         {busy ? (
           <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}>
             <Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}

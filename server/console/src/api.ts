@@ -1,6 +1,6 @@
 // A typed client of the server: requests, errors with the server's remedy, and the calls that the views make.
 import type {
-  ArtefactRef, ArtefactView, Execution, Fields, QuestionPage, RecentThread, Run, RunningRun, Session,
+  ArtefactRef, ArtefactView, Decision, Execution, Fields, QuestionPage, Receipt, RecentThread, Run, RunningRun, Session,
   Thread, ThreadState, Version, VersionDiff,
 } from "./types.ts";
 
@@ -73,7 +73,8 @@ export const api = {
   signIn: (key: string) => post<void>("/api/session", { key }),
   signOut: () => request<void>("DELETE", "/api/session"),
 
-  questions: (state = "waiting") => get<QuestionPage>(`/api/questions?state=${state}`),
+  questions: () => get<QuestionPage>("/api/questions?state=waiting"),
+  decisions: () => get<{ questions: Decision[] }>("/api/questions?state=answered&limit=20"),
   answer: (id: string, answer: unknown) => post<Fields>(path`/api/questions/${id}/answer`, { answer }),
   running: () => get<RunningRun[]>("/api/running"),
   recent: (q: string, limit = 20) => get<RecentThread[] | { threads: RecentThread[] }>(path`/api/recent?q=${q}&limit=${limit}`),
@@ -92,6 +93,8 @@ export const api = {
       ...body,
     }),
   cancelRun: (thread: string, run: string) => post<unknown>(path`/threads/${thread}/runs/${run}/cancel?action=interrupt`),
+
+  receipts: (thread: string) => get<{ executions: Receipt[] }>(path`/api/tool-executions?conversationId=${thread}&limit=100`),
 
   execution: (id: string) => get<Execution>(path`/api/executions/${id}`),
   changePlan: (id: string, action: "pause" | "resume" | "cancel") => post<Execution>(path`/api/executions/${id}/${action}`),

@@ -1,5 +1,5 @@
 // What an interrupt asks for, and the answers it takes. Pure functions over the interrupt's value.
-import { words } from "./format.ts";
+import { line, shorten, words } from "./format.ts";
 import { resolve, typeOf } from "./schema.ts";
 import type { Fields, Json, Schema } from "./types.ts";
 
@@ -23,13 +23,18 @@ export interface Action {
 /** The form that an interrupt needs. */
 export type Ask =
   | { form: "choose"; field: string; choices: Choice[] }
+  /** One of several values, which is the answer itself. */
+  | { form: "pick"; values: Json[] }
   | { form: "actions"; actions: Action[]; canSkip: boolean }
   /** `field` is the property that the answer stands in; empty if it is the answer itself. */
   | { form: "yes-no"; field: string }
   | { form: "schema"; schema: Schema }
   | { form: "text" };
 
-const CHOICE_FIELDS = ["facts", "images", "choices", "options"];
+/** Fields of our workflows' questions, whose answer has the same field. */
+const CHOICE_FIELDS = ["facts", "images"];
+/** Fields in which any graph may list what can be chosen; its schema says how to answer. */
+const OPTION_FIELDS = ["choices", "options"];
 
 function choice(raw: Json, index: number): Choice {
   if (raw === null || typeof raw !== "object" || Array.isArray(raw)) {
@@ -93,12 +98,25 @@ export function askOf(value: any): Ask {
   if (Array.isArray(value.action_requests) && value.action_requests.length > 0) {
     return { form: "actions", actions: actionsOf(value), canSkip: decisionTypes(schema).includes("skip") };
   }
-  if (!schema) return { form: "text" };
+  const options: Json[] | undefined = OPTION_FIELDS.map((field) => value[field]).find((list) => Array.isArray(list) && list.length > 0);
+  if (!schema) return options ? { form: "pick", values: options } : { form: "text" };
+  if (options) return { form: "schema", schema: withOptions(schema, options) };
   const one = resolve(schema, schema);
   if (typeOf(one) === "boolean") return { form: "yes-no", field: "" };
   const [only, ...others] = Object.entries(one.properties ?? {});
   if (only && others.length === 0 && typeOf(resolve(only[1], schema)) === "boolean") return { form: "yes-no", field: only[0] };
   return { form: "schema", schema };
+}
+
+/** A schema whose only property takes one of these values, or several if it is a list. */
+function withOptions(schema: Schema, options: Json[]): Schema {
+  const one = resolve(schema, schema);
+  const [only, ...others] = Object.entries(one.properties ?? {});
+  if (!only || others.length > 0 || options.some((value) => typeof value === "object")) return schema;
+  const [name, raw] = only;
+  const part = resolve(raw, schema);
+  const limited = typeOf(part) === "array" ? { ...part, items: { ...part.items, enum: options } } : { ...part, enum: options };
+  return { ...one, properties: { [name]: limited } };
 }
 
 /** The sentence that asks. */
@@ -133,5 +151,22 @@ export function decide(actions: Action[], edits: Record<number, Fields>, left: S
 
 /** The chosen ones by id, with a wish for what is made of them. */
 export function choose(field: string, ids: string[], message: string): Fields {
-  return { [field === "choices" || field === "options" ? "choices" : field]: ids, ...(message ? { message } : {}) };
+  return { [field]: ids, ...(message ? { message } : {}) };
+}
+
+/** An answer in a few words, for the list of decisions. */
+export function answerInWords(answer: any): string {
+  if (answer === true) return "yes";
+  if (answer === false) return "no";
+  if (typeof answer === "string") return shorten(answer, 60);
+  const decisions: Fields[] | undefined = answer?.decisions;
+  if (Array.isArray(decisions)) {
+    const kinds = new Map<string, number>();
+    for (const { type } of decisions) kinds.set(type, (kinds.get(type) ?? 0) + 1);
+    const done: Record<string, string> = { approve: "approved", edit: "edited", reject: "rejected", skip: "skipped", respond: "answered" };
+    return [...kinds].map(([kind, times]) => `${done[kind] ?? kind}${decisions.length > 1 ? ` ${times}` : ""}`).join(", ");
+  }
+  if (typeof answer?.resume === "boolean") return answer.resume ? "resumed" : "cancelled";
+  for (const field of CHOICE_FIELDS) if (Array.isArray(answer?.[field])) return `chose ${answer[field].length}`;
+  return line(answer, 60);
 }

@@ -10,6 +10,12 @@ export const questions = signal<Question[]>([]);
 export const questionsError = signal<ApiError | null>(null);
 export const questionsRead = signal(false);
 
+/** False for a key that may only read. */
+export const mayWrite = computed(() => {
+  const user = session.value?.user;
+  return !user || user.permissions.some((one) => one === "write" || one === "admin");
+});
+
 const streams = signal<Record<string, StreamStatus>>({});
 /** A stream has been lost and has not come back. */
 export const disconnected = computed(() => Object.values(streams.value).includes("waiting"));

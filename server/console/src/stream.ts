@@ -21,11 +21,13 @@ export interface StreamOptions {
   /** Called when the server ends the stream; then it is not opened again. */
   onEnd?(): void;
   lastEventId?: string;
+  /** Milliseconds without a word from the server, whose heartbeat comes every few seconds, after which it is asked again. */
+  silenceMs?: number;
 }
 
-export const SILENCE_MS = 20_000;
+const SILENCE_MS = 20_000;
 const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 15_000;
+const LONGEST_PAUSE_MS = 5_000;
 
 export function pauseMs(failures: number, random = Math.random()): number {
   const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, failures - 1), LONGEST_PAUSE_MS);
@@ -34,6 +36,7 @@ export function pauseMs(failures: number, random = Math.random()): number {
 
 /** Open a stream; call the returned function to close it. */
 export function openStream(url: string, options: StreamOptions): () => void {
+  const silenceMs = options.silenceMs ?? SILENCE_MS;
   let closed = false;
   let failures = 0;
   let lastId = options.lastEventId ?? "";
@@ -103,10 +106,10 @@ export function openStream(url: string, options: StreamOptions): () => void {
   }
 
   const watch = setInterval(() => {
-    if (Date.now() - heardAt > SILENCE_MS) abort.abort();
-  }, 2_000);
+    if (Date.now() - heardAt > silenceMs) abort.abort();
+  }, silenceMs / 10);
   const retry = () => {
-    if (Date.now() - heardAt > SILENCE_MS) abort.abort();
+    if (Date.now() - heardAt > silenceMs) abort.abort();
     wake();
   };
   addEventListener("online", retry);

@@ -44,6 +44,13 @@ export interface Question {
   link: string;
 }
 
+/** A question that somebody answered. */
+export interface Decision extends Pick<Question, "id" | "thread" | "workflow" | "title"> {
+  answer: Json;
+  answeredBy: string | null;
+  answeredAt: string | null;
+}
+
 export interface QuestionPage {
   questions: Question[];
   next: string | null;
@@ -152,6 +159,18 @@ export interface Run {
   thread_id: string;
   status: string;
   created_at: string;
+}
+
+/** The record of a tool call. */
+export interface Receipt {
+  id: string;
+  toolCallId: string;
+  runId: string;
+  status: string;
+  cached: boolean;
+  tries: number;
+  startTime: string;
+  endTime: string | null;
 }
 
 /** The `step` event of the custom stream. */

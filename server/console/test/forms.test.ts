@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
+import { answerInWords, approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
 import { fieldsOf, readForm, typedOf } from "../src/schema.ts";
 import type { Schema } from "../src/types.ts";
 
@@ -75,8 +75,28 @@ test("any other interrupt is a form of its schema, yes or no, or words", () => {
   assert.equal(sentenceOf("Which colour?"), "Which colour?");
 });
 
+test("what any graph offers to choose is picked, or limits the only field of its schema", () => {
+  assert.deepEqual(askOf({ message: "Which?", choices: ["red", "blue"] }), { form: "pick", values: ["red", "blue"] });
+  const counted = askOf({ choices: [1, 2], response_schema: { type: "object", required: ["count"], properties: { count: { type: "integer" } } } });
+  assert.ok(counted.form === "schema");
+  const [field] = fieldsOf(counted.schema);
+  assert.deepEqual([field?.kind, field?.options], ["choice", [1, 2]]);
+  assert.deepEqual(readForm(fieldsOf(counted.schema), { count: "2" }).value, { count: 2 });
+  const several = askOf({ options: ["a", "b"], response_schema: { type: "object", properties: { tags: { type: "array", items: { type: "string" } } } } });
+  assert.ok(several.form === "schema");
+  assert.equal(fieldsOf(several.schema)[0]?.kind, "choices");
+});
+
 test("arguments without a schema get one from their values", () => {
   assert.deepEqual(schemaOf({ text: "x", loud: true, notes: ["a"] }), {
     type: "object", properties: { text: { type: "string" }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },
   });
+});
+
+test("an answer is described in a few words", () => {
+  const type = (name: string) => ({ type: name });
+  assert.deepEqual(
+    [true, "1 and 3", { decisions: [type("approve")] }, { decisions: [type("approve"), type("skip"), type("approve")] }, { resume: false }, { facts: ["a", "b"] }].map(answerInWords),
+    ["yes", "1 and 3", "approved", "approved 2, skipped 1", "cancelled", "chose 2"],
+  );
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wordDiff } from "../src/diff.ts";
+import { mentions } from "../src/mentions.ts";
 import { ago, count, line, seconds, shorten, usd, words } from "../src/format.ts";
 
 test("times, amounts and names read as words", () => {
@@ -35,4 +36,13 @@ test("the pieces of a difference make up both texts", () => {
   const pieces = wordDiff(before, after);
   assert.equal(pieces.filter((one) => one.kind !== "added").map((one) => one.text).join(""), before);
   assert.equal(pieces.filter((one) => one.kind !== "removed").map((one) => one.text).join(""), after);
+});
+
+test("versions that a text mentions become links", () => {
+  const pieces = mentions("Ready: Music v2, sound effects v11 and the scene-1 is v3. v4 of nothing.", ["music", "sfx", "scene-1"]);
+  assert.deepEqual(pieces.filter((one) => one.stream).map((one) => [one.text, one.stream, one.version]), [
+    ["Music v2", "music", "v2"], ["sound effects v11", "sfx", "v11"], ["scene-1 is v3", "scene-1", "v3"],
+  ]);
+  assert.equal(pieces.map((one) => one.text).join(""), "Ready: Music v2, sound effects v11 and the scene-1 is v3. v4 of nothing.");
+  assert.deepEqual(mentions("music v2", []), [{ text: "music v2", stream: "", version: "" }]);
 });

@@ -27,6 +27,11 @@ const KINDS: Record<string, [kind: string, idField: string]> = {
   campaign_search: ["campaigns", ""],
 };
 
+/** True for a workflow that plans its steps and can show them first. */
+export function plansSteps(workflow: string): boolean {
+  return workflow in KINDS;
+}
+
 /** Kinds in the order in which lists show them. */
 export const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"]];
 

@@ -32,8 +32,14 @@ function ArtefactPane(props: PanelProps) {
     );
     return () => { current = false; };
   }, [props.kind, props.id, props.revision, begun]);
-  if (error && error.status !== 404) return <Failure error={error} />;
-  if (error || (!artefact && !begun)) return <Empty icon="layers" title={props.busy ? "In the making" : "Nothing was made yet"}>Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
+  if (error && error.status !== 404 && !(error.status === 0 && artefact)) return <Failure error={error} />;
+  if (error?.status === 404 || (!artefact && !begun)) {
+    return (
+      <Empty icon="layers" title={props.busy ? "In the making" : "Nothing was made yet"}>
+        Each version of this {props.kind} is kept here, with the request that made it.
+      </Empty>
+    );
+  }
   if (!artefact) return <Loading label={`Reading the ${props.kind}`} />;
   const versions = !panel || location.value.query.has("stream") || location.value.query.get("tab") === "versions";
   const Panel = panel?.view;

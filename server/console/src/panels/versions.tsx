@@ -1,12 +1,12 @@
 // Versions of any artefact: each with the request that made it, its content, and what it changed.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type ApiError } from "../api.ts";
 import { wordDiff } from "../diff.ts";
-import { ago, count, fullTime, words } from "../format.ts";
+import { count, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
 import { asApiError, attempt, notify } from "../store.ts";
 import type { ArtefactView, Json, Version, VersionDiff } from "../types.ts";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { Value } from "../ui/value.tsx";
 import { versionActions } from "./actions.ts";
 import type { PanelProps } from "./panel.ts";
@@ -91,7 +91,7 @@ function VersionView({ props, stream, version, active, newest }: { props: PanelP
           {version.request && <p class="version-request">“{version.request}”</p>}
           <p class="meta">
             <span>{version.by === "model" ? (version.model || "a model") : version.by === "person" ? version.createdBy : version.by}</span>
-            <time dateTime={version.createdAt} title={fullTime(version.createdAt)}>{ago(version.createdAt)}</time>
+            <Ago of={version.createdAt} />
             {version.parent && <span>from {version.parent}</span>}
           </p>
         </div>
@@ -122,7 +122,7 @@ export function StreamVersions({ props, stream }: { props: PanelProps; stream: s
     );
     return () => { current = false; };
   }, [props.kind, props.id, stream, props.revision]);
-  if (error) return <Failure error={error} />;
+  if (error && !(error.status === 0 && list)) return <Failure error={error} />;
   if (!list) return <Loading label="Reading the versions" />;
   const newest = list.versions.at(-1);
   const chosen = list.versions.find((one) => one.id === location.value.query.get("version")) ?? newest;
@@ -144,15 +144,21 @@ export function StreamVersions({ props, stream }: { props: PanelProps; stream: s
 
 /** Streams of an artefact, and the versions of the chosen one. */
 export function Versions(props: PanelProps & { artefact: ArtefactView }) {
+  const strip = useRef<HTMLDivElement>(null);
   const { streams } = props.artefact;
   const names = Object.keys(streams).filter((name) => (streams[name]?.count ?? 0) > 0);
   const wanted = location.value.query.get("stream") ?? "";
   const newest = names.reduce<string | undefined>((best, name) => ((streams[name]?.updatedAt ?? "") > (streams[best ?? ""]?.updatedAt ?? "") ? name : best), names[0]);
   const stream = names.includes(wanted) ? wanted : newest;
+  useEffect(() => {
+    const box = strip.current;
+    const tab = box?.querySelector<HTMLElement>("[aria-pressed=true]");
+    if (box && tab) box.scrollLeft = tab.offsetLeft - box.offsetLeft - (box.clientWidth - tab.offsetWidth) / 2;
+  }, [stream]);
   if (!stream) return <Empty icon="layers" title="Nothing was made yet">Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
   return (
     <div class="versions">
-      <div class="strip streams" role="group" aria-label="Parts">
+      <div class="strip streams" ref={strip} role="group" aria-label="Parts">
         {names.map((name) => (
           <button key={name} type="button" class="tab" aria-pressed={name === stream} onClick={() => setQuery({ stream: name, version: null })}>
             {words(name)}<span class="tab-note">{count(streams[name]?.count ?? 0, "version")}</span>

@@ -1,7 +1,8 @@
 // The answer to an interrupt as a form: choose, approve or edit calls, yes or no, a schema's fields, or words.
 import { useState } from "preact/hooks";
 import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
-import { count } from "../format.ts";
+import { count, line } from "../format.ts";
+import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
 import { SchemaForm } from "./schema_form.tsx";
@@ -23,8 +24,12 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
     setChosen(next);
   };
   const all = chosen.size === choices.length;
+  const send = (event: Event) => {
+    event.preventDefault();
+    onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim()));
+  };
   return (
-    <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim())); }}>
+    <form class="answer" onSubmit={send}>
       <fieldset class="choices">
         <legend class="sr-only">Choose</legend>
         {choices.map((one) => (
@@ -45,7 +50,9 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
       </div>
       <div class="actions">
         <button type="submit" class="button primary" data-key="a" disabled={busy || chosen.size === 0}>Use {count(chosen.size, noun)}</button>
-        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>{all ? "Choose none" : "Choose all"}</button>
+        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>
+          {all ? "Choose none" : "Choose all"}
+        </button>
         <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(rejectAll(wish.trim()))}>Find others</button>
       </div>
     </form>
@@ -90,7 +97,7 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
   const several = actions.length > 1;
   return (
     <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(changed ? decide(actions, edits, left) : approveAll); }}>
-      <ul class="actions-list">
+      <ul class={several ? "actions-list" : "actions-list single"}>
         {actions.map((action, i) => (
           <ActionRow key={i} action={action} index={i} edited={edits[i]} left={left.has(i)} canSkip={canSkip && several}
             onEdit={(args) => {
@@ -133,11 +140,21 @@ function YesNoForm({ field, busy, onAnswer }: AnswerProps & { field: string }) {
 }
 
 export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
+  if (!mayWrite.value) return <p class="muted">Your key may read this, not answer it.</p>;
   const ask = askOf(value);
   const shared = { value, busy, onAnswer };
   switch (ask.form) {
     case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} />;
     case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;
+    case "pick":
+      return (
+        <div class="actions">
+          {ask.values.map((one, i) => {
+            const label = typeof one === "object" ? line(one, 60) : String(one);
+            return <button key={i} type="button" class="button" disabled={busy} onClick={() => onAnswer(one)}>{label}</button>;
+          })}
+        </div>
+      );
     case "yes-no": return <YesNoForm {...shared} field={ask.field} />;
     case "schema": return <SchemaForm schema={ask.schema} submit="Answer" busy={busy} onSubmit={onAnswer} />;
     default: return <SchemaForm schema={{ type: "string", maxLength: 4_000 }} submit="Answer" busy={busy} onSubmit={onAnswer} />;

@@ -1,6 +1,8 @@
 // Text of a model: plain at first, and as the server's cleaned Markdown once it is complete, has any, and is seen.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
+import { linkMentions, mentions, versionLink } from "../mentions.ts";
+import { location } from "../router.ts";
 
 const MARKUP = /[*_`#|>[\]]|^\s*(?:[-+]|\d+\.)\s/m;
 const MOST_KEPT = 2_000;
@@ -37,7 +39,10 @@ const observer = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) if (isIntersecting) watched.get(target)?.();
 }, { rootMargin: "300px" });
 
-export function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
+const NONE: string[] = [];
+
+/** `streams` are those whose versions are linked where the text mentions them. */
+export function Markdown({ text, streaming = false, streams = NONE }: { text: string; streaming?: boolean; streams?: string[] }) {
   const marked = !streaming && MARKUP.test(text);
   const [html, show] = useState<string | null>(marked ? (rendered.get(text) ?? null) : null);
   const element = useRef<HTMLDivElement>(null);
@@ -51,6 +56,13 @@ export function Markdown({ text, streaming = false }: { text: string; streaming?
     observer.observe(box);
     return () => { observer.unobserve(box); cancel(); };
   }, [text, marked]);
-  if (html !== null && marked) return <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />;
-  return <div class="prose plain" ref={element}>{text}{streaming && <span class="caret" aria-hidden="true" />}</div>;
+  useLayoutEffect(() => {
+    if (html !== null && marked && element.current) linkMentions(element.current, streams, location.peek().path);
+  }, [html, marked]);
+  if (html !== null && marked) return <div class="prose" key="html" ref={element} dangerouslySetInnerHTML={{ __html: html }} />;
+  const pieces = streaming ? [{ text, stream: "", version: "" }] : mentions(text, streams);
+  return <div class="prose plain" key="plain" ref={element}>
+    {pieces.map((one, i) => (one.stream ? <a key={i} href={versionLink(location.peek().path, one.stream, one.version)}>{one.text}</a> : one.text))}
+    {streaming && <span class="caret" aria-hidden="true" />}
+  </div>;
 }

@@ -79,7 +79,10 @@ function Control(props: ControlProps) {
           {field.options.map((option) => (
             <label class="check" key={String(option)}>
               <input type="checkbox" checked={(value ?? []).includes(String(option))}
-                onChange={(event) => onChange(event.currentTarget.checked ? [...(value ?? []), String(option)] : value.filter((one: string) => one !== String(option)))} />
+                onChange={(event) => onChange([
+                  ...(value ?? []).filter((one: string) => one !== String(option)),
+                  ...(event.currentTarget.checked ? [String(option)] : []),
+                ])} />
               <span>{String(option)}</span>
             </label>
           ))}

@@ -1,6 +1,7 @@
 // Loading, empty and failed: what a list shows instead of its rows.
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../api.ts";
+import { ago, fullTime } from "../format.ts";
 import { Icon } from "./icon.tsx";
 
 export function Loading({ label = "Loading", rows = 3 }: { label?: string; rows?: number }) {
@@ -30,6 +31,11 @@ export function Failure({ error, onRetry }: { error: ApiError; onRetry?: () => v
       {onRetry && <button type="button" class="button small" onClick={onRetry}><Icon name="retry" size={16} />Try again</button>}
     </div>
   );
+}
+
+/** A time as its distance from now, with the whole time on hover. */
+export function Ago({ of }: { of: string | null }) {
+  return of ? <time dateTime={of} title={fullTime(of)}>{ago(of)}</time> : null;
 }
 
 const TONES: Record<string, string> = {

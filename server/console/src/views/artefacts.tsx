@@ -1,14 +1,13 @@
 // Everything that was made, by kind: open, export, delete.
 import { useEffect, useState } from "preact/hooks";
 import { api, path, type ApiError } from "../api.ts";
-import { ago, fullTime } from "../format.ts";
 import { LISTED_KINDS } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
 import { asApiError, attempt, notify } from "../store.ts";
 import type { ArtefactRef, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 
 const MOST_TITLES = 100;
 
@@ -31,7 +30,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
       <div class="row-main">
         <a class="row-title" data-row href={`/c/${encodeURIComponent(thread?.thread ?? artefact.id)}`}>{name}</a>
         <p class="meta">
-          {thread && <time dateTime={thread.updatedAt ?? undefined} title={fullTime(thread.updatedAt)}>{ago(thread.updatedAt)}</time>}
+          {thread && <Ago of={thread.updatedAt} />}
           {name !== artefact.id && <span class="id">{artefact.id}</span>}
         </p>
       </div>

@@ -1,5 +1,5 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Item } from "../conversation.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
 import type { ThreadModel } from "../thread.ts";
@@ -36,23 +36,32 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   );
 }
 
-function Turn({ item, thread, newest, streams }: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
+interface TurnProps {
+  item: Item;
+  thread: ThreadModel;
+  newest: boolean;
+  /** Streams by the calls of the newest turn that made versions of them. */
+  streams: Map<string, string>;
+  /** All streams that texts may name. */
+  named: string[];
+}
+
+function Turn({ item, thread, newest, streams, named }: TurnProps) {
   if (item.type === "person") return <Person item={item} thread={thread} />;
-  if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} /></div>;
+  if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} streams={named} /></div>;
   const [only] = item.steps;
   return (
     <div class="turn steps">
       {item.steps.length === 1 && only && item.plan !== "" && thread.workflow.value !== "scene_edit"
-        ? <StepLine step={only} streams={streams} />
+        ? <StepLine step={only} thread={thread.id} streams={streams} />
         : <PlanCard plan={item.plan} steps={item.steps} thread={thread} newest={newest} streams={streams} />}
     </div>
   );
 }
 
 /** One turn is drawn again only if it changed. */
-function Row(props: { item: Item; thread: ThreadModel; newest: boolean; streams: Map<string, string> }) {
-  const { item, thread, newest, streams } = props;
-  return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} />, [item, newest, streams]);
+function Row({ item, thread, newest, streams, named }: TurnProps) {
+  return useMemo(() => <Turn item={item} thread={thread} newest={newest} streams={streams} named={named} />, [item, newest, streams, named]);
 }
 
 function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadModel }) {
@@ -76,15 +85,20 @@ function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadMo
   );
 }
 
+/** Closer to the end than this, new content is followed. */
+const NEAR_PX = 80;
+
 export function Conversation({ thread }: { thread: ThreadModel }) {
   const scroller = useRef<HTMLDivElement>(null);
-  const stuck = useRef(true);
+  const [away, setAway] = useState(false);
   const items = thread.items.value;
   const created = thread.values.value.created;
   const streams = useMemo(
     () => new Map<string, string>((created ?? []).map((one: { toolCallId: string; stream: string }) => [one.toolCallId, one.stream])),
     [created],
   );
+  const drafts = thread.values.value.drafts;
+  const named = useMemo(() => [...new Set([...Object.keys(drafts ?? {}), ...streams.values()])], [drafts, streams]);
   const newestSteps = items.findLast((item) => item.type === "steps")?.id;
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const last = items.at(-1);
@@ -93,29 +107,52 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const shown = (item: Item) =>
     item.type === "steps" ? !asked || item.plan !== asked
     : item.type !== "model" || waiting.length === 0 || item !== last || !item.id.endsWith(":question");
-  const thinking = thread.busy.value && !(last?.type === "model" && last.streaming) && !(last?.type === "steps" && last.steps.some((one) => one.status === "in-progress"));
-  useLayoutEffect(() => {
-    const box = scroller.current;
-    if (box && stuck.current) box.scrollTop = box.scrollHeight;
-  }, [items, waiting.length, thinking]);
+  const visible = last?.type === "model" ? last.streaming : last?.type === "steps" && last.steps.some((one) => one.status === "in-progress");
+  const thinking = thread.busy.value && !visible;
   useEffect(() => {
     const box = scroller.current;
-    if (!box) return undefined;
-    const note = () => { stuck.current = box.scrollHeight - box.scrollTop - box.clientHeight < 80; };
+    const content = box?.firstElementChild;
+    if (!box || !content) return undefined;
+    let stuck = true;
+    let top = 0;
+    const gap = () => box.scrollHeight - box.scrollTop - box.clientHeight;
+    const note = () => {
+      if (gap() < NEAR_PX) stuck = true;
+      else if (box.scrollTop < top - 1) stuck = false; // only a person scrolls up
+      top = box.scrollTop;
+      setAway(!stuck);
+    };
+    const follow = () => { if (stuck) box.scrollTop = box.scrollHeight; };
+    const observer = new ResizeObserver(follow);
+    observer.observe(content);
+    observer.observe(box);
     box.addEventListener("scroll", note, { passive: true });
-    return () => box.removeEventListener("scroll", note);
+    return () => {
+      observer.disconnect();
+      box.removeEventListener("scroll", note);
+    };
   }, []);
+  const toNewest = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
   return (
     <div class="conversation" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
       <div class="turns">
-        {thread.error.value && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
+        {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
-        {items.filter(shown).map((item) => <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} />)}
-        {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
-        {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>}
+        {items.filter(shown).map((item) => (
+          <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />
+        ))}
+        {thinking && (
+          <div class="turn thinking">
+            <span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span>
+          </div>
+        )}
+        {thread.failure.value && !thread.busy.value && (
+          <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>
+        )}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}
       </div>
+      {away && <button type="button" class="button small to-newest" onClick={toNewest}><Icon name="chevron" size={16} />Newest</button>}
     </div>
   );
 }

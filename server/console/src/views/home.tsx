@@ -1,8 +1,11 @@
 // Home: what needs a person, what runs, what was done lately, and how to start something.
-import { useEffect } from "preact/hooks";
-import { questions, questionsError, questionsRead, readQuestions } from "../store.ts";
-import { count } from "../format.ts";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api.ts";
+import { attempt, mayWrite, questions, questionsError, questionsRead, readQuestions } from "../store.ts";
+import { count, shorten } from "../format.ts";
+import { answerInWords, headline } from "../interrupts.ts";
+import type { Decision } from "../types.ts";
+import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { QuestionCard } from "./question.tsx";
 import { Recent } from "./recent.tsx";
 import { Running, runningRuns, watchRunning } from "./running.tsx";
@@ -21,7 +24,32 @@ function NeedsYou() {
       {!questionsRead.value ? <Loading label="Reading the questions" />
         : waiting.length > 0 ? <ul class="questions">{waiting.map((one, i) => <QuestionCard key={one.id} question={one} unfolded={i === 0} />)}</ul>
         : !questionsError.value && <Empty icon="check" title="Nothing waits for you">Plans to approve and questions of a run appear here.</Empty>}
+      <Decisions />
     </section>
+  );
+}
+
+/** Who decided what, read when somebody looks. */
+function Decisions() {
+  const [open, setOpen] = useState(false);
+  const [list, setList] = useState<Decision[] | null>(null);
+  const waiting = questions.value.length;
+  useEffect(() => {
+    if (open) void attempt(api.decisions()).then((reply) => reply && setList(reply.questions));
+  }, [open, waiting]);
+  return (
+    <details class="fold decisions" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Answered lately</summary>
+      {list?.length === 0 && <p class="muted">Nobody has answered a question yet.</p>}
+      <ul>
+        {list?.map((one) => (
+          <li key={one.id + one.answeredAt}>
+            <a href={`/c/${encodeURIComponent(one.thread)}`}>{shorten(headline(one.title, 2), 90)}</a>
+            <p class="meta"><span>{answerInWords(one.answer)}</span><span>{one.answeredBy}</span><Ago of={one.answeredAt} /></p>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
@@ -36,7 +64,7 @@ export function Home() {
         <Running />
         <Recent />
       </div>
-      <Start />
+      {mayWrite.value && <Start />}
     </div>
   );
 }

@@ -9,6 +9,7 @@ import type { ThreadModel } from "../thread.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
+import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { StepLine } from "./steps.tsx";
 
@@ -112,6 +113,9 @@ function timeLeft(execution: Execution | null): string {
   return left > 1 ? `about ${seconds(Math.ceil(left))} left` : "";
 }
 
+const MOST_STEPS = 10;
+const TITLES: Record<string, string> = { planned: "Plan, waits for approval", paused: "Plan, paused", cancelled: "Plan, cancelled" };
+
 export function PlanCard({ plan, steps, thread, newest, streams }: {
   plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
 }) {
@@ -135,13 +139,19 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
     void readQuestions();
     setBusy(false);
   };
+  const change = (action: "pause" | "resume" | "cancel") => void act(api.changePlan(plan, action));
+  const changeStep = (step: Step, action: "skip" | "retry") => void act(api.changeStep(plan, step.id, action));
   const shown = merge(steps, execution);
   const done = shown.filter((one) => isDone(one.status)).length;
   const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
   const status = execution?.status ?? (live ? "running" : failed > 0 ? "failed" : "completed");
+  const [unfolded, unfold] = useState(false);
   const open = status === "running" || status === "paused";
   const undoable = execution && status === "completed" && execution.kind === "plan" && thread.workflow.value === "scene_edit";
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
+  // A long plan that has ended folds to what failed.
+  const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
+  const visible = folded ? shown.filter((one) => one.error !== "") : shown;
   const undo = async (only?: string[]) => {
     if (!execution) return;
     await act(api.undoPlan(execution.projectId, plan, only).then(() => notify(only ? "The step is undone." : "The plan is undone.")));
@@ -150,36 +160,45 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   return (
     <div class={`plan ${status}`} role="group" aria-label={`Plan of ${count(shown.length, "step")}`}>
       <header class="plan-head">
-        <strong>{status === "planned" ? "Plan, waits for approval" : status === "paused" ? "Plan, paused" : status === "cancelled" ? "Plan, cancelled" : "Plan"}</strong>
+        <strong>{TITLES[status] ?? "Plan"}</strong>
         <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
         <span class="muted">{timeLeft(execution)}</span>
         <span class="plan-buttons">
-          {open && execution && <button type="button" class="icon-button" aria-label="Insert a step" title="Insert a step" onClick={() => insert(true)}><Icon name="plus" size={18} /></button>}
-          {status === "running" && execution && <button type="button" class="button small" disabled={busy} onClick={() => void act(api.changePlan(plan, "pause"))}><Icon name="pause" size={16} />Pause</button>}
-          {status === "paused" && <button type="button" class="button small primary" disabled={busy} onClick={() => void act(api.changePlan(plan, "resume"))}><Icon name="play" size={16} />Resume</button>}
-          {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => void act(api.changePlan(plan, "cancel"))}>Cancel</button>}
-          {undoable && <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>}
+          {open && execution && <IconButton icon="plus" size={18} label="Insert a step" onClick={() => insert(true)} />}
+          {status === "running" && execution && (
+            <button type="button" class="button small" disabled={busy} onClick={() => change("pause")}><Icon name="pause" size={16} />Pause</button>
+          )}
+          {status === "paused" && (
+            <button type="button" class="button small primary" disabled={busy} onClick={() => change("resume")}><Icon name="play" size={16} />Resume</button>
+          )}
+          {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => change("cancel")}>Cancel</button>}
+          {undoable && (
+            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>
+          )}
         </span>
       </header>
       {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
-      <ol class="plan-steps">
-        {shown.map((one) => {
+      <ol class="plan-steps" hidden={visible.length === 0}>
+        {visible.map((one) => {
           const known = byId.get(one.id);
           const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
           return (
             <li key={one.id}>
-              <StepLine step={one} streams={streams}>
+              <StepLine step={one} thread={thread.id} streams={streams}>
                 <span class={open ? "step-buttons" : "step-buttons on-hover"}>
-                  {known?.canEdit && <button type="button" class="icon-button" aria-label={`Edit “${one.name}”`} title="Edit" onClick={() => edit(known)}><Icon name="edit" size={16} /></button>}
-                  {known && one.status === "pending" && open && <button type="button" class="icon-button" aria-label={`Skip “${one.name}”`} title="Skip" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "skip"))}><Icon name="skip" size={16} /></button>}
-                  {retry && <button type="button" class="icon-button" aria-label={`Retry “${one.name}”`} title="Retry" disabled={busy} onClick={() => void act(api.changeStep(plan, one.id, "retry"))}><Icon name="retry" size={16} /></button>}
-                  {undoable && one.status === "completed" && <button type="button" class="icon-button" aria-label={`Undo “${one.name}”`} title="Undo" disabled={busy} onClick={() => void undo([one.id])}><Icon name="undo" size={16} /></button>}
+                  {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
+                  {known && one.status === "pending" && open
+                    && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
+                  {retry && <IconButton icon="retry" label={`Retry “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "retry")} />}
+                  {undoable && one.status === "completed"
+                    && <IconButton icon="undo" label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])} />}
                 </span>
               </StepLine>
             </li>
           );
         })}
       </ol>
+      {folded && <button type="button" class="plan-more" onClick={() => unfold(true)}>Show all {shown.length} steps</button>}
       {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={read} />}
       {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={read} />}
     </div>

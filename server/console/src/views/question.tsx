@@ -1,14 +1,14 @@
 // A question that waits for a person, answered where it stands.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
-import { ago, fullTime, isName } from "../format.ts";
+import { ago, isName } from "../format.ts";
 import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
 import type { Question } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
-import { Failure, Loading } from "../ui/states.tsx";
+import { Ago, Failure, Loading } from "../ui/states.tsx";
 
 /** The form of a question; its value is read from the thread if the list does not bring it. */
 function QuestionForm({ question }: { question: Question }) {
@@ -71,7 +71,8 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
           <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{title}</a></h3>
           <p class="meta">
             <span>{workflowTitle(question.workflow)}{isName(name) && ` “${name}”`}</span>
-            <time dateTime={question.createdAt ?? undefined} title={fullTime(question.createdAt)}>{ago(question.createdAt)}</time>
+            {only && <span>waits for your approval</span>}
+            <Ago of={question.createdAt} />
             {question.dueAt && <span class={due ? "late" : ""}>due {ago(question.dueAt)}</span>}
           </p>
         </div>

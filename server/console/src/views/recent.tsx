@@ -1,11 +1,10 @@
 // Threads, last changed first, with a search over their words.
 import { useEffect, useState } from "preact/hooks";
 import { api, type ApiError } from "../api.ts";
-import { ago, fullTime } from "../format.ts";
 import { asApiError, questions, workflowTitle } from "../store.ts";
 import type { RecentThread } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
-import { Empty, Failure, Loading, Status } from "../ui/states.tsx";
+import { Ago, Empty, Failure, Loading, Status } from "../ui/states.tsx";
 
 const TYPING_MS = 200;
 
@@ -44,7 +43,7 @@ export function Recent() {
                 <KindIcon of={one.artefact?.kind ?? one.workflow} size={28} />
                 <div class="row-main">
                   <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || "Without a title"}</a>
-                  <p class="meta"><span>{workflowTitle(one.workflow)}</span><time dateTime={one.updatedAt ?? undefined} title={fullTime(one.updatedAt)}>{ago(one.updatedAt)}</time></p>
+                  <p class="meta"><span>{workflowTitle(one.workflow)}</span><Ago of={one.updatedAt} /></p>
                 </div>
                 {one.status !== "idle" && <Status of={one.status} />}
               </li>

@@ -20,11 +20,17 @@ export async function start(workflow: string, text: string): Promise<boolean> {
 function Model() {
   const model = session.value?.model;
   if (!model) return null;
-  if (!model.offline) return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by <strong title={model.reason || undefined}>{model.provider}/{model.name}</strong></p>;
+  if (!model.offline) {
+    const name = <strong title={model.reason || undefined}>{model.provider}/{model.name}</strong>;
+    return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by {name}</p>;
+  }
   return (
     <p class="model-line">
       <span class="dot wait" aria-hidden="true" />
-      <span>Answered by the <strong>offline model</strong>, a demonstration that knows the examples below and little else. Set a key such as OPENAI_API_KEY for a real one.</span>
+      <span>
+        Answered by the <strong>offline model</strong>, a demonstration that knows the examples below and little else.
+        Set a key such as OPENAI_API_KEY for a real one.
+      </span>
     </p>
   );
 }
@@ -41,7 +47,11 @@ function Card({ workflow, onExample }: { workflow: WorkflowInfo; onExample: (tex
       </div>
       <ul class="examples">
         {workflow.examples.slice(0, 2).map((text) => (
-          <li key={text}><button type="button" class="example" title={text} onClick={() => onExample(text)}><span>{shorten(text, 110)}</span><Icon name="chevron" size={16} /></button></li>
+          <li key={text}>
+            <button type="button" class="example" title={text} onClick={() => onExample(text)}>
+              <span>{shorten(text, 110)}</span><Icon name="chevron" size={16} />
+            </button>
+          </li>
         ))}
       </ul>
     </li>

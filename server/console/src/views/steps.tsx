@@ -1,9 +1,11 @@
 // Tool calls: one line each, which unfolds; several together are a plan, which a person may change while it runs.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api.ts";
 import { isDone, type Step, versionsOf } from "../conversation.ts";
-import { line, seconds } from "../format.ts";
+import { count, fullTime, line, seconds } from "../format.ts";
+import { versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
-import type { Json } from "../types.ts";
+import type { Json, Receipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { Value } from "../ui/value.tsx";
 
@@ -47,14 +49,31 @@ function VersionLinks({ step, streams }: { step: Step; streams: Map<string, stri
       {versions.map(([name, id]) => {
         const stream = name || streams.get(step.id) || "";
         if (!stream) return <span class="tag" key={id}>{id}</span>;
-        const query = new URLSearchParams({ stream, version: id });
-        return <a class="tag link" key={stream} href={`${location.value.path}?${query}`}>{name ? `${name} ` : ""}{id}</a>;
+        return <a class="tag link" key={stream} href={versionLink(location.value.path, stream, id)}>{name ? `${name} ` : ""}{id}</a>;
       })}
     </>
   );
 }
 
-export function StepLine({ step, streams, children }: { step: Step; streams: Map<string, string>; children?: preact.ComponentChildren }) {
+/** The record of a call, read when somebody looks. */
+function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
+  const [receipt, setReceipt] = useState<Receipt | null>(null);
+  useEffect(() => {
+    let current = true;
+    api.receipts(thread).then(({ executions }) => current && setReceipt(executions.find((one) => one.toolCallId === step.id) ?? null), () => undefined);
+    return () => { current = false; };
+  }, [step.id, step.status]);
+  if (!receipt) return null;
+  return (
+    <p class="meta">
+      <span>{count(receipt.tries, "try", "tries")}{receipt.cached && ", from the cache"}</span>
+      <time dateTime={receipt.startTime}>{fullTime(receipt.startTime)}</time>
+      <span class="id">receipt {receipt.id}</span>
+    </p>
+  );
+}
+
+export function StepLine({ step, thread, streams, children }: { step: Step; thread: string; streams: Map<string, string>; children?: preact.ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const failed = Boolean(step.error);
   return (
@@ -74,6 +93,7 @@ export function StepLine({ step, streams, children }: { step: Step; streams: Map
           <h4>Called with</h4>
           <Value value={(step.input ?? null) as Json} />
           {step.error ? <><h4>Why it failed</h4><p class="field-error">{step.error}</p></> : step.output !== null && <><h4>Result</h4><Value value={step.output} /></>}
+          {isDone(step.status) && <ReceiptLine thread={thread} step={step} />}
         </div>
       )}
     </div>

@@ -1,8 +1,9 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
-import { workflowTitle } from "../store.ts";
+import { mayWrite, workflowTitle } from "../store.ts";
 import { ThreadModel } from "../thread.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Status } from "../ui/states.tsx";
@@ -38,10 +39,19 @@ function Composer({ thread }: { thread: ThreadModel }) {
           void send();
         }} />
       <div class="composer-bar">
-        <label class="check small"><input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} /><span>Show me the plan first</span></label>
-        {busy
-          ? <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}><Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}</button>
-          : <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>}
+        {plansSteps(thread.workflow.value) ? (
+          <label class="check small">
+            <input type="checkbox" checked={first} onChange={(event) => setFirst(event.currentTarget.checked)} />
+            <span>Show me the plan first</span>
+          </label>
+        ) : <span />}
+        {busy ? (
+          <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}>
+            <Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}
+          </button>
+        ) : (
+          <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>
+        )}
       </div>
     </form>
   );
@@ -80,7 +90,7 @@ export function Workspace({ thread: id }: { thread: string }) {
       </div>
       <div class="talk">
         <Conversation thread={thread} />
-        <Composer thread={thread} />
+        {mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
       <Pane thread={thread} />
     </div>

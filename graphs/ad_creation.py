@@ -125,7 +125,7 @@ class AdCreation(LoopWorkflow[AdState]):
     title = "audio ads"
     about = "A brief becomes a script, cast with real voices, with music and sound effects."
     examples = (
-        "30 seconds for Miel, a bakery in Lyon. Bread baked at four every morning.",
+        "30 seconds for Miel, a bakery in Lyon. Miel bakes sourdough bread at four every morning.",
         "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June.",
     )
     state = AdState

@@ -60,5 +60,5 @@ def response_schema(value: Any) -> Mapping[str, Any] | None:
 
 
 def _actions(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    listed = value.get("action_requests")
-    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    actions = value.get("action_requests")
+    return [one for one in actions if isinstance(one, Mapping)] if isinstance(actions, list) else []

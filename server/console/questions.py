@@ -195,8 +195,8 @@ def _schema_problem(schema: Mapping[str, Any], given: Any) -> str:
     return "" if fault is None else fault.message
 
 
-def _refuse_reference(address: str) -> Any:
-    raise ValueError(f"{address} is not part of the schema")
+def _refuse_reference(uri: str) -> Any:
+    raise ValueError(f"{uri} is not part of the schema")
 
 
 async def _gone(storage: Storage, record: Thread, interrupt: str) -> Missing | Conflict:

@@ -78,7 +78,7 @@ async def list_recent(ctx: AppContext, owner: str, words: str, limit: int) -> li
     for start in range(0, MAX_SEARCHED, _CHUNK):
         page = await threads.list_newest(ctx.storage, owner, start, _CHUNK)
         shown = await asyncio.gather(*(_recent_view(ctx, thread) for thread in page))
-        views += [view for view in shown if words.casefold() in _searched(view)]
+        views += [view for view in shown if words.casefold() in _search_text(view)]
         if len(views) >= limit or not page:
             break
     return views[:limit]
@@ -94,7 +94,7 @@ async def _recent_view(ctx: AppContext, thread: Thread) -> dict[str, Any]:
     }
 
 
-def _searched(view: Mapping[str, Any]) -> str:
+def _search_text(view: Mapping[str, Any]) -> str:
     name = (view["artefact"] or {}).get("id", "")
     return f"{view['title']}\n{view['thread']}\n{view['workflow']}\n{name}".casefold()
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -24,12 +25,12 @@ from tests.doubles.wire_server import running_server
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
 
 
-class Order(TypedDict, total=False):
+class BakeryOrder(TypedDict, total=False):
     item: str
     count: int
 
 
-async def ask(state: Order) -> Order:
+async def ask(state: BakeryOrder) -> BakeryOrder:
     answer = interrupt(
         {
             "message": f"How many {state['item']}?",
@@ -42,7 +43,7 @@ async def ask(state: Order) -> Order:
 
 
 def ordering() -> Any:
-    builder = StateGraph(Order)
+    builder = StateGraph(BakeryOrder)
     builder.add_node("ask", ask)
     builder.add_edge(START, "ask")
     builder.add_edge("ask", END)
@@ -50,7 +51,7 @@ def ordering() -> Any:
 
 
 @asynccontextmanager
-async def served(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def serve_graphs(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
     graphs = {"ordering": ordering(), "page_builder": page_builder.graph, "scene_edit": scene_edit.graph}
     app = create_app(Settings(redis_url=url, **chosen), graphs)
     async with app.router.lifespan_context(app), app_client(app) as client:
@@ -59,7 +60,7 @@ async def served(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(valkey_url) as client:
+    async with serve_graphs(valkey_url) as client:
         yield client
 
 
@@ -73,13 +74,17 @@ async def order(client: httpx.AsyncClient, item: str, **headers: str) -> str:
     return thread
 
 
-async def listed(client: httpx.AsyncClient, headers: Mapping[str, str] = {}, **query: Any) -> list[Any]:
+async def list_questions(
+    client: httpx.AsyncClient, headers: Mapping[str, str] = MappingProxyType({}), **query: Any
+) -> list[Any]:
     reply = await client.get("/api/questions", params=query, headers=dict(headers))
     assert reply.status_code == 200, reply.text
     return list(reply.json()["questions"])
 
 
-async def wait_for_end(client: httpx.AsyncClient, thread: str, headers: Mapping[str, str] = {}) -> Any:
+async def wait_for_end(
+    client: httpx.AsyncClient, thread: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> Any:
     async def state() -> Any:
         body = (await client.get(f"/threads/{thread}", headers=dict(headers))).json()
         return body if body["status"] != "busy" else None
@@ -92,7 +97,7 @@ async def test_a_question_of_any_graph_is_listed_with_what_it_asks_and_answered(
     client: httpx.AsyncClient,
 ) -> None:
     thread = await order(client, "loaves")
-    [question] = await listed(client)
+    [question] = await list_questions(client)
     assert question["title"] == "How many loaves?"
     assert question["wouldChange"] == ["They are ordered at once"]
     assert (question["kind"], question["workflow"], question["thread"]) == ("interrupt", "ordering", thread)
@@ -102,25 +107,25 @@ async def test_a_question_of_any_graph_is_listed_with_what_it_asks_and_answered(
     reply = await client.post(f"/api/questions/{question['id']}/answer", json={"answer": {"count": 3}})
     assert (reply.status_code, reply.json()["thread"]) == (200, thread)
     assert (await wait_for_end(client, thread))["values"]["count"] == 3
-    assert await listed(client) == []
+    assert await list_questions(client) == []
 
 
 async def test_questions_are_listed_oldest_first_in_pages_and_by_workflow(client: httpx.AsyncClient) -> None:
-    made = [await order(client, item) for item in ("one", "two", "three")]
+    threads = [await order(client, item) for item in ("one", "two", "three")]
     reply = (await client.get("/api/questions", params={"limit": 2})).json()
     rest = (await client.get("/api/questions", params={"limit": 2, "cursor": reply["next"]})).json()
-    assert [one["thread"] for one in reply["questions"] + rest["questions"]] == made
+    assert [one["thread"] for one in reply["questions"] + rest["questions"]] == threads
     assert rest["next"] is None
-    assert len(await listed(client, workflow="ordering")) == 3
-    assert await listed(client, workflow="page_builder") == []
+    assert len(await list_questions(client, workflow="ordering")) == 3
+    assert await list_questions(client, workflow="page_builder") == []
     assert (await client.get("/api/questions", params={"cursor": "nonsense"})).status_code == 400
 
 
 async def test_of_two_answers_the_first_wins_and_the_second_learns_who_gave_it(valkey_url: str) -> None:
-    async with served(valkey_url, auth=("keys",)) as client, _storage(valkey_url) as storage:
+    async with serve_graphs(valkey_url, auth=("keys",)) as client, _storage(valkey_url) as storage:
         first, second = [{"X-Api-Key": await create_key(storage, "alice")} for _ in range(2)]
         thread = await order(client, "loaves", **first)
-        [question] = await listed(client, first)
+        [question] = await list_questions(client, first)
         path = f"/api/questions/{question['id']}/answer"
         assert (await client.post(path, json={"answer": {"count": 3}}, headers=first)).status_code == 200
         await wait_for_end(client, thread, first)
@@ -133,7 +138,7 @@ async def test_of_two_answers_the_first_wins_and_the_second_learns_who_gave_it(v
 
 async def test_of_simultaneous_answers_one_wins(client: httpx.AsyncClient) -> None:
     thread = await order(client, "loaves")
-    [question] = await listed(client)
+    [question] = await list_questions(client)
     path = f"/api/questions/{question['id']}/answer"
     replies = await asyncio.gather(
         *(client.post(path, json={"answer": {"count": number}}) for number in range(8))
@@ -141,29 +146,29 @@ async def test_of_simultaneous_answers_one_wins(client: httpx.AsyncClient) -> No
     assert sorted(reply.status_code for reply in replies) == [200, *[409] * 7]
     [winner] = [number for number, reply in enumerate(replies) if reply.status_code == 200]
     assert (await wait_for_end(client, thread))["values"]["count"] == winner
-    assert [one["answer"] for one in await listed(client, state="answered")] == [{"count": winner}]
+    assert [one["answer"] for one in await list_questions(client, state="answered")] == [{"count": winner}]
 
 
 async def test_an_answer_of_another_shape_is_422_with_the_schema(client: httpx.AsyncClient) -> None:
     await order(client, "loaves")
-    [question] = await listed(client)
+    [question] = await list_questions(client)
     for wrong in ({"count": "three"}, {}, "three"):
         reply = await client.post(f"/api/questions/{question['id']}/answer", json={"answer": wrong})
         assert reply.status_code == 422
         assert reply.json()["details"]["responseSchema"] == SCHEMA
-    assert len(await listed(client)) == 1
+    assert len(await list_questions(client)) == 1
 
 
 async def test_questions_of_others_do_not_exist(valkey_url: str) -> None:
-    async with served(valkey_url, auth=("keys",)) as client, _storage(valkey_url) as storage:
+    async with serve_graphs(valkey_url, auth=("keys",)) as client, _storage(valkey_url) as storage:
         alice, bob = [{"X-Api-Key": await create_key(storage, owner)} for owner in ("alice", "bob")]
         await order(client, "loaves", **alice)
-        [question] = await listed(client, alice)
-        assert await listed(client, bob) == []
+        [question] = await list_questions(client, alice)
+        assert await list_questions(client, bob) == []
         path = f"/api/questions/{question['id']}/answer"
         assert (await client.post(path, json={"answer": {"count": 3}}, headers=bob)).status_code == 404
-        assert await listed(client, alice) == [question | {"ageSeconds": pytest.approx(0, abs=60)}]
-        assert await listed(client, bob, state="answered") == []
+        assert await list_questions(client, alice) == [question | {"ageSeconds": pytest.approx(0, abs=60)}]
+        assert await list_questions(client, bob, state="answered") == []
 
 
 @pytest.mark.parametrize("name", ["x", ":", "0" * 32, "0" * 32 + ":nothing"])
@@ -179,7 +184,7 @@ async def test_the_record_of_an_answer_says_who_decided_what_about_what(
     thread = await order(client, "loaves")
     body = {"assistant_id": "ordering", "command": {"resume": {"count": 5}}}
     await client.post(f"/threads/{thread}/runs/wait", json=body)
-    [record] = await listed(client, state="answered")
+    [record] = await list_questions(client, state="answered")
     assert (record["title"], record["answer"]) == ("How many loaves?", {"count": 5})
     assert (record["answeredBy"], record["owner"], record["keyId"]) == ("local", "local", None)
     assert len(record["shown"]) == 64
@@ -187,9 +192,9 @@ async def test_the_record_of_an_answer_says_who_decided_what_about_what(
     runs = (await client.get(f"/threads/{thread}/runs")).json()
     assert record["run"] == runs[0]["run_id"]
     await client.delete(f"/threads/{thread}/runs/{record['run']}")
-    assert len(await listed(client, state="answered")) == 1
+    assert len(await list_questions(client, state="answered")) == 1
     await client.delete(f"/threads/{thread}")
-    assert await listed(client, state="answered") == []
+    assert await list_questions(client, state="answered") == []
     assert not await storage.redis.exists(keys.thread_answers(thread))
 
 
@@ -197,7 +202,7 @@ async def test_a_deletion_on_a_page_is_a_question_about_a_plan(client: httpx.Asy
     for message in ("make a landing page for Miel, a bakery in Lyon", "clear the page"):
         reply = await client.post("/api/pages/p-1/chat", json={"message": message, "provider": "offline"})
         assert reply.status_code == 200, reply.text
-    [question] = await listed(client)
+    [question] = await list_questions(client)
     assert (question["kind"], question["workflow"]) == ("plan", "page_builder")
     assert question["artefact"] == {"kind": "page", "id": "p-1", "title": "p-1"}
     assert "approval" in question["title"]
@@ -207,7 +212,7 @@ async def test_a_deletion_on_a_page_is_a_question_about_a_plan(client: httpx.Asy
     reply = await client.post(path, json={"answer": {"decisions": [{"type": "reject"}]}})
     assert reply.status_code == 200, reply.text
     await wait_for_end(client, question["thread"])
-    assert await listed(client) == []
+    assert await list_questions(client) == []
 
 
 async def test_changes_of_the_inbox_are_streamed(valkey_url: str) -> None:
@@ -239,7 +244,7 @@ async def test_the_list_reads_only_threads_that_wait(client: httpx.AsyncClient, 
     await storage.redis.zadd(key, {"never-was": 1})
     thread = await order(client, "loaves")
     await client.post("/threads", json={})
-    assert len(await listed(client)) == 1
+    assert len(await list_questions(client)) == 1
     assert [name.decode() for name in await storage.redis.zrange(key, 0, -1)] == [thread]
 
 

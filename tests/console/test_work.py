@@ -36,7 +36,7 @@ async def test_runs_in_progress_are_listed_over_all_threads(valkey_url: str) -> 
             await client.post(f"/threads/{one['thread']}/runs/{one['run']}/cancel")
 
         async def is_idle() -> bool:
-            return (await client.get("/api/running")).json() == []
+            return bool((await client.get("/api/running")).json() == [])
 
         await eventually(is_idle, "the end of the runs")
 

@@ -360,7 +360,7 @@ async def test_a_deletion_keeps_its_hold_for_as_long_as_it_takes(owned: Owned, s
         owned.redis.pexpire(lease, 7_000)
 
         async def is_renewed() -> bool:
-            return cast("int", owned.redis.pttl(lease)) > 7_000
+            return owned.redis.pttl(lease) > 7_000
 
         await eventually(is_renewed, "the hold to be renewed")
 

@@ -98,7 +98,7 @@ async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
     replies = await execute_all(storage.redis, [*touches, *checks])
     times, exist = replies[: len(entries)], replies[len(entries) :]
     rows = zip(entries, times, exist, strict=True)
-    late = [ScriptCall(_TAKE_BACK, [one.list], [one.name, ms]) for one, ms, found in rows if not found]
+    late = [ScriptCall(_TAKE_BACK, [one.list], [one.name, ms]) for one, ms, exists in rows if not exists]
     if late:
         await execute_all(storage.redis, late)
 

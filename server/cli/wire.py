@@ -325,8 +325,8 @@ def _chat_words(client: ServerClient, args: Args, thread: str, values: Any) -> t
     It is `chat` after an answer to a question about something that has been made.
     """
     kind = getattr(args, "kind", None)
-    made = values if isinstance(values, Mapping) else {}
-    name = str(made.get(kind.state_field) or args.id) if kind else ""
+    fields = values if isinstance(values, Mapping) else {}
+    name = str(fields.get(kind.state_field) or args.id) if kind else ""
     if kind is None or not (kind is CAMPAIGNS or exists(client, kind, name)):
         return f"run {shlex.quote(args.graph)}", f"--id {thread}"
     return f"{kind.noun} chat", shlex.quote(name)

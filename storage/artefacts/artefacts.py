@@ -187,13 +187,13 @@ class Artefact(StepReceipts):
 
         Raises `Missing` if there is no such artefact, or it is being deleted; so do the edits below.
         """
-        return self._changed(
+        return self._has_changed(
             await scripts.LOCK(self._redis, [self._locks, self._meta], [name, json.dumps(by)])
         )
 
     async def unlock(self, name: str) -> bool:
         """Undo `lock`; return False if it was not locked."""
-        return self._changed(await scripts.UNLOCK(self._redis, [self._locks, self._meta], [name]))
+        return self._has_changed(await scripts.UNLOCK(self._redis, [self._locks, self._meta], [name]))
 
     async def locks(self) -> dict[str, dict[str, Any]]:
         """Return all locks, each with its author and time: `{name: {by, at_ms}}`."""
@@ -203,7 +203,9 @@ class Artefact(StepReceipts):
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the active one of its stream; raises `Missing` if it does not exist."""
         stream_keys = [self._key(keys.versions, stream), self._key(keys.active_version, stream)]
-        if not self._changed(await scripts.ACTIVATE(self._redis, [*stream_keys, self._meta], [version_id])):
+        if not self._has_changed(
+            await scripts.ACTIVATE(self._redis, [*stream_keys, self._meta], [version_id])
+        ):
             raise self.missing_version(stream, version_id)
 
     async def delete_draft(self, stream: str, version_id: str) -> None:
@@ -259,7 +261,9 @@ class Artefact(StepReceipts):
             after = update(_parse(before))
             # Sorted: a swap that is sent again because its reply was lost must find the same text.
             text = json.dumps(after, ensure_ascii=False, sort_keys=True)
-            if self._changed(await scripts.SWAP_MIXER(self._redis, [key, self._meta], [before or "", text])):
+            if self._has_changed(
+                await scripts.SWAP_MIXER(self._redis, [key, self._meta], [before or "", text])
+            ):
                 return after
 
     async def begin_deletion(self, owner: str, thread: str) -> None:
@@ -309,7 +313,7 @@ class Artefact(StepReceipts):
             remedy=f"list the {name}s to see which there are",
         )
 
-    def _changed(self, answer: int) -> bool:
+    def _has_changed(self, answer: int) -> bool:
         """Return whether a script changed something; raise `Missing` if it found no artefact to change."""
         if answer < 0:
             raise self.missing_artefact()

@@ -44,7 +44,7 @@ def test_an_import_refuses_an_id_that_no_address_can_name(run_command: RunComman
     assert "id is 'export'" in result.out
 
 
-def test_a_campaign_that_does_not_exist_is_named_before_anything_is_asked(run_command: RunCommand) -> None:
+def test_a_deletion_of_a_campaign_that_does_not_exist_asks_nothing(run_command: RunCommand) -> None:
     assert_refused(run_command("campaigns", "delete", "c-9999"), "campaign 'c-9999'")
 
 

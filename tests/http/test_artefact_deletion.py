@@ -241,7 +241,7 @@ def edits_of(kind: str, ids: list[str]) -> list[Edit]:
 
 
 @dataclass
-class Answer:
+class EditReply:
     """Status of an edit, with the times of its request and its reply."""
 
     edit: str
@@ -255,20 +255,20 @@ class Answer:
         return 200 <= self.status < 300
 
 
-async def edit_until(ended: asyncio.Event, owned: Owned, edit: Edit) -> list[Answer]:
+async def edit_until(ended: asyncio.Event, owned: Owned, edit: Edit) -> list[EditReply]:
     """Send an edit again and again until `ended`, and twice more."""
     answers, after = [], 0
     while after < 2:
         after += ended.is_set()
         sent_s = time.monotonic()
         status = await owned.status(edit[0], edit[1], **edit[2])
-        answers.append(Answer(f"{edit[0]} {edit[1]}", sent_s, time.monotonic(), status))
+        answers.append(EditReply(f"{edit[0]} {edit[1]}", sent_s, time.monotonic(), status))
     return answers
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_edits_beside_a_deletion_come_before_it_or_are_refused(owned: Owned, kind: str):
+async def test_edits_during_a_deletion_come_before_it_or_are_refused(owned: Owned, kind: str):
     """Every edit that was acknowledged precedes all that found nothing, and no key is left."""
     create, path, name = KINDS[kind]
     ids = await create(owned)

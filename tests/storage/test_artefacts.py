@@ -24,10 +24,10 @@ def new_ad(storage):
 
 @pytest.fixture
 async def ad(new_ad):
-    return await opened(new_ad)
+    return await open_artefact(new_ad)
 
 
-async def opened(artefact):
+async def open_artefact(artefact):
     await artefact.open(owner="local", thread="t", facts={})
     return artefact
 
@@ -217,7 +217,7 @@ async def test_streams_are_read_together_and_an_unwritten_one_is_empty(ad):
 @pytest.mark.parametrize("artefact_id", ["a{b}c", "%", "x:y", "*", "สวัสดี", "🎧", "a b", "}{"])
 async def test_artefacts_with_unusual_ids_do_not_collide(storage, artefact_id):
     for name in (artefact_id, "plain"):
-        await (await opened(Artefact(storage, "ad", name, LOCAL))).create_version(music(name))
+        await (await open_artefact(Artefact(storage, "ad", name, LOCAL))).create_version(music(name))
     stream = await Artefact(storage, "ad", artefact_id, LOCAL).stream("music")
     assert [version.data["musicPrompt"] for version in stream.versions] == [artefact_id]
     assert declaration_of(keys.versions("ad", artefact_id, "music"))

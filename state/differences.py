@@ -41,8 +41,8 @@ def compare(before: Any, after: Any, path: str = "") -> list[Difference]:
         by_id = _have_ids(before) and _have_ids(after)
         old, new = (_named_parts(value, by_id=by_id) for value in (before, after))
         return [*_part_differences(old, new, path), *(_moves(old, new, path) if by_id else ())]
-    old, new = _quotes(before, after)
-    text = f"{path or 'value'}: {old} → {new}"
+    words = " → ".join(_quotes(before, after))
+    text = f"{path or 'value'}: {words}"
     return [Difference(kind="changed", path=path, text=text, before=before, after=after)]
 
 

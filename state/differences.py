@@ -1,6 +1,8 @@
 """Differences between two versions of any stream: structured, and in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -9,6 +11,8 @@ MAX_LINE: Final = 200
 """Characters of a one-line difference."""
 _QUOTED: Final = 60
 """Characters of a value in words."""
+_CONTEXT: Final = 20
+"""Characters, about, before the place where two long texts begin to differ."""
 _NAMED: Final = 3
 """Differences that a line names."""
 
@@ -37,7 +41,8 @@ def compare(before: Any, after: Any, path: str = "") -> list[Difference]:
         by_id = _have_ids(before) and _have_ids(after)
         old, new = (_named_parts(value, by_id=by_id) for value in (before, after))
         return [*_part_differences(old, new, path), *(_moves(old, new, path) if by_id else ())]
-    text = f"{path or 'value'}: {_quote(before)} → {_quote(after)}"
+    words = " → ".join(_quotes(before, after))
+    text = f"{path or 'value'}: {words}"
     return [Difference(kind="changed", path=path, text=text, before=before, after=after)]
 
 
@@ -87,8 +92,22 @@ def _quote(value: Any) -> str:
         return {None: "none", True: "yes", False: "no"}[value]
     if not isinstance(value, str):
         return f"{value}"
-    words = " ".join(value.split())
-    return f'"{words}"' if len(words) <= _QUOTED else f'"{words[: _QUOTED - 1].rstrip()}…"'
+    return _quote_text(" ".join(value.split()))
+
+
+def _quotes(before: Any, after: Any) -> tuple[str, str]:
+    """Return both values in words; of long texts the part where they begin to differ."""
+    if not (isinstance(before, str) and isinstance(after, str)):
+        return _quote(before), _quote(after)
+    old, new = (" ".join(value.split()) for value in (before, after))
+    same = sum(1 for _ in takewhile(bool, map(eq, old, new)))
+    begin = old.rfind(" ", 0, same - _CONTEXT) + 1 if same > _QUOTED - _CONTEXT else 0
+    return _quote_text(old, begin), _quote_text(new, begin)
+
+
+def _quote_text(words: str, begin: int = 0) -> str:
+    part = f"…{words[begin:]}" if begin else words
+    return f'"{part}"' if len(part) <= _QUOTED else f'"{part[: _QUOTED - 1].rstrip()}…"'
 
 
 def one_line(lines: Sequence[str]) -> str:

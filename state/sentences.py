@@ -26,6 +26,9 @@ _ABBREVIATIONS: Final = {
 """Abbreviations, beyond those of `sentencex`, that a capital or a number may follow."""
 _MISSED: Final = re.compile(r"(?<=[.!?…])\s+(?=[<{])|(?:(?<=…)|(?<=\bOK\.))\s+(?=[^\W\d_a-zß-ÿ])")
 """Ends before a tag or an object, and after an ellipsis or OK before a capital."""
+_PANIC: Final = "PanicException"
+_PLAIN_END: Final = re.compile(r"(?<=[.!?…。！？]\s)")
+"""Places after a mark that ends a sentence and a blank."""
 _END_CHARS: Final = 20
 """Characters of a sentence's end that are looked at."""
 _GERMAN: Final = """
@@ -71,9 +74,20 @@ def _pieces(line: str, code: str) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
+def _library_segments(line: str, code: str) -> list[str]:
+    """Return the segments of `sentencex`; where its code in Rust panics, a cut after each mark at an end."""
+    try:
+        # It panics at some blanks of several bytes.
+        return list(sentencex.segment(code, _BLANK.sub(" ", line)))
+    except BaseException as error:
+        # The class of a panic has no name to import, and is no `Exception`.
+        if type(error).__name__ != _PANIC:
+            raise
+        return _PLAIN_END.split(line)
+
+
 def _segments(line: str, code: str) -> Iterator[str]:
-    # It panics at some blanks of several bytes.
-    for piece in sentencex.segment(code, _BLANK.sub(" ", line)):
+    for piece in _library_segments(line, code):
         start = 0
         for end in _MISSED.finditer(piece):
             yield piece[start : end.end()]

@@ -9,7 +9,7 @@ from typing import Final
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Argument, Script
 
 _LIFETIME_S: Final = int(keys.CONSENT_S)
 
@@ -17,6 +17,14 @@ _ASK: Final = Script("""
 local asked = redis.call('GET', KEYS[1])
 if not asked then redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2]) end
 return (asked or ARGV[1]) == ARGV[1] and 1 or 0
+""")
+
+# A graph without a server has consents, but no record of the thread.
+_GRANT: Final = Script("""
+local owner, deleting = unpack(redis.call('HMGET', KEYS[2], 'owner', 'deleting'), 1, 2)
+if deleting or (ARGV[2] == '1' and not owner) then return 0 end
+redis.call('SET', KEYS[1], '', 'EX', ARGV[1])
+return 1
 """)
 
 _USE: Final = Script("""
@@ -37,10 +45,14 @@ async def recorded_question(storage: Storage, thread: str, task: str) -> str:
     return calls.decode() if calls else ""
 
 
-async def grant(storage: Storage, thread: str, calls: Sequence[str]) -> None:
-    """Record a person's consent to each call. Twice is safe."""
+async def grant(storage: Storage, thread: str, calls: Sequence[str], *, has_record: bool = False) -> None:
+    """Record a person's consent to each call, unless the thread is being deleted. Twice is safe.
+
+    `has_record` states that the thread has a record: without one it was deleted, and nothing is recorded.
+    """
+    args: list[Argument] = [_LIFETIME_S, int(has_record)]
     for call in calls:
-        await storage.redis.set(keys.consent(thread, call), "", ex=_LIFETIME_S)
+        await _GRANT(storage.redis, [keys.consent(thread, call), keys.thread_meta(thread)], args)
 
 
 async def use(storage: Storage, thread: str, task: str, call: str) -> bool:

@@ -1,19 +1,30 @@
 """Lists of an owner's artefacts and threads, newest update first.
 
-An entry is written after its record; twice is safe. Entries may lack a record, so readers check.
+An entry is written after its record; twice is safe. Entries may lack a record, so readers check. A list and a
+record may be on two nodes of a cluster: so a touch looks for the record afterwards, and takes its entry back
+if a deletion has removed it meanwhile.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from callsheet.state import owners
 from callsheet.state.errors import Invalid
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, ScriptCall
+from callsheet.storage.redis.scripts import Command, Script, ScriptCall, execute_all
 
 _TOUCH: Final = Script.with_clock("""
 local ms = now_ms()
-return redis.call('ZADD', KEYS[1], ms, ARGV[1])
+redis.call('ZADD', KEYS[1], ms, ARGV[1])
+return ms
+""")
+
+_TAKE_BACK: Final = Script("""
+local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
 """)
 
 # Entries of the same millisecond are ordered by name, so a cursor is a time and a name.
@@ -55,8 +66,42 @@ async def remove(storage: Storage, owner: str, kind: str, name: str) -> None:
 
 
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
-    """Move a thread to the head of its owner's list."""
-    await storage.redis.execute_batch([touch_thread_call(owner, thread_id)])
+    """Move a thread to the head of its owner's list, unless it was deleted meanwhile."""
+    await touch_existing(storage, [thread_entry(owner, thread_id)])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Entry of a list."""
+
+    list: str
+    """Key of the list."""
+    name: str
+    record: str
+    """Key of the record that it stands for."""
+
+
+def artefact_entry(owner: str, kind: str, name: str) -> Entry:
+    """Return the entry of an artefact."""
+    meta = keys.artefact_meta(kind, owners.storage_id(owner, kind, name))
+    return Entry(keys.owned_artefacts(owner, kind), name, meta)
+
+
+def thread_entry(owner: str, thread_id: str) -> Entry:
+    """Return the entry of a thread."""
+    return Entry(keys.owned_threads(owner), thread_id, keys.thread_meta(thread_id))
+
+
+async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
+    """Move entries to the heads of their lists, in one round trip; those without a record are not listed."""
+    touches = [ScriptCall(_TOUCH, [entry.list], [entry.name]) for entry in entries]
+    checks = [Command(("EXISTS", entry.record)) for entry in entries]
+    replies = await execute_all(storage.redis, [*touches, *checks])
+    times, exist = replies[: len(entries)], replies[len(entries) :]
+    rows = zip(entries, times, exist, strict=True)
+    late = [ScriptCall(_TAKE_BACK, [one.list], [one.name, ms]) for one, ms, exists in rows if not exists]
+    if late:
+        await execute_all(storage.redis, late)
 
 
 def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:

@@ -12,7 +12,7 @@ corrects that afterwards.
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -60,6 +60,8 @@ for at, key in ipairs(KEYS) do
 end
 return {0}
 """)
+
+_NOW: Final = Script.with_clock("return now_ms()")
 
 _SETTLE: Final = Script("""
 local call, model = 'r:' .. ARGV[1], ARGV[2]
@@ -127,6 +129,12 @@ class ModelUsage:
         """Return the sum."""
         mine, others = asdict(self), asdict(other)
         return ModelUsage(**{name: mine[name] + others[name] for name in mine})
+
+
+async def with_redis_day(storage: Storage, account: Account) -> Account:
+    """Return the account on the day (UTC) that it is by the clock of Redis: those of processes may differ."""
+    now_ms: bytes = await _NOW(storage.redis, [account.key("turn")])
+    return replace(account, day=datetime.fromtimestamp(int(now_ms) / 1000, UTC).date())
 
 
 async def reserve(

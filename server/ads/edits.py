@@ -21,11 +21,9 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, origin, status
 from callsheet.storage import indexes
-from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.ads import voices
@@ -172,6 +170,7 @@ async def write_version(
         owner=owner,
         thread=ref.thread.id,
         facts=ref.facts,
+        by_hand="owner" in ref.meta,
     )
     new = NewVersion(
         stream, data, owner, request, parent, {"status": "draft"}, expected_head, origin("person", action)
@@ -179,7 +178,7 @@ async def write_version(
     result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
     )
-    await execute_all(ref.storage.redis, ref.artefact.index_calls(owner, ref.thread.id))
+    await ref.artefact.touch(owner, ref.thread.id)
     return str(result["versionId"])
 
 
@@ -296,10 +295,7 @@ async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> 
             f"the mixer has no voice track {unknown[0]!r}",
             remedy=f"use one of {', '.join(map(repr, tracks))}",
         )
-    stored = await mixers.change_mixer(
-        ref.storage,
-        service.KIND,
-        ref.artefact.stored_id,
+    stored = await ref.artefact.change_mixer(
         lambda before: {
             part: before.get(part, {}) | changes.get(part, {}) for part in ("voices", "music", "sfx")
         },
@@ -342,7 +338,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
         "brief": state.get("brief"),
         "streams": {name: _stream_view(stream) for name, stream in streams.items()},
         "timeline": service.timeline_of(ref.thread, ref.facts, data),
-        "mixer": ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id)),
+        "mixer": ad.mixer(data, await ref.artefact.mixer()),
         "locks": await views.locks_view(ref.artefact, "stream"),
         "conversationId": ref.thread.id,
         "provider": state.get("provider", ""),
@@ -369,7 +365,7 @@ async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
 async def mixer_view(ref: AdRef) -> dict[str, Any]:
     """Return the mixer; unset tracks are at 0 dB."""
     data = stream_data(await ref.artefact.streams(ad.STREAMS))
-    return ad.mixer(data, await mixers.read_mixer(ref.storage, service.KIND, ref.artefact.stored_id))
+    return ad.mixer(data, await ref.artefact.mixer())
 
 
 async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:

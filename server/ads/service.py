@@ -28,7 +28,6 @@ from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
-from callsheet.storage.artefacts import artefacts as mixers
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
@@ -152,9 +151,7 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
-    streams, stored = await asyncio.gather(
-        artefact.streams(ad.STREAMS), mixers.read_mixer(storage, KIND, artefact.stored_id)
-    )
+    streams, stored = await asyncio.gather(artefact.streams(ad.STREAMS), artefact.mixer())
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 

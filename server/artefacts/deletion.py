@@ -11,9 +11,10 @@ from callsheet.storage.threads.threads import Thread
 async def delete_artefact(ctx: AppContext, artefact: Artefact, thread: Thread) -> ArtefactDeleted:
     """Delete the artefact, and its conversation `thread` unless that is about another artefact.
 
-    The artefact's record goes last: while it exists, a deletion that was cut short can be repeated. An id
-    that is used again begins a new artefact. Raises `Missing` if there is neither an artefact nor a
-    conversation about it, and `Busy` while a run has the conversation.
+    Both are marked first, and refuse every change from then on. The artefact's record goes last: while it
+    exists, a deletion that was cut short can be repeated. An id that is used again begins a new artefact.
+    Raises `Missing` if there is neither an artefact nor a conversation about it, and `Busy` while a run has
+    the conversation.
     """
     meta = await artefact.meta()
     record = await threads.find(ctx.storage, thread.id, thread.owner)
@@ -24,9 +25,11 @@ async def delete_artefact(ctx: AppContext, artefact: Artefact, thread: Thread) -
             remedy=f"list them with GET /api/artefacts/{artefact.kind}",
         )
     if record is None:
+        await artefact.begin_deletion(thread.owner, thread.id)
         await _finish_deletion(ctx, artefact, thread)
     else:
-        async with threads.hold(ctx.storage, record.id, record.owner):
+        async with threads.hold(ctx.storage, record.id, record.owner, deletes=is_own):
+            await artefact.begin_deletion(record.owner, record.id)
             await artefact.erase(record.owner)
             await _delete_conversation(ctx, artefact, record, is_own=is_own)
     await artefact.erase_record(thread.owner)

@@ -235,7 +235,7 @@ async def _consent(ref: ExecutionRef, before: Execution, after: Execution) -> No
         if one["status"] == "pending" and one not in known
         if (tool := tools.get(one["step"]["tool"])) and tool.is_destructive
     ]
-    await consents.grant(ref.ctx.storage, ref.thread.id, calls)
+    await consents.grant(ref.ctx.storage, ref.thread.id, calls, has_record=True)
 
 
 async def edit_step(

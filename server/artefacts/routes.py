@@ -146,7 +146,8 @@ async def _stream(request: Request, spec: WorkflowSpec[Any], artefact_id: str, n
     names = await spec.artefact.all_streams_of(artefact)
     if name not in names:
         raise Missing(
-            f"a {spec.artefact.kind} has no stream {name!r}", remedy=f"use one of: {', '.join(names)}"
+            f"{spec.artefact.kind} {artefact_id!r} has no stream {name!r}",
+            remedy=f"use one of: {', '.join(names)}",
         )
     return await artefact.stream(name)
 

@@ -27,7 +27,6 @@ from callsheet.state.plan import canonical_json
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import ScriptCall, execute_all
 from callsheet.storage.runs.records import Created, RunRequest, ThreadPrecondition, request_fields
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -142,28 +141,33 @@ def _may_be_about(existing: Thread, named: Thread) -> bool:
 
 
 async def claim(storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
-    """Bind the thread and its artefact to the owner and list them, before their first run.
+    """Bind the thread and its artefact to the owner and list them.
 
-    Twice is safe. Raises `Missing` for another owner's, and `Conflict` for a thread of another workflow.
+    Twice is safe. Raises `Missing` for another owner's, and for one that is being deleted, and `Conflict` for
+    a thread of another workflow.
     """
+    await _bind(storage, thread, facts or {})
+    await indexes.touch_existing(storage, _entries(thread))
+
+
+async def _bind(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> None:
     # The artefact comes second: it keeps its thread for ever, which must be the owner's.
-    await threads.bind(storage, thread)
-    await asyncio.gather(
-        _open(storage, thread, facts or {}), execute_all(storage.redis, _touch_calls(thread))
-    )
-
-
-async def _open(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> None:
+    token = await threads.bind(storage, thread)
     kind, _, name = thread.artefact.partition(":")
-    if name:
-        artefact = Artefact(storage, kind, name, thread.owner)
+    if not name:
+        return
+    artefact = Artefact(storage, kind, name, thread.owner)
+    try:
         await artefact.open(owner=thread.owner, thread=thread.id, facts=facts)
+    except Missing:
+        await threads.unbind(storage, thread.id, token)
+        raise
 
 
-def _touch_calls(thread: Thread) -> list[ScriptCall]:
+def _entries(thread: Thread) -> list[indexes.Entry]:
     kind, _, name = thread.artefact.partition(":")
-    calls = [indexes.touch_call(thread.owner, kind, name)] if name else []
-    return [*calls, indexes.touch_thread_call(thread.owner, thread.id)]
+    entries = [indexes.artefact_entry(thread.owner, kind, name)] if name else []
+    return [*entries, indexes.thread_entry(thread.owner, thread.id)]
 
 
 def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
@@ -238,19 +242,19 @@ def _precondition(thread: Thread) -> ThreadPrecondition:
 async def submit(worker: Worker, request: RunRequest, facts: Mapping[str, str] | None = None) -> Created:
     """Record the run and have it executed; raise as `claim` and `Runs.create`.
 
-    Without a precondition the thread and its artefact, with these facts, are claimed first.
+    Without a precondition the thread and its artefact, with these facts, are bound to the owner first.
     """
     thread = thread_of(request)
     if request.precondition is None:
-        await claim(worker.storage, thread, facts)
+        await _bind(worker.storage, thread, facts or {})
         request = replace(request, precondition=_precondition(thread))
     while True:
-        touching = execute_all(worker.storage.redis, _touch_calls(thread))
+        touching = indexes.touch_existing(worker.storage, _entries(thread))
         created: Created = (await asyncio.gather(worker.submit(request), touching))[0]
         if created.verdict != "changed":
             return created
         # The thread was deleted after it was read.
-        await claim(worker.storage, thread, facts)
+        await _bind(worker.storage, thread, facts or {})
 
 
 async def run(worker: Worker, request: RunRequest) -> tuple[dict[str, Any], Ack]:

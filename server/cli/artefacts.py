@@ -39,7 +39,7 @@ def new(client: ServerClient, args: Args) -> int:
     """Make a thing from a message."""
     kind: Kind = args.kind
     name, fields = args.id, _fields(args)
-    if name and _exists(client, kind, name):
+    if name and exists(client, kind, name):
         raise Conflict(
             f"there is already {kind.one} {name!r}", remedy=f"refine it: {_command(kind, 'chat', name)} …"
         )
@@ -155,16 +155,20 @@ def list_(client: ServerClient, args: Args) -> None:
 def show(client: ServerClient, args: Args) -> int:
     """Show a thing as it is now."""
     kind: Kind = args.kind
-    path = kind.shows.format(id=path_part(args.id))
-    try:
-        view = client.get(path)
-    except Missing as error:
-        raise _unknown(client, kind, args.id) from error
+    view = _shown(client, kind, args.id)
     if args.json:
         print_json(view)
     else:
         print_parts(rendering.view_parts(kind, view))
     return 0
+
+
+def _shown(client: ServerClient, kind: Kind, name: str) -> dict[str, Any]:
+    """Return the view of a thing; raise `Missing` with the nearest id for none."""
+    try:
+        return dict(client.get(kind.shows.format(id=path_part(name))))
+    except Missing as error:
+        raise _unknown(client, kind, name) from error
 
 
 def versions(client: ServerClient, args: Args) -> None:
@@ -195,47 +199,24 @@ def diff(client: ServerClient, args: Args) -> int:
         find(client, kind, args.id)
         path = f"/api/pages/{path_part(args.id)}/diff"
         reply = client.get(path, **{"from": args.old, "to": args.new})
-        changes = [one["text"] for one in reply["changes"]]
+        words = "\n".join(one["text"] for one in reply["changes"])
     else:
         find(client, kind, args.id)
         path = _stream_path(kind, args.id, args.stream or kind.stream)
-        old, fresh = (client.get(f"{path}/{path_part(one)}")["data"] for one in (args.old, args.new))
-        changes = [*differences(old, fresh)]
-        reply = {"from": args.old, "to": args.new, "changes": changes}
+        reply = client.get(f"{path}/{path_part(args.old)}/diff/{path_part(args.new)}")
+        words = reply["text"]
     if args.json:
         print_json(reply)
     else:
-        print_parts([text("\n".join(changes) or "Nothing is different.")])
+        print_parts([text(words or "Nothing is different.")])
     return 0
-
-
-def differences(old: Any, new: Any, path: str = "") -> Sequence[str]:
-    """Return a line for each value that differs, such as `voiceTracks[1].text: "a" → "b"`."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return [
-            line
-            for name in {**old, **new}
-            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
-        ]
-    if isinstance(old, list) and isinstance(new, list):
-        size = max(len(old), len(new))
-        padded = [[*values, *[None] * (size - len(values))] for values in (old, new)]
-        return [
-            line
-            for place, pair in enumerate(zip(*padded, strict=True))
-            for line in differences(pair[0], pair[1], f"{path}[{place}]")
-        ]
-    short = [
-        json.dumps(value, ensure_ascii=False) if value is not None else "nothing" for value in (old, new)
-    ]
-    return [] if old == new else [f"{path}: {short[0]} → {short[1]}"]
 
 
 def change(client: ServerClient, args: Args) -> None:
     """Activate or restore a version, or delete a thing: the command's route says which."""
     kind, route = args.kind, args.route
-    view = find(client, kind, args.id) if kind is not CAMPAIGNS else {}
-    if args.asks and not args.yes and not answers.confirm(f"Delete {kind.name} {args.id!r} for good?"):
+    view = find(client, kind, args.id) if kind is not CAMPAIGNS else _shown(client, kind, args.id)
+    if args.asks and not args.yes and not answers.confirm(f"Delete {kind.item} {args.id!r} for good?"):
         raise Conflict("nothing was deleted", remedy="answer yes, or use --yes")
     reply = _call(client, route, args, view).json()
     if args.json:
@@ -265,7 +246,9 @@ def preview(client: ServerClient, args: Args) -> None:
 def import_(client: ServerClient, args: Args) -> int:
     """Import campaigns from a file, and name what was refused, left out, or read otherwise."""
     content = read_bytes(args.output, MAX_IMPORT)
+    chosen = {name: getattr(args, name) for name in ("encoding", "mapping", "defaults")}
     params = {"fileName": Path(args.output).name, "allOrNothing": args.all_or_nothing}
+    params |= {name: value for name, value in chosen.items() if value is not None}
     report = client.call("POST", "/api/campaigns/import", content=content, params=params).json()
     if args.json:
         print_json(report)
@@ -280,6 +263,9 @@ def import_(client: ServerClient, args: Args) -> int:
         lines += report["notes"][:5]
         if report["ignoredColumns"]:
             lines.append(f"Columns that were not imported: {', '.join(report['ignoredColumns'][:10])}")
+        if not report["imported"]:
+            fields = json.dumps(report["columns"], ensure_ascii=False)
+            lines.append(f"Fields by heading: {fields}; change them with --mapping, or set --defaults.")
         print_parts([text("\n".join(lines))])
     return 0 if report["imported"] else 1
 
@@ -329,7 +315,8 @@ def find(client: ServerClient, kind: Kind, name: str) -> Mapping[str, Any]:
         raise _unknown(client, kind, name) from error
 
 
-def _exists(client: ServerClient, kind: Kind, name: str) -> bool:
+def exists(client: ServerClient, kind: Kind, name: str) -> bool:
+    """Return whether there is a thing with this id."""
     try:
         client.get(f"/api/artefacts/{kind.name}/{path_part(name)}")
     except Missing:

@@ -124,6 +124,11 @@ class ServerClient:
         )
 
     def _remote(self) -> httpx.Client:
+        if not (self.place.key.isascii() and self.place.key.isprintable()):
+            raise Invalid(
+                f"the key in {API_KEY} has characters that no key has",
+                remedy="copy it again, as `callsheet keys create` has printed it",
+            )
         headers = {"X-Api-Key": self.place.key} if self.place.key else {}
         try:
             return httpx.Client(base_url=self.place.url.rstrip("/"), headers=headers, timeout=_TIMEOUT)
@@ -135,7 +140,7 @@ class ServerClient:
     def _at(self, path: Path) -> httpx.Client:
         # The connection never expires: while it is open, the server knows that somebody is there.
         limits = httpx.Limits(keepalive_expiry=None)
-        headers = {OWNER_HEADER: self.place.owner} if self.place.owner else {}
+        headers = {OWNER_HEADER: quote(self.place.owner, safe="")} if self.place.owner else {}
         # A socket has no certificate; to read those of the machine takes longer than the request.
         transport = httpx.HTTPTransport(verify=False, uds=str(path), limits=limits)
         return httpx.Client(

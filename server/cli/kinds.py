@@ -47,9 +47,16 @@ class Kind:
     """A brief."""
     refinement: str
     """A message about what was made."""
+    state_field: str = ""
+    """Field of a thread's values that holds the id; empty if the thread's own id is meant."""
     versioned: bool = True
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of `new` and `chat`, as for argparse, by flag; they are fields of the request."""
+
+    @property
+    def item(self) -> str:
+        """One of its list, in sentences without an article."""
+        return self.noun.removesuffix("s")
 
 
 _SESSION: Final = "/api/agent-create/session"
@@ -60,6 +67,7 @@ ADS: Final = Kind(
     graph="ad_creation",
     one="an ad",
     id_field="adId",
+    state_field="ad_id",
     lists="/api/ads",
     list_field="ads",
     columns={"Changed": "updatedAt", "Length": "spotSeconds", "Market": "market", "Language": "language"},
@@ -84,6 +92,7 @@ PAGES: Final = Kind(
     graph="page_builder",
     one="a page",
     id_field="pageId",
+    state_field="page_id",
     lists="/api/pages",
     list_field="pages",
     columns={"Changed": "updatedAt", "Version": "versionId", "Active": "activeVersionId", "Title": "title"},
@@ -132,6 +141,7 @@ VIDEOS: Final = Kind(
     graph="scene_edit",
     one="a video",
     id_field="id",
+    state_field="project_id",
     lists="/api/projects",
     list_field="projects",
     columns={"Changed": "updatedAt", "Scenes": "sceneCount", "Name": "name"},

@@ -133,6 +133,8 @@ def _verbs(kind: Kind) -> list[str]:
         "activate": kind.activates,
         "restore": kind.restores,
         "export": kind.exports,
+        "undo, preview": kind is VIDEOS,
+        "import": kind is CAMPAIGNS,
         "delete": kind.deletes,
     }
     return ["new", "chat", "list", "show", *(verb for verb, has in verbs.items() if has)]
@@ -203,7 +205,18 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
     if kind is CAMPAIGNS:
         imported = group.command("import", artefacts.import_, "Import a CSV, JSON, JSON Lines or Excel file.")
         imported.add_argument("output", metavar="FILE", help="The file.")
-        imported.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
+        _add_import(imported)
+
+
+def _add_import(parser: Parser) -> None:
+    parser.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
+    parser.add_argument("--encoding", metavar="NAME", help="Encoding, such as cp1252 [found out].")
+    parser.add_argument(
+        "--mapping", metavar="JSON", help='Fields by heading, such as {"Werbemittel": "campaign_text"}.'
+    )
+    parser.add_argument(
+        "--defaults", metavar="JSON", help='Values of missing fields, such as {"channel": "linkedin"}.'
+    )
 
 
 def _add_changes(group: CommandGroup, kind: Kind) -> None:
@@ -254,7 +267,7 @@ def _add_short(root: CommandGroup, name: str) -> None:
     parser.add_argument("--ad-id", dest="named", help=_HIDDEN)
     if kind is CAMPAIGNS:
         parser.add_argument("--import", dest="imported", metavar="FILE", help="Import this file first.")
-        parser.add_argument("--all-or-nothing", action="store_true", help="Refuse a file with a wrong row.")
+        _add_import(parser)
 
 
 def _add_wire(root: CommandGroup) -> None:

@@ -98,7 +98,7 @@ def _fill(args: Args, word: str) -> None:
     """
     for action in args.leaf.arguments:
         is_free = action.nargs == "?" and getattr(args, action.dest) == action.default
-        if is_free and not action.option_strings and not word.startswith("--"):
+        if is_free and not action.option_strings and (word == "-" or not word.startswith("-")):
             setattr(args, action.dest, word)
             return
     raise UsageError(f"unknown argument {word!r}", args.leaf.prog)

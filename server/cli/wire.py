@@ -9,9 +9,9 @@ from typing import Any, Final
 from rich.text import Text
 
 from callsheet.server.cli import answers, rendering
-from callsheet.server.cli.artefacts import write
+from callsheet.server.cli.artefacts import exists, write
 from callsheet.server.cli.client import ServerClient, path_part
-from callsheet.server.cli.kinds import BY_GRAPH
+from callsheet.server.cli.kinds import BY_GRAPH, CAMPAIGNS
 from callsheet.server.cli.output import (
     NextCommand,
     age,
@@ -173,7 +173,7 @@ def answer_question(client: ServerClient, args: Args) -> int:
         if not sys.stdin.isatty():
             raise Invalid(f"the question is: {answers.question_line(value)}", remedy="give the answer, too")
         args.answer = answers.ask(value)
-    args.text, args.input = None, None
+    args.text, args.input, args.kind = None, None, BY_GRAPH.get(args.graph)
     return run(client, args)
 
 
@@ -193,7 +193,7 @@ def run(client: ServerClient, args: Args) -> int:
     except StoppedError:
         say(f"Stopped: the run is cancelled. See what is kept: {program()} threads show {thread}")
         raise
-    _show_values(args, thread, values, question)
+    _show_values(client, args, thread, values, question)
     return 0
 
 
@@ -297,7 +297,7 @@ def _json_object(words: str | None) -> dict[str, Any]:
     return value
 
 
-def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
+def _show_values(client: ServerClient, args: Args, thread: str, values: Any, question: Any) -> None:
     message = last_message(values)
     if args.json or not (message or question):
         print_json({"thread": thread, "values": values, "question": question})
@@ -308,7 +308,8 @@ def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
         parts.append(text("\n".join(f"Made {draft['stream']} {draft['versionId']}" for draft in created)))
     data = f" --data-dir {shlex.quote(str(args.data_dir))}" if args.data_dir else ""
     data += f" --provider {shlex.quote(args.provider)}" if args.provider else ""
-    command, last = f"{program()} run {shlex.quote(args.graph)}{data} --id {thread}", '"…"'
+    words, name = _chat_words(client, args, thread, values)
+    command, last = f"{program()} {words}{data} {name}", '"…"'
     if question is not None:
         parts += rendering.question_parts(question)
         command = f"{program()} questions answer{data} {thread}"
@@ -316,6 +317,19 @@ def _show_values(args: Args, thread: str, values: Any, question: Any) -> None:
     if isinstance(values, Mapping) and values.get("provider"):
         parts.append(rendering.model_line(values["provider"], values.get("provider_reason") or ""))
     print_parts([*parts, NextCommand(("Answer" if question is not None else "Go on", f"{command} {last}"))])
+
+
+def _chat_words(client: ServerClient, args: Args, thread: str, values: Any) -> tuple[str, str]:
+    """Return the command that goes on with the thread, and its last words.
+
+    It is `chat` after an answer to a question about something that has been made.
+    """
+    kind = getattr(args, "kind", None)
+    fields = values if isinstance(values, Mapping) else {}
+    name = str(fields.get(kind.state_field) or args.id) if kind else ""
+    if kind is None or not (kind is CAMPAIGNS or exists(client, kind, name)):
+        return f"run {shlex.quote(args.graph)}", f"--id {thread}"
+    return f"{kind.noun} chat", shlex.quote(name)
 
 
 def _context(args: Args) -> dict[str, str]:

@@ -185,6 +185,8 @@ class EventPublisher:
         self._unschedule()
         # The task starts after other ready tasks, which may publish more.
         sending = self._sending = asyncio.create_task(self._send())
+        # Its error is raised by the next call; after the last one asyncio would report it as unhandled.
+        sending.add_done_callback(lambda done: done.cancelled() or done.exception())
         return sending
 
     def _unschedule(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
@@ -192,7 +192,7 @@ class Authenticator:
 
 def _operator(scope: Scope) -> Caller:
     """Return the operator as a caller, for the owner that the request names."""
-    owner = Headers(scope=scope).get(OWNER_HEADER, LOCAL)
+    owner = unquote(Headers(scope=scope).get(OWNER_HEADER, LOCAL))
     if not is_owner(owner):
         raise Invalid(f"{owner[:40]!r} cannot be an owner", remedy="see callsheet keys list for the owners")
     return Caller(owner, frozenset({*PERMISSIONS, "operator"}), "the terminal")

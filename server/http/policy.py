@@ -5,7 +5,7 @@ follow a policy too: nobody learns without credentials which paths there are. A 
 `%2F` and stays so in the path that routes are matched with.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -167,12 +167,17 @@ def resolve_policy(scope: Scope, routes: Sequence[BaseRoute]) -> None:
     scope[_SCOPE_KEY] = _matched_policy(scope, routes) or _unmatched_policy(scope, routes)
 
 
-def _matched_policy(scope: Scope, routes: Sequence[BaseRoute]) -> RoutePolicy | None:
-    """Return the policy of the route that Starlette will call: the first that matches in full, or in part."""
+def _matched_policy(scope: MutableMapping[str, Any], routes: Sequence[BaseRoute]) -> RoutePolicy | None:
+    """Return the policy of the route that Starlette will call: the first that matches in full, or in part.
+
+    A route that matches in full is stored in the scope.
+    """
     same_path: BaseRoute | None = None
     for route in routes:
         match, _ = route.matches(scope)
         if match is Match.FULL:
+            # As the router does later; a request that never gets there is logged by its route, too.
+            scope["route"] = route
             return policy_of(route)
         if match is Match.PARTIAL and same_path is None:
             same_path = route

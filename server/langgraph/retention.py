@@ -42,7 +42,7 @@ class ThreadStorage(Protocol):
 
 async def delete_thread(ctx: ThreadStorage, record: Thread) -> None:
     """Delete a thread and all its data; raises `Busy` while a run holds it, and `Missing` if it is gone."""
-    async with threads.hold(ctx.storage, record.id, record.owner):
+    async with threads.hold(ctx.storage, record.id, record.owner, deletes=True):
         await _delete(ctx, record)
 
 

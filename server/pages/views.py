@@ -22,7 +22,6 @@ from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, StepFence, receipt_name
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
 from callsheet.tools.pages.edits import ElementChanges
 from callsheet.tools.pages.html import Document, render_document
@@ -205,7 +204,9 @@ async def _write_by_hand(
         data = await asyncio.to_thread(_changed_data, head, change)
         new = NewVersion(STREAM, data, ref.owner, step, parent, {"status": "draft"}, head, source)
         # The fence keeps a write that is repeated after a lost connection from creating a second version.
-        fence = fence or await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
+        fence = fence or await ref.artefact.claim(
+            step, epoch=0, owner=ref.owner, thread=ref.thread, facts={}, by_hand="owner" in ref.meta
+        )
         try:
             created = (
                 fence.result
@@ -214,7 +215,7 @@ async def _write_by_hand(
             )
         except Conflict:
             continue
-        await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
+        await ref.artefact.touch(ref.owner, ref.thread)
         return await version_view(ref, str(created["versionId"]))
     raise Busy(f"the page {ref.artefact.id!r} was changed by others each time", remedy="try again")
 

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -122,10 +123,16 @@ def _local_listener(path: Path) -> Iterator[socket.socket | None]:
 
 
 def _run(server: "_Server", listeners: list[socket.socket]) -> None:
+    """Serve until Ctrl-C or SIGTERM, and return."""
     _log.setLevel(logging.WARNING)
+    # Uvicorn raises the signal that it stopped for once more; by default SIGTERM would end the process here.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # Where the parent process ignores Ctrl-C, as a shell does for a background job, it raises nothing.
-    with suppress(KeyboardInterrupt):
-        process.run_event_loop(server.serve(sockets=listeners))
+    try:
+        with suppress(KeyboardInterrupt):
+            process.run_event_loop(server.serve(sockets=listeners))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def server_config(

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from callsheet.storage.embedded import folders
+from callsheet.storage.redis import address
 
 OWNER_HEADER: Final = "x-callsheet-owner"
-"""Header of a request at a local socket: the owner whose things it is about; the local owner if left out."""
+"""Header of a request at a local socket: the owner whose things it is about, percent-encoded.
+
+The local owner if it is left out.
+"""
 _GRAPHS_FILE: Final = "langgraph.json"
 _OF_THE_CLIENT: Final = frozenset({"CALLSHEET_URL", "CALLSHEET_API_KEY"})
 _PREFIXES_OF_THE_SERVER: Final = ("CALLSHEET_", "OPENAI_", "OLLAMA_", "REDIS_URL")
@@ -60,7 +64,9 @@ def _folder(data_dir: Path | None, redis_url: str | None) -> Path:
     if redis_url is None:
         return folders.private_folder((data_dir or folders.default_data_dir()).expanduser() / "terminal")
     temp = Path(tempfile.gettempdir())
-    return folders.private_folder(temp / f"callsheet-{os.geteuid()}-{_digest(redis_url)}")
+    # Others may see the name of the folder, from which nobody shall guess the password.
+    where = address.parse(redis_url).redacted_url
+    return folders.private_folder(temp / f"callsheet-{os.geteuid()}-{_digest(where)}")
 
 
 def _digest(*parts: str) -> str:

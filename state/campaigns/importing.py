@@ -42,6 +42,8 @@ _REMEDIES: Final = {
     "volume": "write it as 12000",
     "spend": "write it as 12000.50",
 }
+_RESERVED_IDS: Final = (".", "..", "export")
+"""Ids whose path would be another one."""
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
 _MAX_LITERAL: Final = 20_000
@@ -253,7 +255,7 @@ class _Cells:
         elif name in _ENUMS and isinstance(value, str):
             self._fields[name] = match_value(_ENUMS[name], value) or value
         else:
-            self._fields[name] = str(value) if type(value) is int else value
+            self._fields[name] = _text(name, value)
 
     def _read_number(self, name: str, value: Any) -> None:
         if isinstance(value, Mapping):
@@ -317,6 +319,12 @@ class _Cells:
 
 def _plain_number(number: Decimal) -> int | float:
     return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _text(name: str, value: Any) -> Any:
+    if name == "id" and value in _RESERVED_IDS:
+        raise Invalid("no address can name it", remedy="give the campaign another id")
+    return str(value) if type(value) is int else value
 
 
 def _currency(value: Any) -> Any:

@@ -8,7 +8,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.versions import Origin, Version, status
@@ -16,8 +16,7 @@ from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys, keyspace
-from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, execute, hgetall
+from callsheet.storage.redis.scripts import execute, hgetall
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,12 @@ class Artefact(StepReceipts):
         """Create the artefact for `owner` and `thread` if necessary, and set facts that are not set yet.
 
         Raises `Missing` for an artefact of another owner or thread, which must be indistinguishable from one
-        that does not exist. Twice is safe.
+        that does not exist, and for one that is being deleted. Twice is safe.
         """
         pairs = [text for pair in facts.items() for text in pair]
         answer: list[bytes] = await scripts.OPEN(self._redis, [self._meta], [owner, thread, *pairs])
+        if not any(answer):
+            raise self.missing_artefact()
         if [part.decode() for part in answer] != [owner, thread]:
             raise Missing(
                 f"there is no conversation {thread!r} about {self.kind} {self.id!r}", remedy="check the ids"
@@ -97,7 +98,8 @@ class Artefact(StepReceipts):
         several, and the result of the first. A step with a receipt writes nothing and returns that receipt.
         Without a fence (an edit by a person) the receipt belongs to this call, so that resending it is safe.
         Raises `Fenced` for an outdated fence, `Forbidden` for a locked stream, and `Conflict` for an outdated
-        `expected_head`; then no stream is changed.
+        `expected_head`; then no stream is changed. Raises `Missing` while the artefact is deleted, and for an
+        edit without a record of the artefact.
         """
         step, fence_value = (fence.step, fence.value) if fence else (f"by-hand|{uuid.uuid4().hex}", "")
         stream_keys = [
@@ -111,6 +113,8 @@ class Artefact(StepReceipts):
         )
         if answer[0] == b"fenced":
             raise Fenced(f"a late write to {new[0].stream!r} of {self.kind} {self.id!r} was refused")
+        if answer[0] == b"missing":
+            raise self.missing_artefact()
         if answer[0] in {b"locked", b"moved"}:
             raise self._write_error(answer[0], answer[1].decode())
         result: dict[str, Any] = json.loads(answer[1])
@@ -179,12 +183,17 @@ class Artefact(StepReceipts):
         return _version(stream, record)
 
     async def lock(self, name: str, by: str) -> bool:
-        """Lock a stream, or a part of one, against every change; return False if it was locked already."""
-        return bool(await scripts.LOCK(self._redis, [self._locks, self._meta], [name, json.dumps(by)]))
+        """Lock a stream, or a part of one, against every change; return False if it was locked already.
+
+        Raises `Missing` if there is no such artefact, or it is being deleted; so do the edits below.
+        """
+        return self._has_changed(
+            await scripts.LOCK(self._redis, [self._locks, self._meta], [name, json.dumps(by)])
+        )
 
     async def unlock(self, name: str) -> bool:
         """Undo `lock`; return False if it was not locked."""
-        return bool(await scripts.UNLOCK(self._redis, [self._locks, self._meta], [name]))
+        return self._has_changed(await scripts.UNLOCK(self._redis, [self._locks, self._meta], [name]))
 
     async def locks(self) -> dict[str, dict[str, Any]]:
         """Return all locks, each with its author and time: `{name: {by, at_ms}}`."""
@@ -194,7 +203,9 @@ class Artefact(StepReceipts):
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the active one of its stream; raises `Missing` if it does not exist."""
         stream_keys = [self._key(keys.versions, stream), self._key(keys.active_version, stream)]
-        if not await scripts.ACTIVATE(self._redis, stream_keys, [version_id]):
+        if not self._has_changed(
+            await scripts.ACTIVATE(self._redis, [*stream_keys, self._meta], [version_id])
+        ):
             raise self.missing_version(stream, version_id)
 
     async def delete_draft(self, stream: str, version_id: str) -> None:
@@ -219,6 +230,8 @@ class Artefact(StepReceipts):
             ],
             [version_id, newest.id, uuid.uuid4().hex],
         )
+        if answer == b"gone":
+            raise self.missing_artefact()
         if answer == b"active":
             raise Conflict(f"{stream} {version_id!r} is active", remedy="activate another version first")
         if answer == b"moved":
@@ -231,10 +244,40 @@ class Artefact(StepReceipts):
         values: list[Any] = await self._redis.hvals(self._receipts)
         return [json.loads(value) for value in values]
 
+    async def mixer(self) -> dict[str, Any]:
+        """Return the settings of the mixer; empty if none were set."""
+        return _parse(await self._redis.get(self._key(keys.mixer)))
+
+    async def change_mixer(
+        self, update: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """Replace the mixer's settings by `update(settings)` and return them; no concurrent change is lost.
+
+        `update` may be called several times.
+        """
+        key = self._key(keys.mixer)
+        while True:
+            before: bytes | None = await self._redis.get(key)
+            after = update(_parse(before))
+            # Sorted: a swap that is sent again because its reply was lost must find the same text.
+            text = json.dumps(after, ensure_ascii=False, sort_keys=True)
+            if self._has_changed(
+                await scripts.SWAP_MIXER(self._redis, [key, self._meta], [before or "", text])
+            ):
+                return after
+
+    async def begin_deletion(self, owner: str, thread: str) -> None:
+        """Mark the artefact as being deleted, after which nothing changes it; raise `Missing` for another's.
+
+        Twice is safe. `erase` and `erase_record` come after it.
+        """
+        if not await scripts.BEGIN_DELETION(self._redis, [self._meta], [owner, thread]):
+            raise self.missing_artefact()
+
     async def erase(self, owner: str) -> None:
         """Delete everything of the artefact except its record: versions, files, receipts, locks, plans.
 
-        Nothing may be writing to it. Twice is safe, and `erase_record` comes after it.
+        Twice is safe.
         """
         stem = self._key(keys.artefact_stem)
         plan_stem = keys.execution_keys(self.kind, self.stored_id, "").record
@@ -247,6 +290,8 @@ class Artefact(StepReceipts):
         """Delete the artefact's record and its place in the owner's list. Twice is safe."""
         await indexes.remove(self._storage, owner, self.kind, self.id)
         await execute(self._redis, "UNLINK", self._meta)
+        # An edit that was complete before the deletion may have listed the artefact once more meanwhile.
+        await indexes.remove(self._storage, owner, self.kind, self.id)
 
     async def meta(self) -> dict[str, str]:
         """Return the artefact's record; empty if the artefact does not exist."""
@@ -254,15 +299,25 @@ class Artefact(StepReceipts):
         return {name.decode(): value.decode() for name, value in fields.items()}
 
     async def set_facts(self, facts: Mapping[str, str]) -> None:
-        """Set facts of the artefact's record, replacing earlier values."""
-        await self._redis.hset(self._meta, mapping=dict[Any, Any](facts))
+        """Set facts of the artefact's record, replacing earlier values; raise `Missing` without a record."""
+        pairs = [text for pair in facts.items() for text in pair]
+        if pairs and not await scripts.SET_FACTS(self._redis, [self._meta], pairs):
+            raise self.missing_artefact()
 
     def missing_version(self, stream: str, version_id: str) -> Missing:
         """Return the error for a version that does not exist."""
+        # A page has one stream, called like itself.
+        name = "version" if stream == self.kind else f"{stream} version"
         return Missing(
-            f"{self.kind} {self.id!r} has no {stream} version {version_id!r}",
-            remedy=f"list the {stream} versions to see which there are",
+            f"{self.kind} {self.id!r} has no {name} {version_id!r}",
+            remedy=f"list the {name}s to see which there are",
         )
+
+    def _has_changed(self, answer: int) -> bool:
+        """Return whether a script changed something; raise `Missing` if it found no artefact to change."""
+        if answer < 0:
+            raise self.missing_artefact()
+        return bool(answer)
 
     def _key(self, key: Callable[..., str], *parts: str) -> str:
         return key(self.kind, self.stored_id, *parts)
@@ -286,35 +341,6 @@ def _version(stream: str, record: bytes | None) -> Version:
             remedy="Redis has evicted it or somebody deleted it: restore a backup, or make a new artefact",
         )
     return Version(stream=stream, **json.loads(record))
-
-
-_SWAP: Final = Script("""
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2])
-return 1
-""")
-
-
-async def read_mixer(storage: Storage, kind: str, stored_id: str) -> dict[str, Any]:
-    """Return the settings; empty if none were set."""
-    return _parse(await storage.redis.get(keys.mixer(kind, stored_id)))
-
-
-async def change_mixer(
-    storage: Storage, kind: str, stored_id: str, update: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """Replace the settings by `update(settings)` and return the result; no concurrent change is lost.
-
-    `update` may be called several times.
-    """
-    key = keys.mixer(kind, stored_id)
-    while True:
-        before: bytes | None = await storage.redis.get(key)
-        after = update(_parse(before))
-        # Sorted: a swap that is sent again because its reply was lost must find the same text.
-        text = json.dumps(after, ensure_ascii=False, sort_keys=True)
-        if await _SWAP(storage.redis, [key], [before or "", text]):
-            return after
 
 
 def _parse(text: bytes | None) -> dict[str, Any]:

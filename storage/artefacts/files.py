@@ -11,18 +11,21 @@ from typing import Final, TypedDict
 
 from callsheet.state.errors import Conflict, TooLarge
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.scripts import IS_MISSING
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Argument, Script
 
 PIECE_BYTES: Final = 256 * 1024
-_APPEND: Final = Script("""
+_APPEND: Final = Script(f"""{IS_MISSING}
+if is_missing(KEYS[2], true) then return 0 end
 -- A piece that is sent again because its reply was lost is stored already.
 if redis.call('LLEN', KEYS[1]) == tonumber(ARGV[3]) then redis.call('RPUSH', KEYS[1], ARGV[1]) end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
-_STORE: Final = Script("""
-local part, file, files = KEYS[1], KEYS[2], KEYS[3]
+_STORE: Final = Script(f"""{IS_MISSING}
+local part, file, files, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+if is_missing(meta, true) then return 'missing' end
 local id, record, size, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local existing = redis.call('HGET', files, id)
 if existing then return existing == record and 'stored' or 'exists' end
@@ -68,15 +71,22 @@ async def store(
 ) -> None:
     """Store a file under its id; all files of the artefact may have `max_bytes` together.
 
-    Twice is safe. Raises `Conflict` if another file has this id, and `TooLarge` if there is no space.
+    Twice is safe. Raises `Conflict` if another file has this id, `TooLarge` if there is no space, and
+    `Missing` if there is no such artefact, or it is being deleted.
     """
+    meta = keys.artefact_meta(artefact.kind, artefact.stored_id)
     part = keys.file_part(artefact.kind, artefact.stored_id, uuid.uuid4().hex)
     for number, piece in enumerate(pieces):
-        await _APPEND(storage.redis, [part], [piece, int(keys.UPLOAD_TTL_S * 1000), number])
+        appended = await _APPEND(storage.redis, [part, meta], [piece, int(keys.UPLOAD_TTL_S * 1000), number])
+        if not appended:
+            raise artefact.missing_artefact()
     file = keys.file(artefact.kind, artefact.stored_id, file_id)
     files = keys.files(artefact.kind, artefact.stored_id)
     text = json.dumps(record, ensure_ascii=False)
-    answer = await _STORE(storage.redis, [part, file, files], [file_id, text, record["size"], max_bytes])
+    args: list[Argument] = [file_id, text, record["size"], max_bytes]
+    answer = await _STORE(storage.redis, [part, file, files, meta], args)
+    if answer == b"missing":
+        raise artefact.missing_artefact()
     if answer == b"exists":
         await storage.redis.delete(part)
         raise Conflict(f"upload {file_id!r} has a file already", remedy="ask for another ticket")

@@ -28,6 +28,7 @@ from callsheet.state.plan_progress import (
 )
 from callsheet.state.plan_recovery import abandon, open_calls, with_receipts
 from callsheet.storage.artefacts.receipts import StepReceipts
+from callsheet.storage.artefacts.scripts import IS_MISSING
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, execute
@@ -49,11 +50,12 @@ return {now_ms(), runs or '', active or '', status or '', ended or '', updated o
 """)
 # A call that is sent again because its reply was lost changes nothing more. A number that stands for now
 # becomes the time.
-_WRITE: Final = Script.with_clock("""
+_WRITE: Final = Script.with_clock(f"""{IS_MISSING}
+if is_missing(KEYS[4]) then return {{0, now_ms(), '', '0'}} end
 local changes, call = unpack(redis.call('HMGET', KEYS[1], 'changes', 'call'), 1, 2)
-if call == ARGV[3] then return {1, now_ms()} end
+if call == ARGV[3] then return {{1, now_ms()}} end
 if (changes or '0') ~= ARGV[1] then
-  return {0, now_ms(), redis.call('HGET', KEYS[1], 'record') or '', changes or '0'}
+  return {{0, now_ms(), redis.call('HGET', KEYS[1], 'record') or '', changes or '0'}}
 end
 local now, record, created = now_ms(), ARGV[2], ARGV[6]
 if ARGV[4] ~= '' then
@@ -70,7 +72,7 @@ if ARGV[7] == '' then
 else
   redis.call('EXPIRE', KEYS[1], ARGV[7])
 end
-return {1, now}
+return {{1, now}}
 """)
 
 
@@ -116,7 +118,10 @@ class Executions:
         return (await self.open(lambda now_ms: {**record, "created_ms": now_ms})).record
 
     async def open(self, build: Callable[[int], Execution]) -> Held:
-        """Store a new execution, built for a time, in one round trip; one that exists is returned."""
+        """Store a new execution, built for a time, in one round trip; one that exists is returned.
+
+        Raises `Missing` while the artefact is deleted.
+        """
         # The time is known once Redis has written it; until then a number that no record holds stands for it.
         moment = secrets.randbelow(_MOMENTS) + _MOMENTS
         new = build(moment)
@@ -125,7 +130,12 @@ class Executions:
         key = keys.execution_place(self._owner, new["id"])
         words: tuple[Argument, ...] = ("SET", key, place, *(("EX", lifetime) if lifetime else ()))
         writing = self._write("0", None, new, moment)
-        held: Held = (await asyncio.gather(writing, execute(self._redis, *words)))[0]
+        # The place comes first: a deletion that sees the record also sees its place.
+        try:
+            held: Held = (await asyncio.gather(execute(self._redis, *words), writing))[1]
+        except Missing:
+            await execute(self._redis, "UNLINK", key)
+            raise
         return held
 
     async def update(self, execution_id: str, change: Update, prepare: Prepare | None = None) -> Execution:
@@ -249,7 +259,8 @@ class Executions:
         ]
         for name, data in events_between(before, after, self._rules):
             arguments += (name, json.dumps(data, ensure_ascii=False))
-        reply = await _WRITE(self._redis, self._keys(after["id"]), arguments)
+        meta = keys.artefact_meta(self._kind, self._stored)
+        reply = await _WRITE(self._redis, [*self._keys(after["id"]), meta], arguments)
         is_stored, now_ms, *newest = reply
         if not is_stored and not newest[0]:
             raise missing_execution(after["id"])

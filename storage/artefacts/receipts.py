@@ -4,6 +4,7 @@ An attempt first claims its step and gets a fence, which a later claim or a revo
 with a receipt is never executed again: its recorded result is returned.
 """
 
+import asyncio
 import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -12,12 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 from callsheet.state import owners
-from callsheet.state.errors import Fenced, Forbidden, OutcomeUnknown
+from callsheet.state.errors import Fenced, Forbidden, Missing, OutcomeUnknown
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Command, ScriptCall, execute, execute_all
+from callsheet.storage.redis.scripts import Argument, ScriptCall, execute, execute_all
 from callsheet.storage.threads import threads
 
 
@@ -52,6 +53,8 @@ class Claim:
     """Streams that the step will write."""
     not_repeatable: bool = False
     """True if the step must not be repeated after an attempt whose outcome is unknown."""
+    by_hand: bool = False
+    """True for a person's edit of an artefact that exists: the claim does not create one."""
     call_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Identifies the claim if it arrives twice."""
 
@@ -69,17 +72,24 @@ class StepReceipts:
         self._receipts, self._fences, self._meta, self._locks = self._step_keys
 
     async def claim(
-        self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
+        self,
+        step: str,
+        *,
+        epoch: int,
+        owner: str,
+        thread: str,
+        facts: Mapping[str, str],
+        by_hand: bool = False,
     ) -> StepFence | RecordedResult:
         """Claim `step` for this attempt, or return its earlier result; raises as `read_claim`."""
-        claim = Claim(step, epoch, owner, thread, facts)
+        claim = Claim(step, epoch, owner, thread, facts, by_hand=by_hand)
         return self.read_claim(claim, (await execute_all(self._redis, [self.claim_call(claim)]))[0])
 
     def claim_call(self, claim: Claim) -> ScriptCall:
         """Return the script that claims a step; `read_claim` reads its answer."""
         facts = [text for pair in claim.facts.items() for text in pair]
         args: list[Argument] = [claim.step, claim.epoch, claim.owner, claim.thread, claim.call_id]
-        args += [int(claim.not_repeatable), len(claim.writes), *claim.writes, *facts]
+        args += [int(claim.not_repeatable), int(claim.by_hand), len(claim.writes), *claim.writes, *facts]
         return ScriptCall(scripts.CLAIM, self._step_keys, args)
 
     def read_claim(self, claim: Claim, answer: Sequence[bytes]) -> StepFence | RecordedResult:
@@ -87,13 +97,16 @@ class StepReceipts:
 
         The first claim creates the artefact for its owner and sets facts that are not set yet. Raises
         `Forbidden` for another owner's artefact or a locked stream, `Fenced` when a later epoch has claimed
-        the step, and `OutcomeUnknown` when an earlier attempt may have had an external effect.
+        the step, `OutcomeUnknown` when an earlier attempt may have had an external effect, and `Missing`
+        while the artefact is deleted, or if there is none for an edit by hand.
         """
         verdict = answer[0].decode()
         if verdict == "done":
             return RecordedResult(json.loads(answer[1]))
         if verdict == "fenced":
             raise self._fenced_error(claim.step)
+        if verdict == "missing":
+            raise self.missing_artefact()
         if verdict == "unknown":
             raise OutcomeUnknown(
                 "an earlier attempt at this call was interrupted, and it may have had its effect",
@@ -114,6 +127,10 @@ class StepReceipts:
                 remedy="leave it as it is, or ask the person to unlock it",
                 details={"locked": answer[1].decode()},
             )
+
+    def missing_artefact(self) -> Missing:
+        """Return the error for an artefact that does not exist, or is being deleted."""
+        return missing_artefact(self.kind, self.id)
 
     async def revoke(self, fence: StepFence, *, idle: bool = True) -> StepFence | RecordedResult:
         """Invalidate `fence`; return the result its holder has recorded, or a new fence.
@@ -137,7 +154,9 @@ class StepReceipts:
     def receipt_call(self, fence: StepFence, result: str) -> ScriptCall:
         """Return the script that writes the receipt of an external effect; `result` is JSON."""
         return ScriptCall(
-            scripts.WRITE_RECEIPT, [self._receipts, self._fences], [fence.step, fence.value, result]
+            scripts.WRITE_RECEIPT,
+            [self._receipts, self._fences, self._meta],
+            [fence.step, fence.value, result],
         )
 
     def cache_read_call(self, owner: str, digest: str | None) -> ScriptCall:
@@ -145,10 +164,10 @@ class StepReceipts:
         cached = [keys.cached_lookup(self.kind, self.stored_id, digest)] if digest else []
         return ScriptCall(scripts.READ_CACHE, [self._meta, *cached], [owner])
 
-    def cache_write_call(self, digest: str, result: str, kept_s: float) -> Command:
-        """Return the command that caches the result of a look-up, JSON, for `kept_s` seconds."""
+    def cache_write_call(self, digest: str, result: str, kept_s: float) -> ScriptCall:
+        """Return the script that caches the result of a look-up, JSON, for `kept_s` seconds."""
         key = keys.cached_lookup(self.kind, self.stored_id, digest)
-        return Command(("SET", key, result, "PX", int(kept_s * 1000)))
+        return ScriptCall(scripts.WRITE_CACHE, [self._meta, key], [result, int(kept_s * 1000)])
 
     def index_calls(self, owner: str, thread: str) -> list[ScriptCall]:
         """Return the scripts that list a changed artefact first for its owner and link it to the thread."""
@@ -156,6 +175,12 @@ class StepReceipts:
             indexes.touch_call(owner, self.kind, self.id),
             threads.link_artefact_call(thread, owner, f"{self.kind}:{self.id}"),
         ]
+
+    async def touch(self, owner: str, thread: str) -> None:
+        """Execute `index_calls` for a person's edit; one that a deletion has overtaken lists nothing."""
+        link = threads.link_artefact_call(thread, owner, f"{self.kind}:{self.id}")
+        entry = indexes.artefact_entry(owner, self.kind, self.id)
+        await asyncio.gather(indexes.touch_existing(self._storage, [entry]), execute_all(self._redis, [link]))
 
     async def find_results(
         self, thread: str, task: str, step_ids: Collection[str]
@@ -180,6 +205,14 @@ class StepReceipts:
             if receipt_thread == escape_part(thread) and parts[1:2] == [escape_part(step_id)]:
                 results.append(json.loads(value))
         return results
+
+
+def missing_artefact(kind: str, artefact: str) -> Missing:
+    """Return the error for an artefact that does not exist, or is being deleted."""
+    return Missing(
+        f"there is no {kind} {artefact!r}, or it is being deleted",
+        remedy=f"list them with GET /api/artefacts/{kind}; a deletion that was cut short can be sent again",
+    )
 
 
 def escape_part(text: str) -> str:

@@ -1,20 +1,39 @@
-"""Lua scripts for artefacts; each is one atomic step in the artefact's own slot."""
+"""Lua scripts for artefacts; each is one atomic step in the artefact's own slot.
+
+A deletion first marks the record. From then on every script refuses to change the artefact, so that none of
+its keys comes back. The record goes last, and a person's edit needs one: so an edit that arrives late makes
+no second artefact.
+"""
 
 from typing import Final
 
 from callsheet.storage.redis.scripts import Script
 
+IS_MISSING: Final = """
+local function is_missing(meta, by_hand)
+  local owner, deleting = unpack(redis.call('HMGET', meta, 'owner', 'deleting'), 1, 2)
+  return deleting or (by_hand and not owner)
+end
+"""
+"""Lua function: true while a deletion is at work, and for a person's edit also if there is no record."""
+
+
+def _script(source: str) -> Script:
+    return Script.with_clock(IS_MISSING + source)
+
+
 # A fence is `epoch:attempt:call`, with an x appended if no effect is in progress. If the effect is external
 # and another call's fence is open, nobody knows whether that effect happened.
-CLAIM: Final = Script.with_clock("""
+CLAIM: Final = _script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local call, unsure, streams = ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
+local call, unsure, by_hand, streams = ARGV[5], ARGV[6] == '1', ARGV[7] == '1', tonumber(ARGV[8])
+if is_missing(meta, by_hand) then return {'missing'} end
 local current = redis.call('HGET', meta, 'owner')
 if current and current ~= owner then return {'forbidden'} end
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
-for i = 8, 7 + streams do
+for i = 9, 8 + streams do
   if redis.call('HEXISTS', locks, ARGV[i]) == 1 then return {'locked', ARGV[i]} end
 end
 local attempt = 0
@@ -31,7 +50,7 @@ if not current then
   local ms = now_ms()
   redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
 end
-for i = 8 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
+for i = 9 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
 local fence = string.format('%d:%d:%s', epoch, attempt + 1, call)
 redis.call('HSET', fences, step, fence)
 return {'go', fence}
@@ -44,8 +63,15 @@ if #KEYS == 1 then return {'go', false} end
 return {'go', redis.call('GET', KEYS[2])}
 """)
 
-WRITE_RECEIPT: Final = Script("""
+WRITE_CACHE: Final = _script("""
+if is_missing(KEYS[1]) then return 0 end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return 1
+""")
+
+WRITE_RECEIPT: Final = _script("""
 local receipts, fences, step, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+if is_missing(KEYS[3]) then return {'fenced'} end
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
 if redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
@@ -54,7 +80,8 @@ redis.call('HDEL', fences, step)
 return {'made', ARGV[3]}
 """)
 
-OPEN: Final = Script.with_clock("""
+OPEN: Final = _script("""
+if is_missing(KEYS[1]) then return {'', ''} end
 local stored = redis.call('HMGET', KEYS[1], 'owner', 'thread')
 if not stored[1] then
   local ms = now_ms()
@@ -82,9 +109,10 @@ return {'revoked', moved}
 
 # Records and results are concatenated as text, because cjson would change numbers. After four keys of the
 # artefact come two keys and seven arguments a stream. Nothing is written if one stream is refused.
-CREATE: Final = Script.with_clock("""
+CREATE: Final = _script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, fence = ARGV[1], ARGV[2]
+if is_missing(meta, fence == '') then return {'missing'} end
 local count = (#ARGV - 3) / 7
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
@@ -133,15 +161,17 @@ end
 return out
 """)
 
-ACTIVATE: Final = Script("""
+ACTIVATE: Final = _script("""
+if is_missing(KEYS[3], true) then return -1 end
 for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   if id == ARGV[1] then redis.call('SET', KEYS[2], id); return 1 end
 end
 return 0
 """)
 
-DELETE: Final = Script("""
+DELETE: Final = _script("""
 local meta, call = KEYS[4], ARGV[3]
+if is_missing(meta, true) then return 'gone' end
 -- The same call again, because its reply was lost.
 if redis.call('HGET', meta, 'deletion') == call then return 'deleted' end
 if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
@@ -160,7 +190,8 @@ local changed = redis.call('HGET', KEYS[4], 'locks') or '0'
 return {record, redis.call('GET', KEYS[2]), redis.call('HKEYS', KEYS[3]), changed}
 """)
 
-LOCK: Final = Script.with_clock("""
+LOCK: Final = _script("""
+if is_missing(KEYS[2], true) then return -1 end
 local ms = now_ms()
 local lock = '{"by":' .. ARGV[2] .. ',"at_ms":' .. ms .. '}'
 if redis.call('HSETNX', KEYS[1], ARGV[1], lock) == 0 then return 0 end
@@ -168,8 +199,33 @@ redis.call('HINCRBY', KEYS[2], 'locks', 1)
 return 1
 """)
 
-UNLOCK: Final = Script("""
+UNLOCK: Final = _script("""
+if is_missing(KEYS[2], true) then return -1 end
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HINCRBY', KEYS[2], 'locks', 1)
+return 1
+""")
+
+SET_FACTS: Final = _script("""
+if is_missing(KEYS[1], true) then return 0 end
+redis.call('HSET', KEYS[1], unpack(ARGV))
+return 1
+""")
+
+SWAP_MIXER: Final = _script("""
+if is_missing(KEYS[2], true) then return -1 end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+""")
+
+# A conversation about an artefact that was never made has no record, and is marked by one of its own.
+BEGIN_DELETION: Final = _script("""
+-- A full Redis refuses a script's first write only, and never an HDEL: so deletions can free memory.
+redis.call('HDEL', KEYS[1], 'deleting')
+local current = redis.call('HGET', KEYS[1], 'owner')
+if current and current ~= ARGV[1] then return 0 end
+if not current then redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2]) end
+redis.call('HSET', KEYS[1], 'deleting', 1)
 return 1
 """)

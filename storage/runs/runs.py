@@ -50,8 +50,8 @@ class Runs:
         """Record a run, or find the one of the same request.
 
         The verdict `changed` means that nothing was recorded: read the thread again. Raises `Busy` for the
-        strategy "reject" on a busy thread, and `Conflict` for an idempotency key that was used for another
-        request or a question that another run answers.
+        strategy "reject" on a busy thread, `Conflict` for an idempotency key that was used for another
+        request or a question that another run answers, and `Missing` for a thread that is being deleted.
         """
         thread = request.thread
         memo = keys.idempotency(thread, request.idempotency_key or "-")
@@ -77,6 +77,11 @@ class Runs:
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
+        if verdict == "deleting":
+            raise Missing(
+                f"thread {thread!r} is being deleted",
+                remedy="send the request again when the deletion has ended; repeat one that was cut short",
+            )
         return Created(verdict, run, since)  # type: ignore[arg-type]  # the script's verdicts
 
     async def is_recorded(self, thread: str, key: str) -> bool:

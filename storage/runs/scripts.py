@@ -135,6 +135,7 @@ end
 -- changed.
 local owner, before, metadata, graph, replaced = unpack(ARGV, 8, 12)
 if owner ~= '' then
+  if redis.call('HEXISTS', meta, 'deleting') == 1 then return {'deleting', '', since} end
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
   if its_metadata == '' then its_metadata = '{}' end
   if its_graph == '' or (replaced ~= '' and its_graph == replaced) then its_graph = nil end
@@ -283,7 +284,8 @@ return due
 
 CLAIM: Final = _once("""
 local id, lease_ms, isolated = unpack(ARGV)
-if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
+local active, deleting = unpack(redis.call('HMGET', meta, 'active', 'deleting'), 1, 2)
+if active ~= id or deleting then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.

@@ -1,5 +1,6 @@
 """Threads: owner, graph, artefacts, status and metadata; everything except checkpoints and runs."""
 
+import asyncio
 import hmac
 import json
 import secrets
@@ -9,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.state.errors import Busy, Conflict, Missing
+from callsheet.state.errors import Busy, Conflict, Missing, Unavailable
 from callsheet.storage import indexes, questions
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, ScriptCall, execute, hgetall
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
 
@@ -30,8 +31,8 @@ return now
 
 _UPDATE_METADATA: Final = Script.with_clock("""
 local now = now_ms()
-local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata')
-if before[1] ~= ARGV[1] then return -1 end
+local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'deleting')
+if before[1] ~= ARGV[1] or before[3] then return -1 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
@@ -53,18 +54,25 @@ redis.call('ZREM', KEYS[1], ARGV[1])
 return redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
 """)
 
-# Repeatable in the same way.
+# Repeatable in the same way. A thread that is being deleted takes no new runs, whatever becomes of the hold.
 _HOLD: Final = Script("""
-local thread, lease, token = KEYS[1], KEYS[2], ARGV[3]
-local owner, active = unpack(redis.call('HMGET', thread, 'owner', 'active'))
+local thread, lease, token, deletes = KEYS[1], KEYS[2], ARGV[3], ARGV[4] == '1'
+local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'active', 'deleting'), 1, 3)
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
-if active or redis.call('EXISTS', lease) == 1 then return 0 end
+if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
+if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
 redis.call('DEL', lease)
 redis.call('HINCRBY', thread, 'epoch', 1)
 redis.call('SET', lease, token, 'PX', ARGV[2])
+if deletes then redis.call('HSET', thread, 'deleting', 1) end
 return 1
+""")
+
+_RENEW_HOLD: Final = Script("""
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
 
 _RELEASE: Final = Script("""
@@ -76,9 +84,11 @@ return 0
 # A thread created without a graph or an artefact takes those of its first run.
 _BIND: Final = Script.with_clock("""
 local now = now_ms()
-local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact')
+local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact', 'deleting')
+if theirs[4] then return {'', '', ''} end
 if not theirs[1] then
-  redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now, 'metadata', ARGV[4])
+  redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now, 'metadata', ARGV[4],
+    'token', ARGV[5])
 end
 for i, name in ipairs({'owner', 'graph', 'artefact'}) do
   if (not theirs[i] or theirs[i] == '') and (not theirs[1] or theirs[1] == ARGV[1]) then
@@ -87,6 +97,12 @@ for i, name in ipairs({'owner', 'graph', 'artefact'}) do
   end
 end
 return {theirs[1], theirs[2] or '', theirs[3] or ''}
+""")
+
+_UNBIND: Final = Script("""
+local token, runs = unpack(redis.call('HMGET', KEYS[1], 'token', 'runs'), 1, 2)
+if token ~= ARGV[1] or runs then return 0 end
+return redis.call('UNLINK', KEYS[1])
 """)
 
 # Changes nothing if the thread does not exist here: a graph without a server keeps its threads elsewhere.
@@ -114,6 +130,11 @@ local secret = redis.call('GET', KEYS[1])
 if not secret then redis.call('SET', KEYS[1], ARGV[1]) end
 return secret or ARGV[1]
 """)
+
+
+_HOLD_MS: Final = int(keys.RUN_LEASE_S * 1000)
+_BEING_DELETED: Final = -2
+"""Answer of `_HOLD` while a deletion holds the thread."""
 
 
 @dataclass(frozen=True)
@@ -200,17 +221,17 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     return existing
 
 
-async def bind(storage: Storage, thread: Thread) -> None:
+async def bind(storage: Storage, thread: Thread) -> str:
     """Create the thread, or check that the existing one has the same owner, graph and artefact.
 
-    The caller moves it to the head of the owner's list.
+    Return a token with which `unbind` undoes it. The caller moves the thread to the head of the owner's list.
     Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
-    does not exist, and `Conflict` for one with another graph.
+    does not exist, and for one that is being deleted; `Conflict` for one with another graph.
     """
     metadata = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
-    answer: list[bytes] = await _BIND(
-        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact, metadata]
-    )
+    token = str(uuid.uuid4())
+    args = [thread.owner, thread.graph, thread.artefact, metadata, token]
+    answer: list[bytes] = await _BIND(storage.redis, [keys.thread_meta(thread.id)], args)
     owner, graph, artefact = (part.decode() for part in answer)
     if owner != thread.owner or (artefact != thread.artefact and graph == thread.graph):
         raise missing_thread(thread.id)
@@ -219,6 +240,12 @@ async def bind(storage: Storage, thread: Thread) -> None:
             f"thread {thread.id!r} runs {graph!r}, not {thread.graph!r}",
             remedy="use another conversation id",
         )
+    return token
+
+
+async def unbind(storage: Storage, thread_id: str, token: str) -> None:
+    """Delete a thread that the `bind` of this token has created, unless it has runs. Twice is safe."""
+    await _UNBIND(storage.redis, [keys.thread_meta(thread_id)], [token])
 
 
 def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
@@ -321,23 +348,51 @@ async def record_edit(storage: Storage, record: Thread, status: str, interrupts:
 
 
 @asynccontextmanager
-async def hold(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[None]:
-    """Keep runs from starting on the thread; raises `Busy` while a run is active, and `Missing` as `get`."""
+async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = False) -> AsyncIterator[None]:
+    """Keep runs from starting on the thread, for as long as it takes.
+
+    With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
+    ends that. Raises `Busy` while a run is active or a deletion is at work, and `Missing` as `get`.
+    """
     run_keys = keys.run_keys(thread_id)
-    lease_ms, token = int(keys.RUN_LEASE_S * 1000), str(uuid.uuid4())
-    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], [owner, lease_ms, token])
+    token = str(uuid.uuid4())
+    args: list[Argument] = [owner, _HOLD_MS, token, int(deletes)]
+    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], args)
+    if result == _BEING_DELETED:
+        raise Busy(
+            f"thread {thread_id!r} is being deleted",
+            remedy=f"wait until it is; if its server has stopped, repeat it after {keys.RUN_LEASE_S:g} s",
+        )
     if result < 0:
         raise missing_thread(thread_id)
     if not result:
         raise Busy(f"thread {thread_id!r} has an unfinished run", remedy="cancel it, or wait until it ends")
+    renewal = asyncio.create_task(_renew_hold(storage, run_keys.lease, token))
     try:
         yield
     finally:
+        renewal.cancel()
+        await asyncio.wait([renewal])
         await _RELEASE(storage.redis, [run_keys.lease], [token])
 
 
+async def _renew_hold(storage: Storage, lease: str, token: str) -> None:
+    """Renew a hold until this task is cancelled or the hold is lost."""
+    while True:
+        await asyncio.sleep(keys.RUN_LEASE_S / 3)
+        try:
+            if not await _RENEW_HOLD(storage.redis, [lease], [token, _HOLD_MS]):
+                return
+        except Unavailable:
+            # What the hold protects meets the same outage; the next renewal may still be in time.
+            continue
+
+
 async def delete(storage: Storage, record: Thread) -> None:
-    """Delete a thread and its runs, but not its checkpoints; call it under `hold`. Twice is safe."""
+    """Delete a thread and its runs, but not its checkpoints; call it under a `hold` that deletes.
+
+    Twice is safe.
+    """
     # Also deletes runs that were created during the hold.
     await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)

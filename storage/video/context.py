@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from callsheet.state import owners
 from callsheet.state.errors import Invalid, TooLarge
+from callsheet.storage.artefacts.receipts import missing_artefact
+from callsheet.storage.artefacts.scripts import IS_MISSING
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Argument, Script
 
 MAX_BYTES: Final = 102_400
 """Bytes of an entry as UTF-8 JSON."""
@@ -24,7 +26,8 @@ MARK: Final = "_truncated"
 _log = logging.getLogger(__name__)
 # Each field is the second when it is due, a colon, that of its creation, a blank, and the entry as JSON; 0 is
 # no expiry. An older one has no time of creation.
-_SET: Final = Script.with_clock("""
+_SET: Final = Script.with_clock(f"""{IS_MISSING}
+if is_missing(KEYS[2], ARGV[5] == '1') then return -1 end
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
@@ -54,7 +57,10 @@ class ContextStore:
 
     def __init__(self, storage: Storage, project: str, owner: str) -> None:
         self._redis = storage.redis
-        self._key = keys.project_context(KIND, owners.storage_id(owner, KIND, project))
+        self._project = project
+        stored_id = owners.storage_id(owner, KIND, project)
+        self._key = keys.project_context(KIND, stored_id)
+        self._meta = keys.artefact_meta(KIND, stored_id)
 
     async def set(self, key: str, value: Any, *, ttl_s: int = 0) -> bool:
         """Store a value; return True if it had to be shortened to fit. 0 seconds is for ever."""
@@ -65,20 +71,24 @@ class ContextStore:
         return shortened
 
     async def set_exact(self, key: str, value: Any, *, ttl_s: int = 0) -> None:
-        """Store a value; raise `TooLarge` for one over the limit."""
+        """Store a person's value; raise `TooLarge` for one over the limit, `Missing` without a project."""
         size = _size(value)
         if size > MAX_BYTES:
             raise TooLarge(
                 f"context {key[:80]!r} has {size} bytes, and an entry has at most {MAX_BYTES}",
                 remedy="store less, or divide it into several entries",
             )
-        await self._write(key, value, ttl_s)
+        await self._write(key, value, ttl_s, by_hand=True)
 
-    async def _write(self, key: str, value: Any, ttl_s: int) -> None:
+    async def _write(self, key: str, value: Any, ttl_s: int, *, by_hand: bool = False) -> None:
         if not key:
             raise Invalid("a context key is empty", remedy="give it 1 to 255 characters")
         entry = json.dumps({"key": key[:MAX_KEY], "value": value}, ensure_ascii=False)
-        if not await _SET(self._redis, [self._key], [field_name(key), entry, ttl_s, MAX_ENTRIES]):
+        args: list[Argument] = [field_name(key), entry, ttl_s, MAX_ENTRIES, int(by_hand)]
+        answer = await _SET(self._redis, [self._key, self._meta], args)
+        if answer < 0:
+            raise missing_artefact(KIND, self._project)
+        if not answer:
             raise Invalid(
                 f"the project has {MAX_ENTRIES} context entries", remedy="delete some that you no longer need"
             )

@@ -130,6 +130,8 @@ def test_the_order_of_day_and_month_is_inferred_from_the_file(texts: list[str], 
         ({"capture_date": 86_400}, ["capture_date is 86400", "no date"]),
         ({"capture_date": 1e9}, ["capture_date is 1000000000.0", "no date"]),
         ({"company": "NULL"}, ["company is missing"]),
+        ({"id": "export"}, ["id is 'export'", "no address can name it", "another id"]),
+        ({"id": ".."}, ["id is '..'", "another id"]),
         (
             {"id": "n/a", "channel": "", "capture_date": "31/31/2026"},
             ["id is missing", "channel is missing", "'31/31/2026'"],

@@ -12,11 +12,13 @@ import pytest
 
 from callsheet.server.cli import main as cli
 from callsheet.server.cli.kinds import KINDS
+from callsheet.server.settings.local_sockets import local_sockets
 from callsheet.state.errors import CallsheetError
 from tests.cli.conftest import RunCommand
 from tests.doubles.chat_double import ChatDouble, Fail
 from tests.doubles.command import BRIEF, UPBEAT, Finished, assert_refused
 from tests.doubles.served import OURS
+from tests.storage.embedded_server import data_directory
 
 TEXTS = {
     "ads": BRIEF,
@@ -50,6 +52,27 @@ def test_an_invalid_setting_is_named_by_its_variable(
 ) -> None:
     monkeypatch.setenv("CALLSHEET_PORT", "99999")
     assert_refused(run_command("serve"), "CALLSHEET_PORT", "65535")
+
+
+def test_a_short_option_that_does_not_exist_is_no_file_name(tmp_path: Path, run_command: RunCommand) -> None:
+    result = run_command("ads", "export", "ad-1", "-o", "--json")
+    assert_refused(result, "unknown argument '-o'", code=2)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_folder_of_the_sockets_does_not_follow_from_the_password_of_redis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others may read its name, and could guess passwords until one fits."""
+    urls = (
+        f"redis://{login}127.0.0.1:6379/{number}" for login in ("me:one@", "me:two@") for number in (0, 1)
+    )
+    with data_directory() as short_path:
+        monkeypatch.setattr("tempfile.tempdir", str(short_path))
+        folders = [local_sockets(None, url, None, {}).shared.parent for url in urls]
+        monkeypatch.undo()
+    assert folders[:2] == folders[2:]
+    assert folders[0] != folders[1]
 
 
 def test_ad_creates_an_ad_from_a_brief_and_shows_its_streams_and_times(run_command: RunCommand) -> None:

@@ -192,6 +192,9 @@ def test_a_server_elsewhere_is_reached_with_a_key_and_shows_only_what_is_the_own
         # The operator's terminal finds the server by its data, needs no key, and looks at one owner's things.
         assert "There are none" in command(tmp_path, "ads", "list", **local).out
         assert "ad-1" in command(tmp_path, "ads", "list", "--owner", "alice", **local).out
+        empty = command(tmp_path, "ads", "list", "--owner", "zoë", **local)
+        assert (empty.code, "There are none" in empty.out) == (0, True), empty
+        assert_refused(remote("ads", "list", key="clé"), "CALLSHEET_API_KEY", "copy it again")
         assert_refused(remote("ads", "list", "--owner", "alice", key=key), "--owner")
         assert httpx.get(f"{server.url}/api/ads", headers={"x-callsheet-owner": "alice"}).status_code == 401
     finally:

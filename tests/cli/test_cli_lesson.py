@@ -49,6 +49,12 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
 
 
+def test_the_command_after_an_answered_question_refines_what_was_made(run_command: RunCommand) -> None:
+    name = lesson_name(run_command("lesson", f"My student is 10.\n\n{TEXT}", *OFFLINE))
+    answered = run_command("questions", "answer", name, "1 and 2")
+    assert f'callsheet lessons chat {name} "…"' in answered.out
+
+
 @pytest.mark.slow
 def test_one_command_with_a_file_and_the_chosen_facts_makes_a_lesson(
     run_command: RunCommand, tmp_path: Path

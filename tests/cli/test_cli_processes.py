@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,17 @@ def test_ctrl_c_stops_the_server_without_a_traceback_and_its_ad_persists(
         reply = json.loads(run(*words, folder=tmp_path).out)
         assert reply["drafts"] == {"music": "v2"}
         assert reply["timeline"]["voices"] == ad["timeline"]["voices"]
+
+
+@pytest.mark.slow
+def test_sigterm_stops_the_server_and_leaves_no_socket(tmp_path: Path, warm_parent: WarmParent) -> None:
+    with data_directory() as data_dir:
+        server = start_server(tmp_path, data_dir, warm_parent)
+        assert [*(data_dir / "terminal").glob("*.sock")]
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=20) == 0
+        assert (tmp_path / "out").read_text().rstrip().endswith("Stopped. Everything is kept.")
+        assert [*(data_dir / "terminal").glob("*.sock")] == []
 
 
 @pytest.mark.slow

@@ -167,6 +167,28 @@ async def test_an_attempt_that_lost_its_thread_gets_fenced_at_the_next_event(sto
     assert await published_names(storage) == []
 
 
+async def test_the_error_of_a_batch_that_nobody_waits_for_is_not_reported_as_unhandled(
+    storage: Storage,
+) -> None:
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    runs = Runs(storage)
+    publisher = EventPublisher(runs, await claimed_attempt(runs), batch_delay_s=0)
+    before = asyncio.all_tasks()
+    await storage.redis.hincrby("thread:{t}:meta", "epoch", 1)
+    await publisher.publish([("a", b"1")])
+    # The batch leaves in a task of its own, which fails.
+    for _ in range(2):
+        await asyncio.sleep(0)
+    sending = asyncio.all_tasks() - before
+    assert sending
+    await asyncio.wait(sending, timeout=10)
+    sending.clear()
+    del publisher
+    gc.collect()
+    assert reported == []
+
+
 async def test_events_without_a_local_reader_leave_together_or_with_the_end(storage: Storage) -> None:
     publisher = EventPublisher(runs := Runs(storage), await claimed_attempt(runs), batch_delay_s=60)
     for name in "abc":

@@ -4,16 +4,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import httpx
 import pytest
+from langchain_core.messages import HumanMessage
+from redis import Redis
 
+from callsheet.providers import load
 from callsheet.state.budgets import BudgetExceeded, Budgets, OverBudget, parse_budgets
 from callsheet.state.errors import Invalid
-from callsheet.storage import Storage, spending
+from callsheet.storage import Storage, spending, use
 from callsheet.storage.spending import Account, ModelUsage
+from callsheet.tools.models.calls import call_model, charge
 from tests.doubles.ad_model import call
 from tests.doubles.chat_double import ChatDouble, Fail, Say
 from tests.doubles.served import GENERATE, VOICE, app_client, started_app
@@ -204,6 +208,23 @@ async def test_parallel_calls_never_reserve_more_than_a_budget(storage: Storage)
         assert used["m1"].cost == pytest.approx(0.35)
         assert (used["m1"].calls, used["m1"].input, used["m1"].output) == (7, 70, 35), "each is settled once"
     assert await spending.reserve(storage, account, "again", 0.4, budgets, 60) is None
+
+
+async def test_a_model_call_is_charged_to_the_day_of_redis_whatever_the_clock_of_the_process_says(
+    storage: Storage, inspector: Redis, double: ChatDouble
+) -> None:
+    double.script(DONE)
+    use(storage)
+    try:
+        with charge(Account("alice", "t", "m", day=date(2000, 1, 1))):
+            model = load("openai/gpt-4o-mini")
+            await call_model(model, [HumanMessage("Hello")], lambda: model.ainvoke("Hello"))
+    finally:
+        use(None)
+    seconds, _ = inspector.time()
+    today = datetime.fromtimestamp(seconds, UTC).date()
+    assert await spending.read_days(storage, "alice", date(2000, 1, 1), date(2000, 1, 1)) == {}
+    assert [*await spending.read_days(storage, "alice", today, today)] == [today]
 
 
 async def test_a_reservation_of_a_dead_process_expires_and_a_failed_call_costs_nothing(

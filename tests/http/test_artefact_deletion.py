@@ -1,5 +1,7 @@
 """Deletion of ads, pages, videos, lessons and campaigns over REST, with everything that belongs to them."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -197,6 +199,170 @@ async def test_the_id_of_a_deleted_ad_begins_a_new_one_with_the_same_idempotency
     )
     assert shown["mixer"]["music"]["volumeDb"] != -9
     assert len(await owned.ok("GET", f"/threads/{again['conversationId']}/runs")) == 1
+
+
+Edit = tuple[str, str, dict[str, Any]]
+"""Method, path and options of a request that changes an artefact."""
+
+
+def edits_of(kind: str, ids: list[str]) -> list[Edit]:
+    """Return edits of the artefact that `KINDS` creates, and of its thread."""
+    base, thread = KINDS[kind][1], f"/threads/{ids[min(1, len(ids) - 1)]}"
+    edits: dict[str, list[Edit]] = {
+        "ad": [
+            ("PATCH", f"{base}/mixer", {"json": {"music": {"volumeDb": -3}}}),
+            ("PUT", f"{base}/locks/sfx", {}),
+            ("DELETE", f"{base}/locks/sfx", {}),
+            ("POST", f"{base}/voices", {"json": {"voiceTracks": [{"voiceId": VOICE, "text": "Bread."}]}}),
+            ("POST", f"{base}/voices/v1/activate", {}),
+        ],
+        "page": [
+            ("PUT", f"{base}/locks/heading-1", {}),
+            ("DELETE", f"{base}/locks/heading-1", {}),
+            ("POST", f"{base}/versions/v1/activate", {}),
+            ("POST", f"{base}/versions/start/restore", {}),
+            ("POST", f"{base}/uploads?fileName=b.png", {"content": png()}),
+        ],
+        "video": [
+            ("PUT", f"{base}/locks/scene-2", {}),
+            ("DELETE", f"{base}/locks/scene-2", {}),
+            ("PUT", f"{base}/context/zyx", {"json": {"value": {"note": 2}}}),
+        ],
+        "lesson": [
+            ("PATCH", base, {"json": {"childAge": "8"}}),
+            ("PATCH", base, {"json": {"status": "completed"}}),
+        ],
+    }
+    wire: list[Edit] = [
+        ("PATCH", thread, {"json": {"metadata": {"note": "zyx"}}}),
+        ("POST", f"{thread}/state", {"json": {"values": {}}}),
+    ]
+    return [*edits[kind], *wire]
+
+
+@dataclass
+class EditReply:
+    """Status of an edit, with the times of its request and its reply."""
+
+    edit: str
+    sent_s: float
+    received_s: float
+    status: int
+
+    @property
+    def is_success(self) -> bool:
+        """True if the edit was acknowledged."""
+        return 200 <= self.status < 300
+
+
+async def edit_until(ended: asyncio.Event, owned: Owned, edit: Edit) -> list[EditReply]:
+    """Send an edit again and again until `ended`, and twice more."""
+    answers, after = [], 0
+    while after < 2:
+        after += ended.is_set()
+        sent_s = time.monotonic()
+        status = await owned.status(edit[0], edit[1], **edit[2])
+        answers.append(EditReply(f"{edit[0]} {edit[1]}", sent_s, time.monotonic(), status))
+    return answers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_edits_during_a_deletion_come_before_it_or_are_refused(owned: Owned, kind: str):
+    """Every edit that was acknowledged precedes all that found nothing, and no key is left."""
+    create, path, name = KINDS[kind]
+    ids = await create(owned)
+    # A deletion reads the names of all keys: so it takes longer than several edits.
+    for start in range(0, 60_000, 10_000):
+        owned.redis.mset({f"callsheet:filler-{number}": "" for number in range(start, start + 10_000)})
+    ended = asyncio.Event()
+    edits = edits_of(kind, ids)
+    async with asyncio.TaskGroup() as group:
+        editors = [group.create_task(edit_until(ended, owned, edit)) for edit in edits for _ in range(2)]
+        try:
+            # An update of the thread's state holds the thread for a moment.
+            while (status := await owned.status("DELETE", path)) == 409:
+                pass
+        finally:
+            ended.set()
+    assert status == 200
+    answers = [answer for editor in editors for answer in editor.result()]
+    assert {answer.status // 100 for answer in answers} <= {2, 4}, answers
+    deleted_s = min(answer.received_s for answer in answers if answer.status == 404)
+    late = [answer.edit for answer in answers if answer.is_success and answer.sent_s > deleted_s]
+    assert late == []
+    assert owned.remains(*ids, storage_id(owned.owner, kind, name or ids[0])) == []
+
+
+@pytest.mark.parametrize("kind", ["ad", "page"])
+async def test_while_a_deletion_is_at_work_every_edit_is_refused(owned: Owned, storage: Storage, kind: str):
+    """As a deletion leaves it whose server dies before it has deleted anything; sent again, it finishes."""
+    create = generate_zyx_ad if kind == "ad" else create_zyx_page
+    path, ids = KINDS[kind][1], await create(owned)
+    name, thread = ids
+    artefact = Artefact(storage, kind, name, owned.owner)
+    graph = {"ad": "ad_creation", "page": "page_builder"}[kind]
+    talk: list[Edit] = [
+        ("POST", f"{path}/chat", {"json": {"message": "make it louder", **OFFLINE}}),
+        ("POST", f"/threads/{thread}/runs", {"json": {"assistant_id": graph, "input": {}}}),
+    ]
+    # What is sent in the middle of it arrives while the thread is held.
+    async with threads.hold(storage, thread, owned.owner, deletes=True):
+        await artefact.begin_deletion(owned.owner, thread)
+        reply = await owned.http.delete(path)
+        assert (reply.status_code, reply.json()["type"]) == (409, "busy")
+        assert "is being deleted" in reply.text
+        for method, address, options in [*edits_of(kind, ids), *talk]:
+            status = await owned.status(method, address, **options)
+            assert status == (409 if address.endswith("/state") else 404), address
+    await artefact.erase(owned.owner)
+    for method, address, options in [*edits_of(kind, ids), *talk]:
+        # A state may be written again, and an erased page looks like its start.
+        if not address.endswith(("/state", "/restore")):
+            reply = await owned.http.request(method, address, **options)
+            assert reply.status_code == 404, address
+            assert "remedy" in reply.text or address.startswith("/threads"), address
+    assert await owned.ok("DELETE", path) == {"deleted": name}
+    assert owned.remains(*ids, storage_id(owned.owner, kind, name)) == []
+
+
+async def generate_zyx_ad(owned: Owned) -> list[str]:
+    """Make an ad; return its id and its conversation's."""
+    return ["zyx-ad", (await generate_ad(owned.http, adId="zyx-ad"))["conversationId"]]
+
+
+async def create_zyx_page(owned: Owned) -> list[str]:
+    """Make a page; return its id and its conversation's."""
+    message = {"message": "make the headline teal", **OFFLINE}
+    answer = await owned.ok("POST", "/api/pages/zyx-page/chat", json=message)
+    return ["zyx-page", answer["conversationId"]]
+
+
+async def test_a_conversation_that_begins_in_an_unfinished_deletion_leaves_no_thread(
+    owned: Owned, storage: Storage
+):
+    """The deletion has erased the thread, and died before the artefact's record."""
+    [name, thread] = await create_zyx_page(owned)
+    artefact = Artefact(storage, "page", name, owned.owner)
+    await artefact.begin_deletion(owned.owner, thread)
+    assert await owned.status("DELETE", f"/threads/{thread}") == 204
+    message = {"message": "make the headline teal", **OFFLINE}
+    assert await owned.status("POST", "/api/pages/zyx-page/chat", json=message) == 404
+    assert await owned.ok("DELETE", "/api/pages/zyx-page") == {"deleted": name}
+    assert owned.remains(name, thread, storage_id(owned.owner, "page", name)) == []
+
+
+@pytest.mark.slow
+async def test_a_deletion_keeps_its_hold_for_as_long_as_it_takes(owned: Owned, storage: Storage):
+    [_, thread] = await create_zyx_page(owned)
+    lease = keys.run_keys(thread).lease
+    async with threads.hold(storage, thread, owned.owner, deletes=True):
+        owned.redis.pexpire(lease, 7_000)
+
+        async def is_renewed() -> bool:
+            return owned.redis.pttl(lease) > 7_000
+
+        await eventually(is_renewed, "the hold to be renewed")
 
 
 async def test_an_ad_is_not_deleted_while_a_run_has_it(owned: Owned, storage: Storage):

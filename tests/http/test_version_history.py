@@ -188,6 +188,10 @@ def test_differences_of_values_are_shortened_in_words_but_not_as_data():
     assert change["text"] == f'text: "{("a " * 100)[:59].rstrip()}…" → "b"'
     assert compare([{"id": 1}, {"id": 1}], [{"id": 1}])[0]["path"] == "1"
     assert compare("a", "b")[0]["text"] == 'value: "a" → "b"'
+    long = "bright acoustic folk guitar, friendly, 96 BPM, instrumental, "
+    assert compare(f"{long}warm", f"{long}more upbeat")[0]["text"] == (
+        'value: "…96 BPM, instrumental, warm" → "…96 BPM, instrumental, more upbeat"'
+    )
     assert compare([], {})[0]["text"] == "value: 0 entries → 0 fields"
     assert (
         compare([{"id": 1}, {"id": 2}], [{"id": 2}, {"id": 1}])[0]["text"] == "value in another order: 2, 1"

@@ -50,6 +50,8 @@ class LessonTools:
 
     async def create_version(self, stream: str, data: dict[str, Any]) -> str:
         """Write a version by hand, as a person or an upload does, and return its id."""
+        if not await self.artefact.meta():
+            await self.artefact.open(owner=LOCAL, thread=self._name, facts={})
         version = await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by-hand"))
         return str(version["versionId"])
 

@@ -68,3 +68,22 @@ def test_splitting_takes_time_in_proportion_to_the_text(part: str) -> None:
     began_s = time.process_time()
     sentence_spans(part * 60_000, "german")
     assert time.process_time() - began_s < 3
+
+
+class PanicException(BaseException):
+    """As PyO3 raises it for a panic of Rust code."""
+
+
+@pytest.mark.parametrize("error", [PanicException, KeyboardInterrupt])
+def test_a_panic_of_the_library_costs_only_its_knowledge_of_abbreviations(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+):
+    def fail(*_: object) -> list[str]:
+        raise error
+
+    monkeypatch.setattr("sentencex.segment", fail)
+    if error is PanicException:
+        assert split_sentences("One. Two! Three", "english") == ["One.", "Two!", "Three"]
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            split_sentences("One.", "english")

@@ -14,8 +14,10 @@ from tests.pages.page_double import PageDouble
 
 
 @pytest.fixture
-def bakery(opened) -> PageDouble:
-    return PageDouble(opened)
+async def bakery(opened) -> PageDouble:
+    double = PageDouble(opened)
+    await double.artefact.open(owner=double.owner, thread=double.thread, facts={})
+    return double
 
 
 async def test_an_edit_makes_a_version_with_a_description_of_its_changes(bakery: PageDouble):

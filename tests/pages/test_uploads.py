@@ -279,6 +279,7 @@ async def test_the_files_of_a_page_are_limited_in_total(storage: Storage):
     from callsheet.storage.artefacts import files
 
     page = Artefact(storage, "page", "bakery", "local")
+    await page.open(owner="local", thread="t", facts={})
     record = files.FileRecord(name="a.txt", type="text/plain", size=6, sha256="")
     await files.store(storage, page, "one", [b"abc", b"def"], record, 10)
     with pytest.raises(Exception, match="exceed 10 bytes in total"):

@@ -130,6 +130,7 @@ async def test_a_lesson_that_waits_for_an_answer_is_answered_on_another_server(s
     """B40, B43, B50: with its facts, and with its images."""
     thread = Thread("l-1", "local", "fact_narration", "lesson:l-1")
     lesson = Artefact(storage, "lesson", "l-1", "local")
+    await lesson.open(owner="local", thread="l-1", facts={})
     image = {"id": "a-1", "assetType": "image", "url": "https://e.org/leaf.png", "metadata": None}
     await lesson.create_version(NewVersion("assets", image, "local", "by-hand"))
     state = await move_thread(storage, fact_narration.graph, thread, material("photosynthesis").text)

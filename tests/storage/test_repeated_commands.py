@@ -196,6 +196,7 @@ async def test_an_external_effect_happens_once_and_its_outcome_is_certain(opened
 
 async def test_a_draft_is_deleted_without_an_error(storage: Storage) -> None:
     ad = Artefact(storage, "ad", "kopi", LOCAL)
+    await ad.open(owner=LOCAL, thread="t", facts={})
     for text in ("calm", "bright"):
         await ad.create_version(NewVersion("music", {"musicPrompt": text}, "user", "b"))
     await ad.delete_draft("music", "v2")

@@ -81,6 +81,7 @@ async def call_model(
     name = str(getattr(model, "model_name", ""))
     if account is None or not name:
         return await invoke()
+    account = await spending.with_redis_day(await storage.current(), account)
     call = _Charged(account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools))
     await call.reserve(model)
     began = time.monotonic()

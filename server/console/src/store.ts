@@ -16,6 +16,9 @@ export const mayWrite = computed(() => {
   return !user || user.permissions.some((one) => one === "write" || one === "admin");
 });
 
+/** Name of what the page shows, for its tab; empty for the name of the view. */
+export const pageTitle = signal("");
+
 const streams = signal<Record<string, StreamStatus>>({});
 /** A stream has been lost and has not come back. */
 export const disconnected = computed(() => Object.values(streams.value).includes("waiting"));

@@ -35,6 +35,8 @@ export class ThreadModel {
   private closeRun = () => {};
   private queue: StreamEvent[] = [];
   private scheduled = false;
+  /** Words that a stopped run did not finish; the state lacks them. */
+  private unfinished: Item[] = [];
   private revisionTimer = 0;
   /** The run whose events are read from their beginning, beside the thread's stream. */
   private replayed: string | null = null;
@@ -93,7 +95,7 @@ export class ThreadModel {
   /** The stored items; while a run goes on, what it has shown after them stays. */
   private merged(values: Fields, running: boolean): Item[] {
     const stored = itemsOf(values, this.items.value);
-    if (!running && !this.sending.value) return stored;
+    if (!running && !this.sending.value) return [...stored, ...this.unfinished];
     const ids = new Set(stored.map((item) => item.id));
     const live = this.items.value.filter((item) => !ids.has(item.id));
     return [...stored, ...live];
@@ -115,6 +117,7 @@ export class ThreadModel {
 
   private finish(): void {
     this.replayed = null;
+    if (this.stopping.value) this.unfinished = settled(this.items.value.filter((item) => item.type === "model" && item.streaming));
     this.stopping.value = false;
     void this.load();
     void readQuestions();
@@ -147,8 +150,6 @@ export class ThreadModel {
   private takeMetadata(data: Fields): void {
     if (data.status === "run_done") {
       this.run.value = null;
-      this.stopping.value = false;
-      this.items.value = settled(this.items.value);
       if (!this.replayed) this.finish();
     } else if (data.run_id) {
       this.run.value = data.run_id;
@@ -174,6 +175,7 @@ export class ThreadModel {
   /** Start a run; true if the server took it. */
   private async start(body: Fields): Promise<boolean> {
     this.sending.value = true;
+    this.unfinished = [];
     this.failure.value = "";
     const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...body }));
     if (run) {

@@ -1,7 +1,7 @@
 // One thread on the screen: its state, the events of its runs, and what a person may do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
-import { checkpointBefore, isDone, type Item, itemsOf, settled, withMessage, withoutStreaming, withStep } from "./conversation.ts";
+import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
 import { askOf } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
@@ -160,7 +160,7 @@ export class ThreadModel {
   private takeCustom(data: Fields): void {
     if (data?.type !== "step") return;
     this.items.value = withStep(this.items.value, data as StepEvent);
-    if (isDone(data.status)) this.changed();
+    if (versionsOf(data.output).length > 0) this.changed();
   }
 
   /** Say that the artefact may have changed, at most a few times a second. */

@@ -43,7 +43,7 @@ function outcome(step: Step): string {
 }
 
 function VersionLinks({ step, streams }: { step: Step; streams: Map<string, string> }) {
-  const versions = versionsOf(step);
+  const versions = versionsOf(step.output);
   return (
     <>
       {versions.map(([name, id]) => {

@@ -28,7 +28,7 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { SHORTCUTS, shortcutsShown, startKeyboard } from "./keyboard.ts";
 import { location, match, startRouter } from "./router.ts";
-import { endSession, questions, session, sessionError, startSession } from "./store.ts";
+import { endSession, pageTitle, questions, session, sessionError, startSession } from "./store.ts";
 import { Dialog } from "./ui/dialog.tsx";
 import { Icon } from "./ui/icon.tsx";
 import { ConnectionBanner, Notices } from "./ui/notices.tsx";
@@ -139,7 +139,7 @@ function App() {
 
 effect(() => {
   const waiting = questions.value.length;
-  const page = ROUTES.find(([pattern]) => match(pattern, location.value.path))?.[1] ?? "";
+  const page = pageTitle.value || (ROUTES.find(([pattern]) => match(pattern, location.value.path))?.[1] ?? "");
   document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${page && page !== "Home" ? `${page} · ` : ""}Callsheet`;
 });
 

@@ -195,9 +195,8 @@ export function checkpointBefore(history: ThreadState[], id: string): string | n
   return history[first + 1]?.checkpoint?.checkpoint_id ?? history[first]?.parent_checkpoint?.checkpoint_id ?? null;
 }
 
-/** Streams and versions that a step made: `[["music", "v2"]]`; the stream is empty where the output does not name it. */
-export function versionsOf(step: Step): [string, string][] {
-  const output = step.output;
+/** Streams and versions in the output of a step: `[["music", "v2"]]`; the stream is empty where the output does not name it. */
+export function versionsOf(output: Json | undefined): [string, string][] {
   if (!output || typeof output !== "object" || Array.isArray(output)) return [];
   const several = output.versions;
   if (several && typeof several === "object" && !Array.isArray(several)) {

@@ -53,6 +53,12 @@ export function words(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** A message of the server as a sentence that stands alone. */
+export function sentence(text: string): string {
+  const line = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[\p{L}\p{N}'"”)\]]$/u.test(line) ? `${line}.` : line;
+}
+
 export function shorten(text: string, most: number): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length <= most ? line : `${line.slice(0, most - 1).trimEnd()}…`;

@@ -104,7 +104,7 @@ export function fieldsOf(schema: Schema, values: Fields = {}, root: Schema = sch
 export function parse(field: Field, raw: unknown): Json | undefined {
   const items = field.schema.items ?? {};
   switch (field.kind) {
-    case "boolean": return Boolean(raw);
+    case "boolean": return raw === undefined ? undefined : Boolean(raw);
     case "choice": return raw === "" || raw === undefined ? undefined : (field.options.find((one) => String(one) === raw) ?? null);
     case "choices": return Array.isArray(raw) ? field.options.filter((one) => raw.includes(String(one))) : [];
     case "number":
@@ -129,7 +129,7 @@ export function parse(field: Field, raw: unknown): Json | undefined {
 export function raw(field: Field, value: Json | undefined): unknown {
   const given = value ?? field.schema.default;
   switch (field.kind) {
-    case "boolean": return Boolean(given);
+    case "boolean": return given === undefined && !field.required ? undefined : Boolean(given);
     case "choices": return Array.isArray(given) ? given.map(String) : [];
     case "list": return Array.isArray(given) ? given.join("\n") : "";
     case "fixed": return given;
@@ -146,7 +146,7 @@ export function readForm(fields: Field[], typed: Fields): { value: Fields; error
     try {
       if (field.kind === "group") {
         const inner = readForm(field.fields, typed[field.name] ?? {});
-        value[field.name] = inner.value;
+        if (field.required || Object.keys(inner.value).length > 0) value[field.name] = inner.value;
         for (const [name, error] of Object.entries(inner.errors)) errors[`${field.name}.${name}`] = error;
         continue;
       }

@@ -16,6 +16,9 @@ export const mayWrite = computed(() => {
   return !user || user.permissions.some((one) => one === "write" || one === "admin");
 });
 
+/** Name of what the page shows, for its tab; empty for the name of the view. */
+export const pageTitle = signal("");
+
 const streams = signal<Record<string, StreamStatus>>({});
 /** A stream has been lost and has not come back. */
 export const disconnected = computed(() => Object.values(streams.value).includes("waiting"));
@@ -73,17 +76,44 @@ export async function readQuestions(): Promise<void> {
 
 let closeQuestions = () => {};
 
+function openQuestions(onStatus: (status: StreamStatus) => void, onChange: () => void, hiddenMs?: number): () => void {
+  return openStream("/api/questions/events", {
+    ...(hiddenMs === undefined ? {} : { hiddenMs }),
+    onEvent: ({ event }) => { if (event === "questions") onChange(); },
+    onGap: onChange,
+    onStatus: (status) => {
+      onStatus(status);
+      if (status === "open") onChange();
+    },
+    onRefused: onChange,
+  });
+}
+
+/**
+ * Follow the questions. One tab of all holds the stream and tells the others, since a browser has few connections;
+ * where it cannot (no lock outside of a secure context), each visible tab has its own.
+ */
 function followQuestions(): void {
   closeQuestions();
-  closeQuestions = openStream("/api/questions/events", {
-    onEvent: ({ event }) => { if (event === "questions") void readQuestions(); },
-    onGap: () => void readQuestions(),
-    onStatus: (status) => {
-      trackStream("questions", status);
-      if (status === "open") void readQuestions();
-    },
-    onRefused: () => void readQuestions(),
+  const status = (next: StreamStatus) => trackStream("questions", next);
+  const change = () => void readQuestions();
+  if (!navigator.locks || typeof BroadcastChannel === "undefined") {
+    closeQuestions = openQuestions(status, change);
+    return;
+  }
+  const channel = new BroadcastChannel("callsheet-questions");
+  const ended = new AbortController();
+  channel.onmessage = ({ data }: MessageEvent<StreamStatus | "changed">) => (data === "changed" ? change() : status(data));
+  const lead = () => new Promise<void>((release) => {
+    const tell = (message: StreamStatus | "changed") => channel.postMessage(message);
+    const close = openQuestions((next) => { status(next); tell(next); }, () => { change(); tell("changed"); }, Infinity);
+    ended.signal.addEventListener("abort", () => { close(); release(); });
   });
+  navigator.locks.request("callsheet-questions", { signal: ended.signal }, lead).catch(() => undefined);
+  // The tab that leads may be asleep: look oneself when one is looked at.
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) change(); }, { signal: ended.signal });
+  change();
+  closeQuestions = () => { ended.abort(); channel.close(); };
 }
 
 export async function startSession(): Promise<void> {

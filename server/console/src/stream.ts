@@ -9,7 +9,8 @@ export interface StreamEvent {
   id: string | null;
 }
 
-export type StreamStatus = "connecting" | "open" | "waiting" | "closed";
+/** `paused`: the tab is hidden, and has given its connection to the others. */
+export type StreamStatus = "connecting" | "open" | "waiting" | "paused" | "closed";
 
 export interface StreamOptions {
   onEvent(event: StreamEvent): void;
@@ -23,9 +24,12 @@ export interface StreamOptions {
   lastEventId?: string;
   /** Milliseconds without a word from the server, whose heartbeat comes every few seconds, after which it is asked again. */
   silenceMs?: number;
+  /** Milliseconds after which a hidden tab lets go of its connection: browsers open six to a host, for all tabs. */
+  hiddenMs?: number;
 }
 
 const SILENCE_MS = 20_000;
+const HIDDEN_MS = 15_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -37,6 +41,9 @@ export function pauseMs(failures: number, random = Math.random()): number {
 /** Open a stream; call the returned function to close it. */
 export function openStream(url: string, options: StreamOptions): () => void {
   const silenceMs = options.silenceMs ?? SILENCE_MS;
+  const hiddenMs = options.hiddenMs ?? HIDDEN_MS;
+  let resting = false;
+  let hiddenTimer: ReturnType<typeof setTimeout> | undefined;
   let closed = false;
   let failures = 0;
   let lastId = options.lastEventId ?? "";
@@ -85,6 +92,11 @@ export function openStream(url: string, options: StreamOptions): () => void {
 
   async function run(): Promise<void> {
     while (!closed) {
+      if (resting) {
+        status("paused");
+        await new Promise<void>((resolve) => { wake = resolve; });
+        continue;
+      }
       status(failures === 0 ? "connecting" : "waiting");
       try {
         await read();
@@ -97,6 +109,10 @@ export function openStream(url: string, options: StreamOptions): () => void {
         failures += 1;
       }
       if (closed) return;
+      if (resting) {
+        failures = 0;
+        continue;
+      }
       if (failures > 1) status("waiting");
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, pauseMs(failures));
@@ -112,15 +128,27 @@ export function openStream(url: string, options: StreamOptions): () => void {
     if (Date.now() - heardAt > silenceMs) abort.abort();
     wake();
   };
+  const turn = () => {
+    clearTimeout(hiddenTimer);
+    if (document.hidden) {
+      if (hiddenMs === Infinity) return;
+      hiddenTimer = setTimeout(() => { resting = true; abort.abort(); }, hiddenMs);
+      return;
+    }
+    resting = false;
+    retry();
+  };
   addEventListener("online", retry);
-  document.addEventListener("visibilitychange", retry);
+  document.addEventListener("visibilitychange", turn);
+  if (document.hidden) turn();
 
   function close(): void {
     if (closed) return;
     closed = true;
     clearInterval(watch);
+    clearTimeout(hiddenTimer);
     removeEventListener("online", retry);
-    document.removeEventListener("visibilitychange", retry);
+    document.removeEventListener("visibilitychange", turn);
     abort.abort();
     wake();
     status("closed");

@@ -1,7 +1,7 @@
 // One thread on the screen: its state, the events of its runs, and what a person may do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
-import { checkpointBefore, isDone, type Item, itemsOf, settled, withMessage, withoutStreaming, withStep } from "./conversation.ts";
+import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
 import { askOf } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
@@ -37,6 +37,8 @@ export class ThreadModel {
   private closeRun = () => {};
   private queue: StreamEvent[] = [];
   private scheduled = false;
+  /** Words that a stopped run did not finish; the state lacks them. */
+  private unfinished: Item[] = [];
   private revisionTimer = 0;
   /** The run whose events are read from their beginning, beside the thread's stream. */
   private replayed: string | null = null;
@@ -95,7 +97,7 @@ export class ThreadModel {
   /** The stored items; while a run goes on, what it has shown after them stays. */
   private merged(values: Fields, running: boolean): Item[] {
     const stored = itemsOf(values, this.items.value);
-    if (!running && !this.sending.value) return stored;
+    if (!running && !this.sending.value) return [...stored, ...this.unfinished];
     const ids = new Set(stored.map((item) => item.id));
     const live = this.items.value.filter((item) => !ids.has(item.id));
     return [...stored, ...live];
@@ -117,6 +119,7 @@ export class ThreadModel {
 
   private finish(): void {
     this.replayed = null;
+    if (this.stopping.value) this.unfinished = settled(this.items.value.filter((item) => item.type === "model" && item.streaming));
     this.stopping.value = false;
     void this.load();
     void readQuestions();
@@ -149,8 +152,6 @@ export class ThreadModel {
   private takeMetadata(data: Fields): void {
     if (data.status === "run_done") {
       this.run.value = null;
-      this.stopping.value = false;
-      this.items.value = settled(this.items.value);
       if (!this.replayed) this.finish();
     } else if (data.run_id) {
       this.run.value = data.run_id;
@@ -161,7 +162,7 @@ export class ThreadModel {
   private takeCustom(data: Fields): void {
     if (data?.type !== "step") return;
     this.items.value = withStep(this.items.value, data as StepEvent);
-    if (isDone(data.status)) this.changed();
+    if (versionsOf(data.output).length > 0) this.changed();
   }
 
   /** Say that the artefact may have changed, at most a few times a second. */
@@ -176,6 +177,7 @@ export class ThreadModel {
   /** Start a run; true if the server took it. */
   private async start(body: Fields): Promise<boolean> {
     this.sending.value = true;
+    this.unfinished = [];
     this.failure.value = "";
     const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...body }));
     if (run) {

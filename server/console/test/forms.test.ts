@@ -36,6 +36,16 @@ test("a missing or wrong value is named in a sentence", () => {
   });
 });
 
+test("what may be left out, and was, is left out", () => {
+  const optional: Schema = {
+    type: "object",
+    properties: { news: { type: "boolean" }, address: { type: "object", properties: { city: { type: "string" } } }, tags: { type: "array", items: { type: "string" } } },
+  };
+  const fields = fieldsOf(optional);
+  assert.deepEqual(readForm(fields, typedOf(fields, {})), { value: {}, errors: {} });
+  assert.deepEqual(readForm(fields, typedOf(fields, { news: false, address: { city: "Lyon" } })).value, { news: false, address: { city: "Lyon" } });
+});
+
 test("what no control can hold is kept as it is", () => {
   const value = { anything: { a: [1] } };
   const fields = fieldsOf({ type: "object", properties: { anything: { type: "object" } } }, value);

@@ -7,6 +7,11 @@ import { openStream, pauseMs, type StreamEvent } from "../src/stream.ts";
 type Reply = (request: IncomingMessage, response: ServerResponse) => void;
 const scripts = new Map<string, Reply[]>();
 const received: { path: string; lastEventId: string | undefined }[] = [];
+const tab = new EventTarget();
+const hide = (hidden: boolean) => {
+  Object.assign(tab, { hidden });
+  tab.dispatchEvent(new Event("visibilitychange"));
+};
 const server = createServer((request, response) => {
   const path = request.url ?? "";
   received.push({ path, lastEventId: request.headers["last-event-id"] as string | undefined });
@@ -15,9 +20,7 @@ const server = createServer((request, response) => {
 });
 
 before(async () => {
-  Object.assign(globalThis, {
-    addEventListener: () => {}, removeEventListener: () => {}, document: { addEventListener: () => {}, removeEventListener: () => {} },
-  });
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {}, document: Object.assign(tab, { hidden: false }) });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 });
 after(() => { server.closeAllConnections(); server.close(); });
@@ -86,6 +89,27 @@ test("a stream that went silent is opened again", async () => {
   const close = openStream(url("/silent"), { onEvent: () => {}, silenceMs: 200 });
   await until(() => requests("/silent").length === 2, "a second request");
   close();
+});
+
+test("a hidden tab lets go of its connection and goes on where it was when it is seen again", async () => {
+  let gone = false;
+  const held: Reply = (request, response) => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write('id: 4\nevent: step\ndata: {"n": 4}\n\n');
+    request.on("close", () => { gone = true; });
+  };
+  scripts.set("/hidden", [held, silent]);
+  const statuses: string[] = [];
+  const seen: StreamEvent[] = [];
+  const close = openStream(url("/hidden"), { hiddenMs: 20, onEvent: (event) => seen.push(event), onStatus: (status) => statuses.push(status) });
+  await until(() => seen.length === 1, "an event");
+  hide(true);
+  await until(() => gone && statuses.at(-1) === "paused", "a pause");
+  hide(false);
+  await until(() => requests("/hidden").length === 2, "a second request");
+  close();
+  assert.deepEqual(requests("/hidden"), [undefined, "4"]);
+  assert.ok(!statuses.includes("waiting"));
 });
 
 test("a run's stream is not opened again after its end", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wordDiff } from "../src/diff.ts";
 import { mentions } from "../src/mentions.ts";
-import { ago, count, line, seconds, shorten, usd, words } from "../src/format.ts";
+import { ago, count, line, seconds, sentence, shorten, usd, words } from "../src/format.ts";
 
 test("times, amounts and names read as words", () => {
   const now = Date.parse("2026-01-01T12:00:00Z");
@@ -18,6 +18,8 @@ test("times, amounts and names read as words", () => {
   assert.equal(count(2, "step"), "2 steps");
   assert.equal(words("saveStudentInfoTool"), "Save student info");
   assert.equal(words("create_sfx_draft"), "Create sound effects draft");
+  assert.equal(sentence("there is no thread 'x'"), "There is no thread 'x'.");
+  assert.equal(sentence("Try again?"), "Try again?");
   assert.equal(shorten("one two three", 8), "one two…");
   assert.equal(line({ versionId: "v1", empty: "" }), "version id: v1");
 });

@@ -1,5 +1,6 @@
 // Short messages at the foot of the page, and the banner of a lost connection.
 import { useEffect, useState } from "preact/hooks";
+import { sentence } from "../format.ts";
 import { disconnected, dismiss, notices } from "../store.ts";
 import { Icon } from "./icon.tsx";
 
@@ -8,7 +9,7 @@ export function Notices() {
     <div class="notices" aria-live="polite">
       {notices.value.map((notice) => (
         <div key={notice.id} class={notice.bad ? "notice bad" : "notice"} role={notice.bad ? "alert" : undefined}>
-          <p>{notice.text}{notice.remedy && <span class="notice-remedy">{notice.remedy}</span>}</p>
+          <p>{sentence(notice.text)}{notice.remedy && <span class="notice-remedy">{sentence(notice.remedy)}</span>}</p>
           {notice.action && (
             <button type="button" class="button small" onClick={() => { notice.action?.run(); dismiss(notice.id); }}>{notice.action.label}</button>
           )}

@@ -1,7 +1,7 @@
 // Loading, empty and failed: what a list shows instead of its rows.
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../api.ts";
-import { ago, fullTime } from "../format.ts";
+import { ago, fullTime, sentence } from "../format.ts";
 import { Icon } from "./icon.tsx";
 
 export function Loading({ label = "Loading", rows = 3 }: { label?: string; rows?: number }) {
@@ -26,8 +26,8 @@ export function Empty({ icon, title, children }: { icon?: string; title: string;
 export function Failure({ error, onRetry }: { error: ApiError; onRetry?: () => void }) {
   return (
     <div class="failure" role="alert">
-      <p><strong>{error.message}</strong></p>
-      {error.remedy && <p>{error.remedy}</p>}
+      <p><strong>{sentence(error.message)}</strong></p>
+      {error.remedy && <p>{sentence(error.remedy)}</p>}
       {onRetry && <button type="button" class="button small" onClick={onRetry}><Icon name="retry" size={16} />Try again</button>}
     </div>
   );

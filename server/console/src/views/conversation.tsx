@@ -1,6 +1,7 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Item } from "../conversation.ts";
+import { sentence } from "../format.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Interrupt } from "../types.ts";
@@ -67,17 +68,17 @@ function Row({ item, thread, newest, streams, named }: TurnProps) {
 function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadModel }) {
   const [busy, setBusy] = useState(false);
   const { value } = interrupt;
-  const sentence = sentenceOf(value) || "The run waits for an answer";
+  const question = sentenceOf(value) || "The run waits for an answer";
   const answer = async (given: unknown) => {
     setBusy(true);
-    await thread.answer(given, interrupt.id);
+    if (await thread.answer(given, interrupt.id)) document.querySelector<HTMLElement>(".conversation")?.focus();
     setBusy(false);
   };
   return (
     <section class="turn waiting" aria-label="Question" data-row tabIndex={-1}>
       <p class="waiting-label"><span class="dot wait" aria-hidden="true" />Needs you</p>
-      <p class="waiting-text">{headline(sentence, value?.action_requests?.length ?? 0)}</p>
-      {value?.effect && !sentence.includes(value.effect) && <p class="muted">{value.effect}</p>}
+      <p class="waiting-text">{headline(question, value?.action_requests?.length ?? 0)}</p>
+      {value?.effect && !question.includes(value.effect) && <p class="muted">{value.effect}</p>}
       {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
       {value?.problem && <p class="field-error">{value.problem}</p>}
       <InterruptForm value={value} busy={busy} onAnswer={answer} />
@@ -148,7 +149,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
           </div>
         )}
         {thread.failure.value && !thread.busy.value && (
-          <div class="failure" role="alert"><p><strong>{thread.failure.value}</strong></p><p>Send the request again, or change it.</p></div>
+          <div class="failure" role="alert"><p><strong>{sentence(thread.failure.value)}</strong></p><p>Send the request again, or change it.</p></div>
         )}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}
       </div>

@@ -14,7 +14,7 @@ import { Start } from "./start.tsx";
 function NeedsYou() {
   const waiting = questions.value;
   return (
-    <section aria-labelledby="needs-you">
+    <section aria-labelledby="needs-you" tabIndex={-1}>
       <div class="section-head">
         <h2 id="needs-you">Needs you</h2>
         {waiting.length > 0 && <span class="badge">{waiting.length}</span>}

@@ -25,6 +25,8 @@ function QuestionForm({ question }: { question: Question }) {
   useEffect(() => { if (question.value === undefined) read(); }, [question.id]);
   const answer = async (given: unknown) => {
     setBusy(true);
+    const card = document.activeElement?.closest(".question");
+    const next = (card?.nextElementSibling ?? card?.previousElementSibling ?? card?.closest("section")) as HTMLElement | null | undefined;
     try {
       await api.answer(question.id, given);
     } catch (failure) {
@@ -32,6 +34,7 @@ function QuestionForm({ question }: { question: Question }) {
       notify(message, { remedy, bad: status !== 409 });
     }
     await readQuestions();
+    if (!card?.isConnected) next?.focus();
     setBusy(false);
   };
   if (error) return <Failure error={error} onRetry={read} />;

@@ -43,7 +43,7 @@ function outcome(step: Step): string {
 }
 
 function VersionLinks({ step, streams }: { step: Step; streams: Map<string, string> }) {
-  const versions = versionsOf(step);
+  const versions = versionsOf(step.output);
   return (
     <>
       {versions.map(([name, id]) => {
@@ -83,7 +83,7 @@ export function StepLine({ step, thread, streams, children }: { step: Step; thre
         <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
           <span>{step.name}</span><Icon name="chevron" size={14} />
         </button>
-        <span class="step-note">{isDone(step.status) ? outcome(step) : ""}</span>
+        <span class="step-note">{isDone(step.status) ? outcome(step) || line(step.input, 80) : line(step.input, 80)}</span>
         <VersionLinks step={step} streams={streams} />
         {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}

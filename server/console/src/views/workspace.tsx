@@ -1,9 +1,11 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
+import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { askOf } from "../interrupts.ts";
 import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
-import { mayWrite, workflowTitle } from "../store.ts";
+import { mayWrite, pageTitle, workflowTitle } from "../store.ts";
 import { ThreadModel } from "../thread.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Status } from "../ui/states.tsx";
@@ -14,7 +16,8 @@ function Composer({ thread }: { thread: ThreadModel }) {
   const [first, setFirst] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const busy = thread.busy.value;
-  const waits = thread.interrupts.value.length > 0 && !busy;
+  const waits = busy ? undefined : thread.interrupts.value[0];
+  const inWords = waits && ["choose", "text", "pick"].includes(askOf(waits.value).form);
   const send = async () => {
     const words = text.trim();
     if (!words || busy) return;
@@ -31,7 +34,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
       <label class="sr-only" for="composer">Message</label>
       <textarea id="composer" ref={box} data-message rows={1} value={text}
-        placeholder={waits ? "Answer in words, or use the form above" : busy ? "You can write the next request" : "What should change?"}
+        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message takes the place of what waits" : busy ? "You can write the next request" : "What should change?"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -79,7 +82,10 @@ export function Workspace({ thread: id }: { thread: string }) {
     thread.open();
     return () => thread.dispose();
   }, [thread]);
+  useSignalEffect(() => { pageTitle.value = thread.title.value; });
+  useEffect(() => () => { pageTitle.value = ""; }, []);
   const { query } = location.value;
+  const lost = thread.error.value !== null && thread.error.value.status !== 0 && thread.items.value.length === 0;
   const shown = query.get("pane") === "artefact" || (query.has("stream") && query.get("pane") !== "talk") ? "artefact" : "talk";
   return (
     <div class="workspace" data-shown={shown}>
@@ -90,9 +96,9 @@ export function Workspace({ thread: id }: { thread: string }) {
       </div>
       <div class="talk">
         <Conversation thread={thread} />
-        {mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
+        {lost ? null : mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
-      <Pane thread={thread} />
+      {lost ? <section class="pane" aria-label="What is made" /> : <Pane thread={thread} />}
     </div>
   );
 }

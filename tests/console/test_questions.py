@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from callsheet.graphs import page_builder, scene_edit
 from callsheet.server.app import create_app
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
+from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.redis import keys
 from tests.doubles.auth_cases import create_key
 from tests.doubles.served import app_client, parse_events
@@ -261,3 +262,17 @@ async def _storage(url: str) -> AsyncIterator[Storage]:
 
     async with connect(url) as storage:
         yield storage
+
+
+async def test_a_revoked_key_ends_the_stream(valkey_url: str) -> None:
+    server = running_server(valkey_url, {"ordering": ordering()}, auth=("keys",), heartbeat_s=0.1)
+    with server as url:
+        async with _storage(valkey_url) as storage, httpx.AsyncClient(base_url=url, timeout=20) as client:
+            key = await create_key(storage, "alice")
+            async with client.stream("GET", "/api/questions/events", headers={"X-Api-Key": key}) as reply:
+                lines = reply.aiter_lines()
+                assert await anext(lines) == "event: questions"
+                await stored_keys.revoke(storage, key.split("_")[1])
+                with suppress(httpx.RemoteProtocolError):
+                    async with asyncio.timeout(10):
+                        _ = [line async for line in lines]

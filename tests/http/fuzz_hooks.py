@@ -20,7 +20,11 @@ The first thread is the one that has checkpoints and runs.
 """
 THREADLESS_RUN_IDS: Final = EXISTING.pop("run_id alone")
 """Runs that were created without a thread."""
-_ENDLESS: Final = ("/threads/{thread_id}/stream", "/threads/{thread_id}/stream/events")
+_ENDLESS: Final = (
+    "/threads/{thread_id}/stream",
+    "/threads/{thread_id}/stream/events",
+    "/api/questions/events",
+)
 """Streams that never end if their thread exists."""
 _CHANCES: Final = random.Random(1)
 

@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute
 
 from callsheet import storage
@@ -38,7 +38,7 @@ from callsheet.server.engine.tool_policy import create_tool_environment, warn_of
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
 from callsheet.server.features import load_apis
-from callsheet.server.http import errors, openapi, origins
+from callsheet.server.http import docs_page, errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.configurable_headers import ConfigurableHeadersMiddleware
 from callsheet.server.http.context import AppContext
@@ -293,7 +293,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     if "meta" in http.disabled:
         return app
     app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
+    app.router.routes.extend(docs_page.router.routes)
     app.add_api_route("/openapi.json", show_openapi, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
@@ -337,11 +337,12 @@ class Application(FastAPI):
     """True if callers must authenticate."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, without the 422 that FastAPI adds to every route with a parameter."""
+        """Return the OpenAPI document."""
         if self.openapi_schema is None:
-            self.openapi_schema = openapi.with_authentication(
-                _without_validation_errors(super().openapi()),
-                {route.path_format: policy_of(route) for route in self.routes if isinstance(route, APIRoute)},
+            self.openapi_version = openapi.VERSION
+            self.openapi_schema = openapi.complete(
+                super().openapi(),
+                [route for route in self.routes if isinstance(route, APIRoute)],
                 required=self.requires_auth,
                 feature_tags=self.state.feature_tags,
             )
@@ -360,13 +361,7 @@ async def show_index() -> RedirectResponse:
     return RedirectResponse("docs")
 
 
-@with_policy(API_READ)
-async def show_documentation(request: Request) -> HTMLResponse:
-    """Show the documentation."""
-    return HTMLResponse(openapi.render_docs(request.app.openapi()))
-
-
-@with_policy(API_READ)
+@with_policy(RoutePolicy("public"))
 async def show_openapi(request: Request) -> JsonReply:
     """Show the OpenAPI document."""
     return JsonReply(request.app.openapi())
@@ -398,15 +393,6 @@ async def _log_warnings(opened: Storage) -> list[str]:
     for warning in unknown:
         _log.warning("%s", warning)
     return [*at_risk, *unknown]
-
-
-def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:
-    for operation in (one for methods in spec["paths"].values() for one in methods.values()):
-        if "HTTPValidationError" in str(operation["responses"].get("422")):
-            del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        spec.get("components", {}).get("schemas", {}).pop(name, None)
-    return spec
 
 
 async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:

@@ -18,14 +18,8 @@ import pytest
 from callsheet.server.langgraph.protocol.events import ThreadView
 from callsheet.storage import Storage, api_keys
 from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
-from tests.doubles.served import (
-    VOICE,
-    app_client,
-    generate_ad,
-    openapi_document,
-    route_permission,
-    started_app,
-)
+from tests.doubles.documented import openapi_document
+from tests.doubles.served import VOICE, app_client, generate_ad, route_permission, started_app
 from tests.doubles.waiting import eventually
 from tests.pages.page_double import PageDouble
 

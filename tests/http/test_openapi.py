@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from callsheet.providers import PROVIDERS
-from tests.doubles.served import openapi_document
+from tests.doubles.documented import openapi_document
 
 VERBS: Final = frozenset(
     [
@@ -53,3 +53,58 @@ def test_the_field_that_chooses_a_provider_names_them_all() -> None:
         "description"
     ]
     assert text.partition(";")[0].split(", ") == [*PROVIDERS]
+
+
+def test_operation_ids_are_the_names_of_the_routes_in_camel_case() -> None:
+    """Clients are generated with them, so they are unique, and change only with their route."""
+    ids = [
+        operation["operationId"]
+        for methods in openapi_document()["paths"].values()
+        for operation in methods.values()
+    ]
+    assert len(ids) == len(set(ids))
+    assert not [one for one in ids if not re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", one)]
+    assert {"listAds", "chatAboutAd", "createRun", "askAboutCampaigns", "listLessonSessions"} <= {*ids}
+
+
+def test_errors_are_references_to_one_reply_for_each_status() -> None:
+    spec = openapi_document()
+    inlined = [
+        (operation["operationId"], status)
+        for methods in spec["paths"].values()
+        for operation in methods.values()
+        for status, reply in operation["responses"].items()
+        if status[0] in "45" and [*reply] != ["$ref"]
+    ]
+    # It reports storage that is away in the same form as storage that is there.
+    assert inlined == [("showHealth", "503")]
+    assert len(spec["components"]["responses"]) < 30
+
+
+def test_every_operation_names_its_permission_and_how_to_authenticate() -> None:
+    spec = openapi_document()
+    assert {*spec["components"]["securitySchemes"]} == {"key", "bearer"}
+    for methods in spec["paths"].values():
+        for operation in methods.values():
+            public = operation["description"].endswith("Needs no permission.")
+            assert public or re.search(r"Needs the permission `(read|write|admin)`", operation["description"])
+            # Without keys a credential may be left out.
+            assert operation["security"] == ([] if public else [{}, {"key": []}, {"bearer": []}])
+
+
+def test_every_stream_names_its_events_and_the_type_of_their_data() -> None:
+    spec = openapi_document()
+    streams = [
+        content["itemSchema"]["oneOf"]
+        for methods in spec["paths"].values()
+        for operation in methods.values()
+        for reply in operation["responses"].values()
+        for kind, content in reply.get("content", {}).items()
+        if kind == "text/event-stream"
+    ]
+    assert len(streams) > 10
+    for events in streams:
+        for event in events:
+            assert event["properties"]["event"] != {}
+            assert event["properties"]["data"]["contentMediaType"] == "application/json"
+            assert "contentSchema" in event["properties"]["data"]

@@ -35,7 +35,8 @@ from callsheet.server.http.policy import (
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
-from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
+from tests.doubles.documented import loaded_app, openapi_document
+from tests.doubles.served import app_client, scope_with_policy
 from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(

@@ -21,7 +21,8 @@ from callsheet.state.pages.page import digests
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
 from callsheet.tools.guard.tool_environment import use_tool_environment
-from tests.doubles.served import app_client, assert_documented, started_app
+from tests.doubles.documented import assert_documented
+from tests.doubles.served import app_client, started_app
 from tests.pages.page_double import PageDouble
 from tests.pages.page_scanner import page_faults
 

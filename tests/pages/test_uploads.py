@@ -16,7 +16,8 @@ from callsheet.state.pages.page import UPLOADS
 from callsheet.state.uploads import FORMATS, MEDIA, create_ticket, media_type
 from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
-from tests.doubles.served import app_client, assert_documented, started_app
+from tests.doubles.documented import assert_documented
+from tests.doubles.served import app_client, started_app
 from tests.pages.page_double import PageDouble
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from callsheet.server.app import create_app
 from callsheet.server.settings.settings import Settings
-from tests.doubles.served import OURS, app_client, generate_ad
+from tests.doubles.documented import OURS
+from tests.doubles.served import app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
 from tests.storage.test_archive import change_lines, export_thread
 

@@ -35,6 +35,7 @@ from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.openapi import json_body
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.state.ads.timeline import Timeline
@@ -228,7 +229,10 @@ async def list_ad_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
 
 
 @version_router.post(
-    "", status_code=201, responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten, status=201)
+    "",
+    status_code=201,
+    responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten, status=201),
+    openapi_extra=json_body(edits.VoicesData | edits.MusicData | edits.SfxData),
 )
 @with_policy(API_WRITE)
 async def create_ad_version(

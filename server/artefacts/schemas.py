@@ -97,6 +97,13 @@ ToolOutput = Annotated[
 ]
 
 
+Outcome = Annotated[
+    Literal["made", "nothing_made", "refused", "waiting"],
+    Field(description="`refused`: the model declined; `waiting`: for the answer to a question"),
+]
+"""Outcome of a turn."""
+
+
 class ToolCall(TypedDict):
     """A tool call of the turn."""
 
@@ -158,7 +165,7 @@ class QuestionValue(TypedDict):
     """The value of an interrupt, as every workflow asks."""
 
     type: NotRequired[str]
-    """`select_facts`, `review_narration`, `select_images`, `raise_budget`, `paused` …; absent for the approval
+    """`select_facts`, `review_narration`, `select_images`, `raise_budget`, `paused` …; none for the approval
     of a plan."""
     message: NotRequired[str]
     """The question in one sentence, where no action has it."""

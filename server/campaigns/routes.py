@@ -130,7 +130,7 @@ async def _csv(first: list[Campaign], following: AsyncIterator[list[Campaign]]) 
         yield to_csv(campaigns, heading=False)
 
 
-@router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=dict[str, Any]))
+@router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Campaign))
 @with_policy(API_READ)
 async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     """Show a campaign."""

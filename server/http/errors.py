@@ -4,10 +4,11 @@ An error body is JSON with `error`, one sentence that names the thing and the ru
 `remedy`, `details` and `retryAfterSeconds` where they help. An unexpected error has an `id` that is in the
 log, and no trace.
 
-400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
+One rule for all routes: 400 for a request that cannot be read, or that means nothing where it is sent; 422
+for one that can be read, and in which a value breaks a rule, has the wrong type or is missing.
 
-On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a value
-that breaks a rule is 422 too. The policy of a route names its form.
+On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a
+request that cannot be read is 422 too. The policy of a route names its form.
 """
 
 import logging
@@ -99,8 +100,8 @@ class LangGraphError(TypedDict):
 STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
     (errors.StorageSilent, 503, "storage_down"),
     (errors.StorageRefused, 503, "storage_down"),
-    (errors.InvalidArguments, 422, "invalid"),
-    (errors.Invalid, 400, "invalid"),
+    (errors.Malformed, 400, "invalid"),
+    (errors.Invalid, 422, "invalid"),
     (errors.Unauthenticated, 401, "unauthenticated"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.Missing, 404, "missing"),
@@ -117,14 +118,14 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
 )
 """Status and `type` of every error but `Broken`; the first match counts."""
 RULES: Final[Mapping[int, str]] = {
-    400: "the request cannot be read, lacks something, or breaks a rule",
+    400: "the request cannot be read, or means nothing where it is sent",
     401: "there is no valid credential",
     403: "the credential lacks the permission, or something is locked",
     404: "there is no such thing for this caller",
     409: "something else has changed or has the thing; look at it again",
     410: "it was there, and is not kept any more",
     413: "the request is too large",
-    422: "a field has the wrong type",
+    422: "a value breaks a rule, has the wrong type, or is missing",
     429: "too many requests; wait for `retryAfterSeconds`",
     500: "an error of the server; its `id` is in the log",
     503: "storage or another service does not answer; try again later",
@@ -249,7 +250,9 @@ def _responses(
     statuses: Sequence[int], reply: object, status: int, *, langgraph: bool
 ) -> dict[int | str, dict[str, Any]]:
     responses: dict[int | str, dict[str, Any]] = {status: {"model": reply}}
-    return responses | {code: error_reference(code, langgraph=langgraph) for code in statuses}
+    # Whoever reads a request may find a value in it that breaks a rule.
+    codes = sorted({*statuses, 422} if {400, 413} & {*statuses} else statuses)
+    return responses | {code: error_reference(code, langgraph=langgraph) for code in codes}
 
 
 async def _framework_error(request: Request, error: Exception) -> Response:
@@ -293,7 +296,7 @@ def _callsheet_error_body(error: CallsheetError, name: str) -> dict[str, Any]:
 
 
 def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) -> tuple[int, dict[str, Any]]:
-    """Return status and body of a validation error: 422 if all faults are wrong types, else 400.
+    """Return status and body of a validation error: 400 if the body is no JSON, else 422.
 
     `body` is the request's, where it is known.
     """
@@ -311,11 +314,7 @@ def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) ->
         "remedy": "see /docs for the fields and their rules",
         "details": {"fields": [*dict.fromkeys(_field_path(fault["loc"]) for fault in first)]},
     }
-    return (422 if all(_is_type(fault) for fault in faults) else 400), content
-
-
-def _is_type(fault: Mapping[str, Any]) -> bool:
-    return str(fault["type"]).endswith(("_type", "_parsing", "_from_float"))
+    return 422, content
 
 
 def _fault_message(fault: Mapping[str, Any]) -> str:

@@ -59,6 +59,12 @@ def event_stream(events: Mapping[str, object], description: str = "Server-sent e
     return {"description": description, "content": {"text/event-stream": {"itemSchema": item}}}
 
 
+def json_body(model: object) -> Document:
+    """Return the OpenAPI of a request body that the route itself reads as this type."""
+    schema = TypeAdapter[Any](model).json_schema(ref_template=f"{SCHEMAS}{{model}}")
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+
 def _event(name: str, data: Mapping[str, Any]) -> Document:
     return {
         "type": "object",
@@ -95,6 +101,7 @@ def complete(
         _summarize(operation)
         _authorize(operation, policy_of(route), required=required)
         _tidy(operation, schemas)
+        _tidy_body(operation, schemas)
     _describe_tags(spec, feature_tags)
     _drop_titles(spec["paths"])
     _drop_titles(schemas, named=True)
@@ -156,6 +163,15 @@ def _tidy(operation: Document, schemas: Document) -> None:
             if any(name in str(schema) for name in _MADE_BY_FASTAPI):
                 del responses[status]
             schemas.update(content.get("itemSchema", {}).pop("$defs", {}))
+
+
+def _tidy_body(operation: Document, schemas: Document) -> None:
+    """Leave of a request body what `json_body` says, and move its definitions to the others."""
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schema = content.get("schema", {})
+        if "$defs" in schema:
+            schemas.update(schema.pop("$defs"))
+            content["schema"] = {"anyOf": schema["anyOf"]}
 
 
 def _drop_titles(value: Any, *, named: bool = False) -> None:

@@ -26,8 +26,8 @@ from tests.pages.page_double import PageDouble
 SECRET_WORD = "zyxomma"
 """Is in all of alice's data, and must be in nobody else's replies."""
 UNKNOWN_ID = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
-STATUSES_OTHER_THAN_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 400}
-STATUSES_OTHER_THAN_404[("POST", "/api/projects/{project_id}/executions")] = 400
+STATUSES_OTHER_THAN_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 422}
+STATUSES_OTHER_THAN_404[("POST", "/api/projects/{project_id}/executions")] = 422
 """A57: for an ad without a conversation, and for an empty first message about a page or a video."""
 OWNED_IDS = (
     "ad_id",

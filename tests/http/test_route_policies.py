@@ -147,7 +147,7 @@ async def test_errors_have_the_form_of_the_policy() -> None:
         for method, path, policy in requests():
             invalid, bug = await client.request(method, path), await client.request(method, f"{path}?bug")
             assert error_form(invalid) == error_form(bug) == expected_form(policy), (method, path)
-            assert invalid.status_code == (422 if policy.errors is ErrorForm.LANGGRAPH else 400)
+            assert invalid.status_code == 422
             is_lesson = policy.errors is ErrorForm.LESSON
             assert ("Failed to process request" in bug.text) is is_lesson, (method, path)
 

@@ -109,7 +109,7 @@ async def test_an_earlier_version_is_restored_as_a_new_version(client: httpx.Asy
     restored = await request_ok(client, "POST", "/versions/v2/restore", PageVersion, 201)
     assert (restored["id"], restored["parent"]) == ("v4", "v2")
     repeated = await client.post("/api/pages/bakery/versions/v2/restore")
-    assert (repeated.status_code, repeated.json()["type"]) == (400, "invalid")
+    assert (repeated.status_code, repeated.json()["type"]) == (422, "invalid")
     assert (await bakery.result_of("undo"))["restored"] == "v3", "a restore can be undone"
 
 
@@ -155,8 +155,8 @@ INVALID_REQUESTS = [
     ("GET", "/api/pages/nobodys", 404),
     ("GET", "/api/pages/bakery/versions/v9", 404),
     ("GET", "/api/pages/bakery/versions?before=v9", 404),
-    ("GET", "/api/pages/bakery/versions?limit=0", 400),
-    ("GET", "/api/pages/bakery/diff?from=v1", 400),
+    ("GET", "/api/pages/bakery/versions?limit=0", 422),
+    ("GET", "/api/pages/bakery/diff?from=v1", 422),
     ("GET", "/api/pages/bakery/diff?from=v1&to=v9", 404),
     ("POST", "/api/pages/bakery/versions/v9/activate", 404),
     ("POST", "/api/pages/bakery/versions/v9/restore", 404),

@@ -118,6 +118,6 @@ async def test_an_integer_over_64_bits_is_refused_by_its_line(client: httpx.Asyn
         lines[1]["data"]["metadata"]["large"] = number
 
     reply = await client.post("/api/threads/import", content=change_lines(content, change))
-    assert reply.status_code == 400
+    assert reply.status_code == 422
     assert "line 2" in reply.json()["error"]
     assert "64 bits" in reply.json()["error"]

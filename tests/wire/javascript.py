@@ -20,27 +20,27 @@ _MANIFESTS: Final = ("package.json", "package-lock.json")
 _NPM: Final = ("ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
 
 
-def installed_packages() -> Path:
-    """Return the folder of the clients, installed once into the user's cache; skip the test without npm."""
+def installed_packages(manifests: Path = SCRIPTS) -> Path:
+    """Return the folder of the packages, installed once into the user's cache; skip the test without npm."""
     npm = need("npm")
-    digest = hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join((manifests / name).read_bytes() for name in _MANIFESTS)).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "callsheet-tests"
     folder = cache / f"js-{digest}"
     cache.mkdir(parents=True, exist_ok=True)
     with file_lock(cache / "lock"):
-        return folder if folder.exists() else _install(npm, folder)
+        return folder if folder.exists() else _install(npm, manifests, folder)
 
 
-def _install(npm: Path, target: Path) -> Path:
+def _install(npm: Path, manifests: Path, target: Path) -> Path:
     temporary = Path(tempfile.mkdtemp(dir=target.parent))
     for name in _MANIFESTS:
-        shutil.copy(SCRIPTS / name, temporary)
+        shutil.copy(manifests / name, temporary)
     result = subprocess.run(
         [npm, *_NPM], cwd=temporary, capture_output=True, text=True, timeout=120, check=False
     )
     if result.returncode:
         shutil.rmtree(temporary)
-        return skip_or_fail(f"the clients cannot be installed: {result.stderr.strip()[-200:]}")
+        return skip_or_fail(f"the packages cannot be installed: {result.stderr.strip()[-200:]}")
     return temporary.rename(target)
 
 

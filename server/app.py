@@ -6,6 +6,7 @@ The server answers once storage is connected and the workflows are loaded; conne
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -335,18 +336,25 @@ class Application(FastAPI):
 
     requires_auth = False
     """True if callers must authenticate."""
+    _document: dict[str, Any] | None = None
+
+    def __init__(self, **options: Any) -> None:
+        """`options` are FastAPI's."""
+        super().__init__(**options)
+        self._lock = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
-        if self.openapi_schema is None:
-            self.openapi_version = openapi.VERSION
-            self.openapi_schema = openapi.complete(
-                super().openapi(),
-                [route for route in self.routes if isinstance(route, APIRoute)],
-                required=self.requires_auth,
-                feature_tags=self.state.feature_tags,
-            )
-        return self.openapi_schema
+        with self._lock:
+            if self._document is None:
+                self.openapi_version = openapi.VERSION
+                self._document = openapi.complete(
+                    super().openapi(),
+                    [route for route in self.routes if isinstance(route, APIRoute)],
+                    required=self.requires_auth,
+                    feature_tags=self.state.feature_tags,
+                )
+            return self._document
 
 
 @with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT))
@@ -364,7 +372,8 @@ async def show_index() -> RedirectResponse:
 @with_policy(RoutePolicy("public"))
 async def show_openapi(request: Request) -> JsonReply:
     """Show the OpenAPI document."""
-    return JsonReply(request.app.openapi())
+    # It takes a second or two, once.
+    return JsonReply(await asyncio.to_thread(request.app.openapi))
 
 
 def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

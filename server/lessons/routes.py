@@ -170,12 +170,14 @@ _MEDIA: Final = {
     "vtt": "text/vtt; charset=utf-8",
     "json": "application/json",
 }
-_TEXT: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*READ, reply=None),
-    200: {
-        "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _MEDIA.values()},
-        "description": "The narration as a file",
+_TEXT: Final = documented_responses(*READ, reply=Narration)
+_TEXT[200] |= {
+    "content": {
+        kind.partition(";")[0]: {"schema": {"type": "string"}}
+        for form, kind in _MEDIA.items()
+        if form != "json"
     },
+    "description": "The narration as a file",
 }
 _REWRITTEN: Final = documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved)
 _REWRITTEN[200] |= turn_events(LessonTurn)

@@ -127,7 +127,7 @@ async def test_deleting_a_conversation_keeps_the_versions(client: httpx.AsyncCli
     assert (await get_json(client, "/api/ads/ad-1/conversation"))["messages"] == []
     chat = await client.post("/api/ads/ad-1/chat", json={"message": "hello"})
     assert (chat.status_code, chat.json()["error"]) == (
-        422,
+        400,
         "No conversation found. Generate initial ad first.",
     )
     assert (await get_json(client, "/api/ads/ad-1"))["streams"]["voices"]["count"] == 1

@@ -205,7 +205,7 @@ async def test_reordered_tracks_still_play_after_the_same_tracks(client: httpx.A
         ("track-2", "Two.", "track-0"),
     ]
     incomplete = {"voiceTracks": [{**tracks[1], "playAfter": "start"}, {**tracks[2], "playAfter": "a"}]}
-    assert "not among the tracks sent" in await refusal(client, "POST", "/voices", incomplete, 400)
+    assert "not among the tracks sent" in await refusal(client, "POST", "/voices", incomplete, 422)
 
 
 async def test_a_script_that_is_too_long_is_stored_uncut(client: httpx.AsyncClient) -> None:

@@ -24,8 +24,6 @@ class StepProgress(TypedDict):
 
     type: Literal["step"]
     stepId: str
-    plan: str
-    """Id of its execution."""
     tool: str
     name: str
     """What it does, in words."""
@@ -45,9 +43,20 @@ class WorkProgress(TypedDict):
 
 
 class PlanProgress(TypedDict):
-    """A stage of an execution, or a plan that waits for approval."""
+    """A stage of an execution, with what its own stream says of it, or a plan that waits for approval."""
 
-    type: Literal["execution-started", "step-started", "step-completed", "execution-completed", "plan"]
+    type: Literal[
+        "plan",
+        "execution-started",
+        "execution-plan",
+        "step-started",
+        "step-update",
+        "step-completed",
+        "version-update",
+        "scene-update",
+        "execution-complete",
+        "execution-completed",
+    ]
     executionId: NotRequired[str]
     stepId: NotRequired[str]
     preview: NotRequired[dict[str, Any]]

@@ -3,8 +3,10 @@
 FastAPI makes the document of routes and models; what all operations share is added to it once.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -102,6 +104,7 @@ def complete(
         _authorize(operation, policy_of(route), required=required)
         _tidy(operation, schemas)
         _tidy_body(operation, schemas)
+    _add_examples(spec)
     _describe_tags(spec, feature_tags)
     _drop_titles(spec["paths"])
     _drop_titles(schemas, named=True)
@@ -163,6 +166,19 @@ def _tidy(operation: Document, schemas: Document) -> None:
             if any(name in str(schema) for name in _MADE_BY_FASTAPI):
                 del responses[status]
             schemas.update(content.get("itemSchema", {}).pop("$defs", {}))
+
+
+def _add_examples(spec: Document) -> None:
+    """Add the requests of `examples.json`, which a test sends, and the replies to them."""
+    text = files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
+    examples = {one["operation"]: one for one in json.loads(text)}
+    for operation in (one for methods in spec["paths"].values() for one in methods.values()):
+        example = examples.get(operation["operationId"], {})
+        replies = (reply for status, reply in operation["responses"].items() if status.startswith("2"))
+        parts = [("request", operation.get("requestBody", {})), *(("response", reply) for reply in replies)]
+        for name, part in parts:
+            if name in example and (content := part.get("content", {}).get("application/json")):
+                content["example"] = example[name]
 
 
 def _tidy_body(operation: Document, schemas: Document) -> None:

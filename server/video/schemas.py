@@ -2,13 +2,22 @@
 
 from typing import Annotated, Any, Final, Literal, NotRequired
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, PlanView, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.errors import Invalid
 from callsheet.state.video.project import MAX_SCENES, DeletedScene
-from callsheet.state.video.scene import Scene
+from callsheet.state.video.scene import Scene, SceneElement
 
 
 class SceneSummary(TypedDict):
@@ -175,6 +184,22 @@ class ProjectCreate(BaseModel):
     name: str = Field("", max_length=200)
     starter: str | None = Field(None, max_length=40, description="Name of a starter project")
     scenes: list[Scene] | None = Field(None, max_length=MAX_SCENES, description="Scenes as exported")
+
+    @field_validator("scenes", mode="wrap")
+    @classmethod
+    def _name_the_form(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            number, *place = first["loc"] or (0,)
+            if not isinstance(number, int) or not place:
+                raise
+            raise Invalid(
+                f"scene {number + 1} is not valid at {'.'.join(map(str, place))}: {first['msg']}",
+                remedy=f"a scene has {', '.join(Scene.model_fields)}; its elements have"
+                f" {', '.join(SceneElement.model_fields)}",
+            ) from error
 
 
 class PresetWrite(BaseModel):

@@ -26,7 +26,7 @@ class StepProgress(TypedDict):
     stepId: str
     tool: str
     name: str
-    """What it does, in words."""
+    """Description in words."""
     status: StepStatus
     preview: NotRequired[dict[str, Any]]
     """Small part of the result, such as `versionId` or `count`; once it has ended."""

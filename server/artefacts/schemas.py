@@ -266,7 +266,7 @@ class _StepState(TypedDict):
     """A step as people see it."""
 
     name: str
-    """What it does, in words."""
+    """Description in words."""
     detail: str | None
     """Its prompt."""
     status: StepStatus
@@ -303,7 +303,7 @@ class PlanStep(StepView):
 
 
 class PlanContext(TypedDict, total=False):
-    """What the plan of a video looks up; empty for other workflows."""
+    """Look-ups of the plan of a video; empty for other workflows."""
 
     needsWebSearch: bool
     searchQueries: list[str]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
@@ -41,7 +41,7 @@ _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key or a JSON Web Token"},
 }
-_MADE_BY_FASTAPI: Final = frozenset({"HTTPValidationError", "ValidationError"})
+_FASTAPI_SCHEMAS: Final = frozenset({"HTTPValidationError", "ValidationError"})
 _NAMED: Final = frozenset({"properties", "responses", "content"})
 """Keys of mappings whose keys are names."""
 _VALUES: Final = frozenset({"default", "example", "examples", "const", "enum"})
@@ -49,19 +49,20 @@ _VALUES: Final = frozenset({"default", "example", "examples", "const", "enum"})
 Document = dict[str, Any]
 
 
-def event_stream(events: Mapping[str, object], description: str = "Server-sent events") -> Document:
+def event_stream(events: Mapping[str, Any], description: str = "Server-sent events") -> Document:
     """Return the OpenAPI of a reply that streams events; `events` has the type of each event's data by name.
 
     The definitions of the types are in `$defs`, from where `complete` moves them.
     """
-    adapters = [(name, "serialization", TypeAdapter[Any](data)) for name, data in events.items()]
+    mode: Literal["serialization"] = "serialization"
+    adapters = [(name, mode, TypeAdapter[Any](data)) for name, data in events.items()]
     schemas, definitions = TypeAdapter.json_schemas(adapters, ref_template=f"{SCHEMAS}{{model}}")
-    items = [_event(name, schemas[name, "serialization"]) for name in events]
+    items = [_event(name, schemas[name, mode]) for name in events]
     item = {"oneOf": items} | ({"$defs": defs} if (defs := definitions.get("$defs")) else {})
     return {"description": description, "content": {"text/event-stream": {"itemSchema": item}}}
 
 
-def json_body(model: object) -> Document:
+def json_body(model: Any) -> Document:
     """Return the OpenAPI of a request body that the route itself reads as this type."""
     schema = TypeAdapter[Any](model).json_schema(ref_template=f"{SCHEMAS}{{model}}")
     return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
@@ -96,7 +97,7 @@ def complete(
     components["securitySchemes"] = _SCHEMES
     schemas = components.setdefault("schemas", {})
     schemas.update(errors["schemas"])
-    for name in _MADE_BY_FASTAPI:
+    for name in _FASTAPI_SCHEMAS:
         schemas.pop(name, None)
     for route, operation in _operations(spec, routes):
         operation["operationId"] = operation_id(route.name)
@@ -120,7 +121,7 @@ def operation_id(name: str) -> str:
 def _operations(spec: Document, routes: Sequence[APIRoute]) -> Iterator[tuple[APIRoute, Document]]:
     for route in routes:
         methods = spec["paths"].get(route.path_format, {})
-        yield from ((route, methods[name]) for name in map(str.lower, route.methods) if name in methods)
+        yield from ((route, methods[name]) for name in map(str.lower, route.methods or ()) if name in methods)
 
 
 def _summarize(operation: Document) -> None:
@@ -163,7 +164,7 @@ def _tidy(operation: Document, schemas: Document) -> None:
             elif schema and "$ref" in schema:
                 # FastAPI adds what it knows of the function's return type.
                 content["schema"] = {"$ref": schema["$ref"]}
-            if any(name in str(schema) for name in _MADE_BY_FASTAPI):
+            if any(name in str(schema) for name in _FASTAPI_SCHEMAS):
                 del responses[status]
             schemas.update(content.get("itemSchema", {}).pop("$defs", {}))
 

@@ -3,6 +3,7 @@
 Values, inputs and metadata are whatever a graph or a client puts there, so they stay free.
 """
 
+from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
@@ -308,20 +309,20 @@ class RunCancelled(TypedDict):
     """The reply once a cancelled run has ended: an empty object."""
 
 
-def _selection(name: str, whole: Any) -> Any:
-    """Return the type of a reply of which a request selects some fields."""
+def _or_selection(name: str, reply: Any) -> Any:
+    """Return the type of a reply, or of the fields of it that a request selects."""
     # Created at run time, so no type checker can read it.
-    selection: Any = TypedDict(name, dict(whole.__annotations__), total=False)  # type: ignore[misc]
-    selection.__doc__ = f"The selected fields of a {whole.__name__}."
-    return selection
+    selection: Any = TypedDict(name, dict(reply.__annotations__), total=False)  # type: ignore[misc]
+    selection.__doc__ = f"The selected fields of a {reply.__name__}."
+    return reply | selection
 
 
-ASSISTANTS: Final[Any] = list[AssistantReply | _selection("AssistantSelection", AssistantReply)]
-THREADS: Final[Any] = list[ThreadReply | _selection("ThreadSelection", ThreadReply)]
-RUNS: Final[Any] = list[RunReply | _selection("RunSelection", RunReply)]
-CRONS: Final[Any] = list[CronReply | _selection("CronSelection", CronReply)]
-STATE: Final[Any] = ThreadStateReply | _selection("StateSelection", ThreadStateReply)
-STATES: Final[Any] = list[STATE]
+ASSISTANTS: Final = GenericAlias(list, _or_selection("AssistantSelection", AssistantReply))
+THREADS: Final = GenericAlias(list, _or_selection("ThreadSelection", ThreadReply))
+RUNS: Final = GenericAlias(list, _or_selection("RunSelection", RunReply))
+CRONS: Final = GenericAlias(list, _or_selection("CronSelection", CronReply))
+STATE: Final = _or_selection("StateSelection", ThreadStateReply)
+STATES: Final = GenericAlias(list, STATE)
 
 
 class RunMetadataEvent(TypedDict):

@@ -277,7 +277,7 @@ async def search_lesson_images(
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
-    """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
+    """Search for six images to choose from; 422 where no search is configured. One is chosen as an asset."""
     lesson = await find_lesson(request, header or query)
     results = [asdict(image) for image in await search_engines.image_search().top(query_text)]
     return {"sessionId": lesson.thread.id, "images": results}

@@ -46,8 +46,8 @@ def resolve(spec: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, A
         target = spec
         for name in str(reference).removeprefix("#/").split("/"):
             target = target[name]
-    found: Mapping[str, Any] = target
-    return found
+    component: Mapping[str, Any] = target
+    return component
 
 
 @cache

@@ -40,7 +40,7 @@ NOT_CALLED: Final = frozenset(
 """Operations whose replies other tests validate."""
 
 
-class Caller:
+class CheckedClient:
     """A client that fails for a reply that is not as documented, and keeps the operations it called."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -69,16 +69,16 @@ class Caller:
 
 
 @pytest.fixture
-async def call(valkey_url: str) -> AsyncIterator[Caller]:
+async def call(valkey_url: str) -> AsyncIterator[CheckedClient]:
     """Return a caller of an application of its own."""
     async with (
         started_app(valkey_url) as app,
         app_client(app, event_hooks={"response": [assert_documented]}) as http,
     ):
-        yield Caller(http)
+        yield CheckedClient(http)
 
 
-async def call_ads(call: Caller) -> None:
+async def call_ads(call: CheckedClient) -> None:
     await call("POST", "/api/ai/generate", GENERATE)
     await call("POST", "/api/ads/ad-1/chat", {"message": "Make the music more upbeat", **OFFLINE})
     for path in (
@@ -105,7 +105,7 @@ async def call_ads(call: Caller) -> None:
     await call("GET", f"/api/voices/{'openai/alloy@english'.replace('/', '%2F')}")
 
 
-async def call_artefacts(call: Caller) -> None:
+async def call_artefacts(call: CheckedClient) -> None:
     place = "/api/artefacts/ad"
     for path in ("", "/ad-1", "/ad-1/music", "/ad-1/music/v1", "/ad-1/music/v1/diff/v2"):
         await call("GET", place + path)
@@ -119,7 +119,7 @@ async def call_artefacts(call: Caller) -> None:
     await call("DELETE", "/api/ads/ad-2")
 
 
-async def call_lessons(call: Caller) -> None:
+async def call_lessons(call: CheckedClient) -> None:
     text = f"Here is the material. Find the facts.\n\n{material('photosynthesis').text}"
     turn = await call("POST", LESSON, {"messages": [{"role": "user", "content": text}], **OFFLINE})
     header = {"X-Session-Id": turn["sessionId"]}
@@ -142,7 +142,7 @@ async def call_lessons(call: Caller) -> None:
     await call("DELETE", f"{LESSON}/session", **header)
 
 
-async def call_pages(call: Caller) -> None:
+async def call_pages(call: CheckedClient) -> None:
     page = "/api/pages/shop"
     await call("POST", f"{page}/chat", {"message": "Change the headline to “Fresh bread”", **OFFLINE})
     await call("GET", "/api/pages")
@@ -162,7 +162,7 @@ async def call_pages(call: Caller) -> None:
     await call("DELETE", page)
 
 
-async def call_videos(call: Caller) -> None:
+async def call_videos(call: CheckedClient) -> None:
     project = "/api/projects/launch"
     await call("POST", "/api/projects", {"id": "launch", "starter": "app-promo"})
     for path in ("", "/scenes", "/scenes/scene-1", "/scenes/scene-1/versions", "/executions", "/context"):
@@ -183,7 +183,7 @@ async def call_videos(call: Caller) -> None:
     await call("DELETE", project)
 
 
-async def call_campaigns(call: Caller) -> None:
+async def call_campaigns(call: CheckedClient) -> None:
     answer = await call("POST", "/api/chat", {"message": QUESTION, **OFFLINE})
     assert answer["campaigns"]
     listed = await call("GET", "/api/campaigns?limit=2&channel=email")
@@ -203,7 +203,7 @@ async def call_campaigns(call: Caller) -> None:
     call.called |= {"importCampaignFile"}
 
 
-async def call_assistants_and_threads(call: Caller) -> None:
+async def call_assistants_and_threads(call: CheckedClient) -> None:
     new = {"graph_id": "ad_creation", "name": "Ads"}
     assistant = await call("POST", "/assistants", new)
     place = f"/assistants/{assistant['assistant_id']}"
@@ -221,9 +221,13 @@ async def call_assistants_and_threads(call: Caller) -> None:
     await call("PATCH", "/threads/t-1", {"metadata": {"team": "b"}})
 
 
-async def call_runs(call: Caller) -> None:
-    said = {"role": "user", "content": "Make an ad for Miel, a bakery in Lyon."}
-    run = {"assistant_id": "ad_creation", "input": {"messages": [said]}, "context": {"provider": "offline"}}
+async def call_runs(call: CheckedClient) -> None:
+    message = {"role": "user", "content": "Make an ad for Miel, a bakery in Lyon."}
+    run = {
+        "assistant_id": "ad_creation",
+        "input": {"messages": [message]},
+        "context": {"provider": "offline"},
+    }
     started = await call("POST", "/threads/t-1/runs", run)
     place = f"/threads/t-1/runs/{started['run_id']}"
     for path in ("", "/join"):
@@ -246,7 +250,7 @@ async def call_runs(call: Caller) -> None:
     await call("DELETE", place)
 
 
-async def call_states(call: Caller) -> None:
+async def call_states(call: CheckedClient) -> None:
     async def is_idle() -> bool:
         return (await call("GET", "/threads/t-1"))["status"] == "idle"
 
@@ -273,7 +277,7 @@ async def call_states(call: Caller) -> None:
     call.called |= {"importThread"}
 
 
-async def call_crons_and_store(call: Caller) -> None:
+async def call_crons_and_store(call: CheckedClient) -> None:
     await call("POST", "/threads", {"thread_id": "t-2"})
     new = {"assistant_id": "ad_creation", "schedule": "@yearly", "input": {"messages": []}}
     cron = await call("POST", "/runs/crons", new)
@@ -294,7 +298,7 @@ async def call_crons_and_store(call: Caller) -> None:
 
 
 @pytest.mark.slow
-async def test_every_route_answers_as_its_document_says(call: Caller) -> None:
+async def test_every_route_answers_as_its_document_says(call: CheckedClient) -> None:
     for part in (call_ads, call_artefacts, call_lessons, call_pages, call_videos, call_campaigns):
         await part(call)
     for part in (call_assistants_and_threads, call_runs, call_states, call_crons_and_store):
@@ -308,7 +312,7 @@ async def test_every_route_answers_as_its_document_says(call: Caller) -> None:
     assert documented - call.called == documented & NOT_CALLED
 
 
-async def test_streams_of_turns_have_the_documented_events(call: Caller) -> None:
+async def test_streams_of_turns_have_the_documented_events(call: CheckedClient) -> None:
     assert [name for name, _ in await call.stream("POST", "/api/ai/generate", GENERATE)][-1] == "result"
     question = {"message": QUESTION, **OFFLINE}
     assert await call.stream("POST", "/api/chat", question)
@@ -316,15 +320,15 @@ async def test_streams_of_turns_have_the_documented_events(call: Caller) -> None
     assert await call.stream("POST", "/api/pages/shop/chat", message)
 
 
-async def test_a_turn_says_whether_something_was_made_or_the_model_declined(call: Caller) -> None:
+async def test_a_turn_says_whether_something_was_made_or_the_model_declined(call: CheckedClient) -> None:
     """A refusal of the offline model is 200: it answers in words, as a model may."""
-    made = await call("POST", "/api/ai/generate", GENERATE)
-    assert made["outcome"] == "made"
+    created = await call("POST", "/api/ai/generate", GENERATE)
+    assert created["outcome"] == "made"
     declined = await call("POST", "/api/ads/ad-1/chat", {"message": "Recite Hamlet backwards", **OFFLINE})
     assert (declined["outcome"], declined["created"]) == ("refused", [])
     page = await call("POST", "/api/pages/shop/chat", {"message": "Recite Hamlet backwards", **OFFLINE})
     assert page["outcome"] == "refused"
-    asked = await call("POST", "/api/chat", {"message": QUESTION, **OFFLINE})
-    assert asked["outcome"] == "nothing_made"
+    counted = await call("POST", "/api/chat", {"message": QUESTION, **OFFLINE})
+    assert counted["outcome"] == "nothing_made"
     deletion = {"message": "delete the features section", **OFFLINE}
     assert (await call("POST", "/api/pages/shop/chat", deletion))["outcome"] == "waiting"

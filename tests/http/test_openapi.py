@@ -110,12 +110,12 @@ def test_every_stream_names_its_events_and_the_type_of_their_data() -> None:
             assert "contentSchema" in event["properties"]["data"]
 
 
-def test_a_reply_that_is_not_as_documented_is_found() -> None:
+def test_a_reply_that_is_not_as_documented_has_its_faults_named() -> None:
     """The control of the check that every test of the API makes of every reply."""
     voices = {"voiceTracks": [{"id": "track-0", "voiceId": "v", "text": 7}]}
-    found = problems({"$ref": "#/components/schemas/StoredVoices"}, voices)
-    assert [one for one in found if one.startswith("voiceTracks.0.text")]
-    assert [one for one in found if "playAfter" in one]
+    faults = problems({"$ref": "#/components/schemas/StoredVoices"}, voices)
+    assert [one for one in faults if one.startswith("voiceTracks.0.text")]
+    assert [one for one in faults if "playAfter" in one]
 
 
 FREE: Final = {

@@ -372,7 +372,7 @@ async def show_index() -> RedirectResponse:
 @with_policy(RoutePolicy("public"))
 async def show_openapi(request: Request) -> JsonReply:
     """Show the OpenAPI document."""
-    # It takes a second or two, once.
+    # It takes half a second, once.
     return JsonReply(await asyncio.to_thread(request.app.openapi))
 
 

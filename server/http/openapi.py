@@ -179,7 +179,7 @@ def _add_examples(spec: Document) -> None:
         parts = [("request", operation.get("requestBody", {})), *(("response", reply) for reply in replies)]
         for name, part in parts:
             if name in example and (content := part.get("content", {}).get("application/json")):
-                content["example"] = example[name]
+                content["examples"] = {"example": {"value": example[name]}}
 
 
 def _tidy_body(operation: Document, schemas: Document) -> None:

@@ -252,7 +252,7 @@ async def call_runs(call: CheckedClient) -> None:
 
 async def call_states(call: CheckedClient) -> None:
     async def is_idle() -> bool:
-        return (await call("GET", "/threads/t-1"))["status"] == "idle"
+        return str((await call("GET", "/threads/t-1"))["status"]) == "idle"
 
     await eventually(is_idle, "the thread is idle")
     state = await call("GET", "/threads/t-1/state?subgraphs=true")

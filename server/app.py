@@ -6,6 +6,7 @@ The server answers once storage is connected and the workflows are loaded; conne
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,7 +18,6 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
 from callsheet import storage
@@ -39,7 +39,7 @@ from callsheet.server.engine.tool_policy import create_tool_environment, warn_of
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
 from callsheet.server.features import load_apis
-from callsheet.server.http import errors, openapi, origins
+from callsheet.server.http import docs_page, errors, openapi, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.configurable_headers import ConfigurableHeadersMiddleware
 from callsheet.server.http.context import AppContext
@@ -47,7 +47,6 @@ from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, Rate
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
-    API_READ,
     OnOutage,
     RoutePolicy,
     RoutePolicyMiddleware,
@@ -297,7 +296,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     if "meta" in http.disabled:
         return app
     app.router.routes.extend(pages.pages_router().routes)
-    app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
+    app.router.routes.extend(docs_page.router.routes)
     app.add_api_route("/openapi.json", show_openapi, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
@@ -339,17 +338,25 @@ class Application(FastAPI):
 
     requires_auth = False
     """True if callers must authenticate."""
+    _document: dict[str, Any] | None = None
+
+    def __init__(self, **options: Any) -> None:
+        """`options` are FastAPI's."""
+        super().__init__(**options)
+        self._lock = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, without the 422 that FastAPI adds to every route with a parameter."""
-        if self.openapi_schema is None:
-            self.openapi_schema = openapi.with_authentication(
-                _without_validation_errors(super().openapi()),
-                {route.path_format: policy_of(route) for route in self.routes if isinstance(route, APIRoute)},
-                required=self.requires_auth,
-                feature_tags=self.state.feature_tags,
-            )
-        return self.openapi_schema
+        """Return the OpenAPI document."""
+        with self._lock:
+            if self._document is None:
+                self.openapi_version = openapi.VERSION
+                self._document = openapi.complete(
+                    super().openapi(),
+                    [route for route in self.routes if isinstance(route, APIRoute)],
+                    required=self.requires_auth,
+                    feature_tags=self.state.feature_tags,
+                )
+            return self._document
 
 
 @with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT))
@@ -358,16 +365,11 @@ async def check_liveness() -> dict[str, bool]:
     return {"ok": True}
 
 
-@with_policy(API_READ)
-async def show_documentation(request: Request) -> HTMLResponse:
-    """Show the documentation."""
-    return HTMLResponse(openapi.render_docs(request.app.openapi()))
-
-
-@with_policy(API_READ)
+@with_policy(RoutePolicy("public"))
 async def show_openapi(request: Request) -> JsonReply:
     """Show the OpenAPI document."""
-    return JsonReply(request.app.openapi())
+    # It takes half a second, once.
+    return JsonReply(await asyncio.to_thread(request.app.openapi))
 
 
 def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
@@ -396,15 +398,6 @@ async def _log_warnings(opened: Storage) -> list[str]:
     for warning in unknown:
         _log.warning("%s", warning)
     return [*at_risk, *unknown]
-
-
-def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:
-    for operation in (one for methods in spec["paths"].values() for one in methods.values()):
-        if "HTTPValidationError" in str(operation["responses"].get("422")):
-            del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        spec.get("components", {}).get("schemas", {}).pop(name, None)
-    return spec
 
 
 async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:

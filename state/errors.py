@@ -2,7 +2,8 @@
 
 CallsheetError
 ├── Refused            the caller must change something; a retry fails again
-│   ├── Invalid          a value breaks a rule (400 or 422)
+│   ├── Invalid          a value breaks a rule (422)
+│   │   ├── Malformed        a request cannot be read (400)
 │   │   └── InvalidArguments  arguments of a call do not fit its tool (422)
 │   ├── Unauthenticated  the request has no valid credentials (401)
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
@@ -47,6 +48,10 @@ class Refused(CallsheetError):
 
 class Invalid(Refused):
     """A value breaks a rule."""
+
+
+class Malformed(Invalid):
+    """A request cannot be read."""
 
 
 class InvalidArguments(Invalid):

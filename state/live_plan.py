@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers
 
+ChangeKind = Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses of an execution that is over."""
@@ -81,7 +82,7 @@ class LiveStep(TypedDict):
 class PlanChange(TypedDict):
     """A difference between the approved plan and the executed one."""
 
-    kind: Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
+    kind: ChangeKind
     step: str
     """Id of the step; empty for the whole execution."""
     before: dict[str, Any]

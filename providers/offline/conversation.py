@@ -78,6 +78,8 @@ class OfflineReply:
 
     text: str
     calls: tuple[PlannedCall, ...] = ()
+    refused: bool = False
+    """True if it declines the request."""
 
 
 def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> OfflineConversation | None:

@@ -99,7 +99,11 @@ def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mappi
         for index, request in enumerate(answer.calls)
     ]
     message = AIMessage(
-        content=_truncate(answer.text, stop), tool_calls=calls, response_metadata={"model_name": NAME}
+        content=_truncate(answer.text, stop),
+        tool_calls=calls,
+        response_metadata={"model_name": NAME},
+        # In the form in which vendors say it.
+        additional_kwargs={"refusal": answer.text} if answer.refused else {},
     )
     message.usage_metadata = _usage(messages, message, tools)
     return message
@@ -162,6 +166,7 @@ def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
         yield AIMessageChunk(content="", tool_call_chunks=[body])
     yield AIMessageChunk(
         content="",
+        additional_kwargs=dict(message.additional_kwargs),
         usage_metadata=message.usage_metadata,
         response_metadata=dict(message.response_metadata),
         chunk_position="last",

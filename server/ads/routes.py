@@ -27,6 +27,7 @@ from callsheet.server.ads.schemas import (
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.deletion import delete_artefact
+from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import CHAT, RequestContext
@@ -34,7 +35,7 @@ from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.openapi import json_body
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.state.ads.timeline import Timeline
@@ -46,7 +47,7 @@ router = api_router("/api", "ads")
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _RUN = documented_responses(*_WRITE, 429, reply=AdTurn)
-_RUN[200] |= {"content": EVENTS["content"]}
+_RUN[200] |= turn_events(AdTurn)
 
 
 @router.post("/ai/generate", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -104,7 +105,7 @@ async def delete_ad(ad_id: str, request: Request) -> ArtefactDeleted:
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
 @with_policy(API_READ)
-async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
+async def get_ad_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the conversation in order, the system prompt first."""
     ref = await _ad_ref(ad_id, request)
     return edits.conversation_view(ref, (await app_context(request).worker.state(ref.thread)).values)
@@ -112,7 +113,7 @@ async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
 @with_policy(API_WRITE)
-async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
+async def clear_ad_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Delete an ad's conversation; the versions stay. The next request about the ad is a brief."""
     ref, ctx = await _ad_ref(ad_id, request), app_context(request)
     await edits.clear_conversation(ref, ctx.saver)
@@ -121,7 +122,7 @@ async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 
 @router.get("/ads/{ad_id}/timeline", responses=documented_responses(*_READ, reply=Timeline))
 @with_policy(API_READ)
-async def get_timeline(
+async def get_ad_timeline(
     ad_id: str,
     request: Request,
     versions: Annotated[
@@ -135,21 +136,21 @@ async def get_timeline(
 
 @router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
 @with_policy(API_READ)
-async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
+async def get_ad_mixer(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the mixer: gains in decibels, and how the music makes room."""
     return await edits.mixer_view(await _ad_ref(ad_id, request))
 
 
 @router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
 @with_policy(API_WRITE)
-async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
+async def update_ad_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
     """Change the mixer; fields that are not sent stay."""
     return await edits.update_mixer(await _ad_ref(ad_id, request), body.model_dump(exclude_none=True))
 
 
 @router.put("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
 @with_policy(API_WRITE)
-async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+async def lock_ad_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
     ref = await _ad_ref(ad_id, request)
     return await views.lock(ref.artefact, "stream", edits.require_stream(stream), ref.thread.owner)
@@ -157,7 +158,7 @@ async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, An
 
 @router.delete("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
 @with_policy(API_WRITE)
-async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+async def unlock_ad_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Unlock a stream."""
     ref = await _ad_ref(ad_id, request)
     return await views.unlock(ref.artefact, "stream", edits.require_stream(stream))
@@ -167,7 +168,7 @@ async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, 
     "/ads/{ad_id}/voices/tracks/{track_id}", responses=documented_responses(*_WRITE, reply=VersionWritten)
 )
 @with_policy(API_WRITE)
-async def edit_track(
+async def edit_ad_track(
     ad_id: str, track_id: str, body: edits.TrackPatch, request: Request, if_match: IfMatch = None
 ) -> dict[str, Any]:
     """Edit one track by hand: its text, voice, pace or place. The others stay as they are.
@@ -222,16 +223,21 @@ _AdRef = Annotated[edits.AdRef, Depends(_stream_ref)]
 
 @version_router.get("", responses=documented_responses(*_READ, reply=VersionList))
 @with_policy(API_READ)
-async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
+async def list_ad_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
     """List the versions, newest last, and say which is active."""
     return await edits.versions_view(ref, stream)
 
 
 @version_router.post(
-    "", status_code=201, responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten, status=201)
+    "",
+    status_code=201,
+    responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten, status=201),
+    openapi_extra=json_body(edits.VoicesData | edits.MusicData | edits.SfxData),
 )
 @with_policy(API_WRITE)
-async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
+async def create_ad_version(
+    stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef
+) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
     return await edits.write_reply(
         ref, stream, await edits.write_version(ref, stream, data, action="written by hand")
@@ -240,7 +246,7 @@ async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], re
 
 @version_router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
 @with_policy(API_READ)
-async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+async def get_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
     return await edits.version_view(ref, stream, version_id)
 
@@ -249,14 +255,14 @@ async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, An
     "/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
 )
 @with_policy(API_READ)
-async def diff_versions(stream: str, version_id: str, other_id: str, ref: _AdRef) -> dict[str, Any]:
+async def diff_ad_versions(stream: str, version_id: str, other_id: str, ref: _AdRef) -> dict[str, Any]:
     """Compare two versions: what another one changed of this one, as data and in words."""
     return await edits.diff_view(ref, stream, version_id, other_id)
 
 
 @version_router.patch("/{version_id}", responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten))
 @with_policy(API_WRITE)
-async def patch_version(
+async def patch_ad_version(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
 ) -> dict[str, Any]:
     """Create a version from this one with a partial change; this one stays as it is.
@@ -276,7 +282,7 @@ async def patch_version(
 
 @version_router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
 @with_policy(API_WRITE)
-async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+async def activate_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Activate a version."""
     await ref.artefact.activate(stream, version_id)
     return await edits.write_reply(ref, stream, version_id) | {"status": "active", "active": version_id}
@@ -288,7 +294,7 @@ async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
     responses=documented_responses(*_READ, reply=VersionWritten, status=201),
 )
 @with_policy(API_WRITE)
-async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+async def clone_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Clone a version as a new draft."""
     before, _ = await edits.find_version(ref, stream, version_id)
     return await edits.write_reply(
@@ -302,7 +308,7 @@ async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, 
 
 @version_router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
 @with_policy(API_WRITE)
-async def delete_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
+async def delete_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
     await ref.artefact.delete_draft(stream, version_id)
     return await edits.versions_view(ref, stream)

@@ -1,18 +1,20 @@
 """Requests and replies of ads."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Final, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import (
     ApprovalQuestion,
     ModelUse,
+    Outcome,
     ToolCall,
     UsageReply,
     VersionSummary,
 )
 from callsheet.server.http.requests import ModelChoice, Number
+from callsheet.state.ads.ad import StoredMusic, StoredSfx, StoredVoices
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.workflow import DraftMade
@@ -51,6 +53,7 @@ class AdTurn(TypedDict):
 
     conversationId: str
     adId: str
+    outcome: Outcome
     drafts: dict[str, str]
     """Newest version of each stream this turn changed."""
     created: list[DraftMade]
@@ -67,12 +70,26 @@ class AdTurn(TypedDict):
     turnUsage: ModelUse
 
 
-class VersionReply(VersionSummary):
-    """A version with its data, both under `data` and flat."""
+class VoicesReply(VersionSummary, StoredVoices):
+    """A version of the voices, with its data both under `data` and flat."""
 
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
+    data: StoredVoices
 
-    data: dict[str, Any]
+
+class MusicReply(VersionSummary, StoredMusic):
+    """A version of the music, with its data both under `data` and flat."""
+
+    data: StoredMusic
+
+
+class SfxReply(VersionSummary, StoredSfx):
+    """A version of the sound effects, with its data both under `data` and flat."""
+
+    data: StoredSfx
+
+
+VersionReply = VoicesReply | MusicReply | SfxReply
+"""A version of a stream."""
 
 
 class VersionList(TypedDict):
@@ -83,26 +100,56 @@ class VersionList(TypedDict):
     active: str | None
 
 
-class VersionData(VersionSummary):
-    """A version with its data."""
+class VoicesVersion(VersionSummary):
+    """A version of the voices."""
 
-    data: dict[str, Any]
+    data: StoredVoices
 
 
-class StreamView(TypedDict):
-    """A stream's newest and active version."""
+class MusicVersion(VersionSummary):
+    """A version of the music."""
 
-    newest: VersionData | None
-    active: VersionData | None
+    data: StoredMusic
+
+
+class SfxVersion(VersionSummary):
+    """A version of the sound effects."""
+
+    data: StoredSfx
+
+
+class _StreamView(TypedDict):
     count: int
+    """Versions."""
+
+
+class VoicesStream(_StreamView):
+    """The newest and the active version of the voices."""
+
+    newest: VoicesVersion | None
+    active: VoicesVersion | None
+
+
+class MusicStream(_StreamView):
+    """The newest and the active version of the music."""
+
+    newest: MusicVersion | None
+    active: MusicVersion | None
+
+
+class SfxStream(_StreamView):
+    """The newest and the active version of the sound effects."""
+
+    newest: SfxVersion | None
+    active: SfxVersion | None
 
 
 class Streams(TypedDict):
     """The streams of an ad."""
 
-    voices: StreamView
-    music: StreamView
-    sfx: StreamView
+    voices: VoicesStream
+    music: MusicStream
+    sfx: SfxStream
 
 
 class VersionWritten(TypedDict):
@@ -200,8 +247,17 @@ class Conversation(TypedDict):
     messages: list[Message]
 
 
+_BRIEF: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "Further fields, and other names of these, are read too",
+    "properties": {
+        **{name: {"type": "string"} for name in Brief.__annotations__},
+        "duration": {"anyOf": [{"type": "number"}, {"type": "string"}]},
+    },
+    "additionalProperties": True,
+}
 BriefInput = Annotated[
-    Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],
+    Annotated[str, Tag("text")] | Annotated[dict[str, Any], WithJsonSchema(_BRIEF), Tag("object")],
     Discriminator(
         lambda value: {str: "text", dict: "object"}.get(type(value)),
         custom_error_type="brief_type",

@@ -27,7 +27,7 @@ from callsheet.server.engine.worker import Ack, Worker
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import Refused
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
@@ -65,7 +65,7 @@ async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestCont
     """Return the run that continues a conversation; changed settings are added to the message as notes.
 
     `ad_id` may be the conversation's id. A plain yes or no answers a pending question. Writes nothing.
-    Raises `Invalid` for an ad without a conversation and for invalid values, `Busy` during its first
+    Raises `Refused` for an ad without a conversation, `Invalid` for invalid values, `Busy` during its first
     run, and `Missing` for another ad's conversation.
     """
     text = clean_message(body.message)
@@ -74,7 +74,7 @@ async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestCont
     values: Mapping[str, Any] = state.values
     if not values.get("messages"):
         await worker.runs.require_idle(thread.id)
-        raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
+        raise Refused(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
     what = {
         "ask": "chat",
         "message": text,

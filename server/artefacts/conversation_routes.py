@@ -20,6 +20,7 @@ from callsheet.server.artefacts.conversation_stream import (
     StreamPosition,
     Turn,
 )
+from callsheet.server.artefacts.event_schemas import TurnResult, turn_events
 from callsheet.server.artefacts.features import feature_of
 from callsheet.server.artefacts.service import submit, thread_of
 from callsheet.server.engine.errors import deserialize_error, serialize_error
@@ -28,7 +29,6 @@ from callsheet.server.engine.worker import progress_of
 from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses, error_body
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, Streaming, with_policy
 from callsheet.server.http.replies import (
     ConfirmedReply,
@@ -126,7 +126,7 @@ _log = logging.getLogger(__name__)
 router = APIRouter(prefix="/api/conversations/{conversation_id}", route_class=StrictRoute, tags=["artefacts"])
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=None),
-    200: {**EVENTS, "description": "Events, as long as there is the conversation"},
+    200: turn_events(TurnResult) | {"description": "Events, as long as there is the conversation"},
 }
 RESUMABLE: Final[dict[str, Any]] = {
     "parameters": [

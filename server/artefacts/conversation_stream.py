@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 
 from callsheet.server.http.context import AppContext
-from callsheet.state.errors import Invalid, Missing
+from callsheet.state.errors import Malformed, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import (
     ATTEMPT_STARTED,
@@ -79,10 +79,10 @@ Frames = AsyncGenerator[Frame | None, None]
 
 
 def parse_position(last: str) -> StreamPosition:
-    """Return the position behind the frame with the id `last`; raise `Invalid` for a malformed id."""
+    """Return the position behind the frame with the id `last`; raise `Malformed` for a malformed id."""
     event, _, frame = last.partition(".")
     if not is_event_id(event) or not _FRAME.fullmatch(frame):
-        raise Invalid(f"{last[:40]!r} is not an event id", remedy="send the id of the last event you got")
+        raise Malformed(f"{last[:40]!r} is not an event id", remedy="send the id of the last event you got")
     return StreamPosition(event, int(frame))
 
 
@@ -90,7 +90,7 @@ async def position_after(ctx: AppContext, thread: str, last: str | None) -> Stre
     """Return the position behind the frame with the id `last`.
 
     `FROM_START` stands for the beginning, and None for that of the running turn, else for the newest event.
-    Raises `Invalid` for a malformed id, and `Missing` for an event that is not stored, since events after it
+    Raises `Malformed` for no id, and `Missing` for an event that is not stored, since events after it
     may be missing, too.
     """
     if last == FROM_START:

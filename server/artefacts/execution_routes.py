@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts import executions
+from callsheet.server.artefacts.event_schemas import EXECUTION_EVENTS
 from callsheet.server.artefacts.execution_progress import progress_events
 from callsheet.server.artefacts.execution_views import execution_view
 from callsheet.server.artefacts.executions import ExecutionRef, PlanEdits
@@ -16,7 +17,6 @@ from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply
 from callsheet.server.http.requests import StrictRoute
@@ -37,7 +37,7 @@ _ERRORS = (400, 403, 404, 409, 422, 500, 503, 504)
 _CHANGED = documented_responses(*_ERRORS, reply=ExecutionView)
 _STREAM: dict[int | str, dict[str, Any]] = {
     **documented_responses(400, 404, 422, 500, 503, 504, reply=None),
-    200: EVENTS,
+    200: EXECUTION_EVENTS,
 }
 
 

@@ -1,12 +1,16 @@
 """Requests and replies that every kind of artefact shares."""
 
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
 from callsheet.state.differences import Difference
+from callsheet.state.live_plan import ChangeKind, ExecutionStatus
+from callsheet.state.plan import StepStatus
 from callsheet.state.versions import Author
+
+JsonSchema = Annotated[dict[str, Any], Field(description="A JSON Schema")]
 
 
 class ArtefactRef(BaseModel):
@@ -68,7 +72,10 @@ class ArtefactVersionList(BaseModel):
 class ArtefactVersion(ArtefactVersionBase):
     """A version with its data."""
 
-    data: dict[str, Any]
+    data: dict[str, Any] = Field(
+        description="Free, because any workflow's versions are read here; the routes of ads, pages, videos"
+        " and lessons have it typed"
+    )
 
 
 class ArtefactDeleted(TypedDict):
@@ -78,16 +85,33 @@ class ArtefactDeleted(TypedDict):
     """Its id."""
 
 
+Arguments = Annotated[
+    dict[str, Any],
+    Field(description="Arguments of the tool, as its `inputSchema` of `GET /api/tools` describes them"),
+]
+ToolOutput = Annotated[
+    dict[str, Any],
+    Field(
+        description="Whatever the tool returned, such as `versionId`; `error` and `suggestion` if it failed"
+    ),
+]
+
+
+Outcome = Annotated[
+    Literal["made", "nothing_made", "refused", "waiting"],
+    Field(description="`refused`: the model declined; `waiting`: for the answer to a question"),
+]
+"""Outcome of a turn."""
+
+
 class ToolCall(TypedDict):
     """A tool call of the turn."""
 
     id: str
     name: str
-    arguments: dict[str, Any]
-    status: str
-    """`completed`, `error`, `blocked` or `cancelled`."""
-    result: dict[str, Any]
-    """The version made, how many were found, or the error."""
+    arguments: Arguments
+    status: StepStatus
+    result: ToolOutput
     durationSeconds: float
 
 
@@ -112,12 +136,51 @@ class ModelUse(TypedDict):
     """US dollars; null if the price of a call is unknown."""
 
 
+class QuestionAction(TypedDict):
+    """A proposed action that a question is about."""
+
+    name: str
+    """The tool, or the kind of question."""
+    args: Arguments
+    description: str
+    """The question in words."""
+
+
 class ApprovalQuestion(TypedDict):
     """A question that waits for a person."""
 
     id: str
-    actions: list[dict[str, Any]]
-    """Each `{name, args, description}`."""
+    actions: list[QuestionAction]
+
+
+class ReviewConfig(TypedDict):
+    """Decisions that a question allows about an action."""
+
+    action_name: str
+    allowed_decisions: list[Literal["approve", "edit", "reject", "respond", "skip"]]
+    args_schema: NotRequired[JsonSchema]
+
+
+class QuestionValue(TypedDict):
+    """The value of an interrupt, as every workflow asks."""
+
+    type: NotRequired[str]
+    """`select_facts`, `review_narration`, `select_images`, `raise_budget`, `paused` …; none for the approval
+    of a plan."""
+    message: NotRequired[str]
+    """The question in one sentence, where no action has it."""
+    action_requests: NotRequired[list[QuestionAction]]
+    review_configs: NotRequired[list[ReviewConfig]]
+    steps: NotRequired[list[str]]
+    """Ids of the steps in question, or of a paused plan what is pending."""
+    effect: NotRequired[str]
+    """Effect of an answer, for people."""
+    problem: NotRequired[str]
+    """Error in the last answer; empty if there was none."""
+    response_schema: NotRequired[JsonSchema]
+    """JSON Schema of the answer."""
+    examples: NotRequired[list[Any]]
+    """Answers that are right."""
 
 
 class VersionSummary(TypedDict):
@@ -162,6 +225,11 @@ class ImportedThread(TypedDict):
     """`kind:id` of its artefact."""
 
 
+StepCounts = Annotated[
+    dict[StepStatus, int], Field(description="Steps by status; a status that no step has may be left out")
+]
+
+
 class ExecutionSummary(TypedDict):
     """An execution in a list."""
 
@@ -169,15 +237,13 @@ class ExecutionSummary(TypedDict):
     projectId: str
     """Id of the artefact: of a project, an ad, a page, a lesson."""
     threadId: str
-    kind: str
-    """`plan`, `undo` or `redo`."""
+    kind: Literal["plan", "undo", "redo"]
     request: str
-    status: str
-    """`planned` (waits for approval), `running`, `paused`, `completed`, `failed` or `cancelled`."""
+    status: ExecutionStatus
+    """`planned` waits for approval."""
     success: bool | None
     """Null before the end."""
-    counts: dict[str, int]
-    """Steps by status."""
+    counts: StepCounts
     createdAt: str | None
     startedAt: str | None
     completedAt: str | None
@@ -185,17 +251,110 @@ class ExecutionSummary(TypedDict):
     """Seconds."""
 
 
+class StepPreview(TypedDict, total=False):
+    """The small part of a step's result."""
+
+    sceneId: str
+    versionId: str
+    preview: Any
+    """As the workflow shows it, such as the address of a picture."""
+    differences: Any
+    message: str
+
+
+class _StepState(TypedDict):
+    """A step as people see it."""
+
+    name: str
+    """Description in words."""
+    detail: str | None
+    """Its prompt."""
+    status: StepStatus
+    progress: Annotated[int | None, Field(description="Per cent; null while it runs")]
+    preview: StepPreview | None
+    canEdit: bool
+    canCancel: bool
+    stale: bool
+    """True if a step that it depends on was done again later."""
+
+
+class StepView(_StepState):
+    """A step in the events of an execution."""
+
+    id: str
+
+
+class PlanStep(StepView):
+    """A step of a plan."""
+
+    toolName: str
+    displayName: str
+    params: Arguments
+    dependencies: list[str]
+    """Ids of the steps that must complete before it starts."""
+    canParallelize: bool
+    contextKeys: list[str]
+    reads: list[str]
+    """Streams it reads."""
+    writes: list[str]
+    """Streams it may write."""
+    error: str | None
+    result: ToolOutput | None
+
+
+class PlanContext(TypedDict, total=False):
+    """Look-ups of the plan of a video; empty for other workflows."""
+
+    needsWebSearch: bool
+    searchQueries: list[str]
+    sharedStyle: str | None
+    referenceSceneId: str | None
+
+
+class PlanView(TypedDict):
+    """A plan, each step with its status."""
+
+    type: Literal["single", "parallel", "sequential", "mixed"]
+    totalSteps: int
+    estimatedTime: float
+    """Seconds."""
+    reasoning: str
+    userFeedback: str
+    """Words for the person."""
+    context: PlanContext
+    steps: list[PlanStep]
+
+
+class PlanChangeView(TypedDict):
+    """A difference between the approved and the executed plan, made by a person."""
+
+    kind: ChangeKind
+    step: str
+    """Id of the step; empty for the whole execution."""
+    before: Arguments
+    after: Arguments
+    at: str | None
+
+
 class ExecutionView(ExecutionSummary):
     """An execution with its plan."""
 
     message: str
     """Words of the question that waits; empty where none does."""
-    plan: dict[str, Any]
-    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}`."""
-    changes: list[dict[str, Any]]
-    """Differences between the approved and the executed plan, made by people."""
+    plan: PlanView
+    changes: list[PlanChangeView]
     approvedPlan: str
     """Digest of the plan as it was approved."""
+
+
+class EditedAction(TypedDict, total=False):
+    """An action with other arguments."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
+
+    name: str
+    """Its name, which cannot be changed."""
+    args: Arguments
 
 
 class ActionDecision(BaseModel):
@@ -205,7 +364,7 @@ class ActionDecision(BaseModel):
 
     type: Literal["approve", "reject", "edit"]
     message: str | None = Field(None, max_length=2_000, description="Reason of a rejection")
-    edited_action: dict[str, Any] | None = Field(
+    edited_action: EditedAction | None = Field(
         None,
         validation_alias=AliasChoices("edited_action", "editedAction"),
         description="{name, args} with other args; of an edit only",
@@ -214,7 +373,7 @@ class ActionDecision(BaseModel):
     @model_validator(mode="after")
     def _check_edit(self) -> Self:
         action = self.edited_action
-        if self.type == "edit" and not isinstance((action or {}).get("args"), dict):
+        if self.type == "edit" and "args" not in (action or {}):
             raise ValueError("an edit needs edited_action with args, such as {name, args}")
         if self.type != "edit" and action is not None:
             raise ValueError(f"edited_action belongs to the type edit, and the type is {self.type}")

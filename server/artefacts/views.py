@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage
 
 from callsheet.nodes.workflow import ArtefactSpec
+from callsheet.server.artefacts.schemas import Outcome
 from callsheet.server.engine.execution import BuildReply
 from callsheet.state import conversation
 from callsheet.state.differences import one_line
@@ -97,11 +98,23 @@ async def diff_view(
     return {"stream": stream, "from": old, "to": new, "changes": changes, "text": text}
 
 
+def turn_outcome(state: Mapping[str, Any]) -> Outcome:
+    """Return the outcome of the newest turn, from the state it ended in."""
+    if state.get("__interrupt__"):
+        return "waiting"
+    if state.get("created"):
+        return "made"
+    newest = next((one for one in reversed(state.get("messages", ())) if one.type in {"ai", "human"}), None)
+    # Vendors' policies and the offline model refuse in this form.
+    return "refused" if newest and newest.additional_kwargs.get("refusal") else "nothing_made"
+
+
 def turn_fields(
     state: Mapping[str, Any], shorten: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
 ) -> dict[str, Any]:
     """Return the fields of every turn's reply; `shorten` turns a tool's output into its `result`."""
     return {
+        "outcome": turn_outcome(state),
         "created": [dict(draft) for draft in state.get("created", ())],
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),

@@ -11,6 +11,7 @@ from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
+from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.service import RequestContext, run_and_ack
 from callsheet.server.campaigns import service
@@ -30,7 +31,6 @@ from callsheet.server.campaigns.service import import_campaigns
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import (
     UPLOAD_BODY,
@@ -56,7 +56,7 @@ router = api_router("/api", "campaigns")
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
 _ERRORS: Final = (*_LISTS, 404)
 _ANSWER: Final = documented_responses(*_ERRORS, 429, reply=CampaignAnswer)
-_ANSWER[200] |= {"content": EVENTS["content"]}
+_ANSWER[200] |= turn_events(CampaignAnswer)
 _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
@@ -130,7 +130,7 @@ async def _csv(first: list[Campaign], following: AsyncIterator[list[Campaign]]) 
         yield to_csv(campaigns, heading=False)
 
 
-@router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=dict[str, Any]))
+@router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Campaign))
 @with_policy(API_READ)
 async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     """Show a campaign."""
@@ -147,7 +147,7 @@ async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     openapi_extra=UPLOAD_BODY,
 )
 @with_policy(_IMPORT_POLICY)
-async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
+async def import_campaign_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
     """Import campaigns from the body, or from the file of a form; known ids are updated.
 
     CSV with any separator, JSON, JSON Lines or an Excel sheet. The usual headings of ad libraries are

@@ -1,16 +1,53 @@
 """Requests and replies of campaigns."""
 
-from typing import Any, Final
+from typing import Any, Final, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.schemas import ApprovalQuestion
+from callsheet.server.artefacts.schemas import ApprovalQuestion, ModelUse, Outcome, ToolCall, UsageReply
 from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.filters import DateRange
 from callsheet.state.campaigns.importing import ImportOptions
 from callsheet.state.campaigns.reading import LooseFilters
 from callsheet.state.errors import Invalid
 from callsheet.storage.campaigns.index import SortBy
+
+
+class ActiveValues(TypedDict, total=False):
+    """Values by dimension; one that no condition has is absent."""
+
+    channel: list[str]
+    company: list[str]
+    product: list[str]
+    value_prop: list[str]
+    sentiment: list[str]
+    visual_style: list[str]
+
+
+class ActiveFilters(ActiveValues, total=False):
+    """The conditions of a search; those that are not set are absent."""
+
+    date_range: DateRange
+    has_offer: bool
+    exclude: ActiveValues
+
+
+class AggregationGroup(TypedDict):
+    """Campaigns with one value."""
+
+    value: str
+    count: int
+    spend: float
+    volume: float
+
+
+class Aggregation(TypedDict):
+    """Counts by a dimension."""
+
+    groupBy: str
+    groups: list[AggregationGroup]
 
 
 class CampaignAnswer(TypedDict):
@@ -19,34 +56,35 @@ class CampaignAnswer(TypedDict):
     conversationId: str
     response: str
     """The answer, or the text of `question`."""
+    outcome: Outcome
+    """A search makes nothing."""
     question: ApprovalQuestion | None
     """Question of a turn that could exceed a budget; the message yes or no answers it."""
-    campaigns: list[dict[str, Any]]
+    campaigns: list[Campaign]
     """Campaigns of the last search with any, with the fields of the library; with `merge` of all searches."""
     campaignsSource: str | None
     """Tool that returned them; with `merge` all of them."""
     total: int
     """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned."""
-    aggregation: dict[str, Any] | None
-    """`{groupBy, groups: [{value, count, spend, volume}]}`"""
-    detectedFilters: dict[str, Any]
+    aggregation: Aggregation | None
+    detectedFilters: ActiveFilters
     suggestions: list[str]
     truncated: bool
     """True if the turn ended at its bound of searches."""
-    steps: list[dict[str, Any]]
+    steps: list[ToolCall]
     provider: str
     providerReason: str
-    usage: dict[str, int]
-    turnUsage: dict[str, Any]
+    usage: UsageReply
+    turnUsage: ModelUse
 
 
 class CampaignPage(TypedDict):
     """A page of campaigns."""
 
-    campaigns: list[dict[str, Any]]
+    campaigns: list[Campaign]
     total: int
     offset: int
-    detectedFilters: dict[str, Any]
+    detectedFilters: ActiveFilters
     notes: list[str]
     indexedAt: str | None
     """Time when the index of this machine took in its last change; null in PostgreSQL."""
@@ -79,10 +117,17 @@ class ImportReport(TypedDict):
     """Headings of columns that are not imported; `mapping` sets their fields."""
 
 
+class SavedSearch(TypedDict):
+    """A question that is kept under a name."""
+
+    message: str
+    activeFilters: NotRequired[LooseFilters]
+
+
 class SavedSearches(TypedDict):
     """Saved searches by name."""
 
-    searches: dict[str, Any]
+    searches: dict[str, SavedSearch]
 
 
 class Deleted(TypedDict):

@@ -18,7 +18,7 @@ from callsheet.server.artefacts.service import (
     require_not_paused,
     run_request,
 )
-from callsheet.server.artefacts.views import last_message, tool_calls, turn_use, usage
+from callsheet.server.artefacts.views import last_message, tool_calls, turn_outcome, turn_use, usage
 from callsheet.server.campaigns.schemas import CampaignChat
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
@@ -138,6 +138,7 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "conversationId": thread_id,
         "response": question["actions"][0]["description"] if question else last_message(state),
+        "outcome": turn_outcome(state),
         "question": question,
         **shown,
         "aggregation": state.get("aggregation"),

@@ -4,10 +4,11 @@ An error body is JSON with `error`, one sentence that names the thing and the ru
 `remedy`, `details` and `retryAfterSeconds` where they help. An unexpected error has an `id` that is in the
 log, and no trace.
 
-400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
+One rule for all routes: 400 for a request that cannot be read, or that means nothing where it is sent; 422
+for one that can be read, and in which a value breaks a rule, has the wrong type or is missing.
 
-On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a value
-that breaks a rule is 422 too. The policy of a route names its form.
+On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a
+request that cannot be read is 422 too. The policy of a route names its form.
 """
 
 import logging
@@ -15,14 +16,15 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from typing_extensions import TypedDict
 
 from callsheet.server.http.policy import ErrorForm, get_policy
 from callsheet.server.http.replies import JsonReply
@@ -54,11 +56,52 @@ async def reject(
     await reply(scope, receive, send)
 
 
-STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
+ErrorType = Literal[
+    "invalid",
+    "unauthenticated",
+    "forbidden",
+    "missing",
+    "method_not_allowed",
+    "too_slow",
+    "conflict",
+    "gone",
+    "too_large",
+    "refused",
+    "busy",
+    "limited",
+    "timed_out",
+    "storage_down",
+    "unavailable",
+    "fenced",
+    "broken",
+    "internal",
+]
+"""Kind of an error, for programs."""
+
+
+class ApiError(TypedDict):
+    """The reply to a request that failed."""
+
+    error: Annotated[str, Field(description="The thing and the rule")]
+    type: ErrorType
+    remedy: NotRequired[Annotated[str, Field(description="Next thing to do")]]
+    details: NotRequired[Annotated[dict[str, Any], Field(description="Values that the sentence is about")]]
+    retryAfterSeconds: NotRequired[float]
+    id: NotRequired[Annotated[str, Field(description="Of an internal error, for the log")]]
+    message: NotRequired[Annotated[str, Field(description="The cause, where `error` does not say it")]]
+
+
+class LangGraphError(TypedDict):
+    """The reply of LangGraph's routes to a request that failed."""
+
+    detail: Annotated[str, Field(description="The thing, the rule, and the remedy")]
+
+
+STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
     (errors.StorageSilent, 503, "storage_down"),
     (errors.StorageRefused, 503, "storage_down"),
-    (errors.InvalidArguments, 422, "invalid"),
-    (errors.Invalid, 400, "invalid"),
+    (errors.Malformed, 400, "invalid"),
+    (errors.Invalid, 422, "invalid"),
     (errors.Unauthenticated, 401, "unauthenticated"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.Missing, 404, "missing"),
@@ -74,28 +117,25 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
     (errors.Fenced, 409, "fenced"),
 )
 """Status and `type` of every error but `Broken`; the first match counts."""
+RULES: Final[Mapping[int, str]] = {
+    400: "the request cannot be read, or means nothing where it is sent",
+    401: "there is no valid credential",
+    403: "the credential lacks the permission, or something is locked",
+    404: "there is no such thing for this caller",
+    409: "something else has changed or has the thing; look at it again",
+    410: "it was there, and is not kept any more",
+    413: "the request is too large",
+    422: "a value breaks a rule, has the wrong type, or is missing",
+    429: "too many requests; wait for `retryAfterSeconds`",
+    500: "an error of the server; its `id` is in the log",
+    503: "storage or another service does not answer; try again later",
+    504: "it takes too long",
+}
+"""Rule of each error status."""
 _INTERNAL: Final = {"error": "Internal error", "type": "internal"}
 _MAX_FAULTS: Final = 5
 """Faults that a message lists."""
-_ERROR_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["error", "type"],
-    "properties": {
-        "error": {"type": "string", "description": "The thing and the rule"},
-        "type": {"type": "string"},
-        "remedy": {"type": "string", "description": "What to do about it"},
-        "details": {"type": "object"},
-        "retryAfterSeconds": {"type": "number"},
-        "id": {"type": "string", "description": "Of an internal error, for the log"},
-        "message": {"type": "string", "description": "What went wrong, where `error` does not say it"},
-    },
-}
 _NO_JSON: Final = "json_invalid"
-_DETAIL_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["detail"],
-    "properties": {"detail": {"type": "string", "description": "The thing, the rule, and what to do"}},
-}
 _log = logging.getLogger(__name__)
 
 
@@ -171,24 +211,48 @@ def install_error_handlers(app: FastAPI) -> None:
 
 def documented_responses(*statuses: int, reply: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """Return an operation's OpenAPI responses: its reply, and these error statuses."""
-    return _responses(_ERROR_SCHEMA, statuses, reply, status)
+    return _responses(statuses, reply, status, langgraph=False)
 
 
 def documented_wire_responses(
     *statuses: int, reply: object, status: int = 200
 ) -> dict[int | str, dict[str, Any]]:
     """The same for an operation of LangGraph's REST API."""
-    return _responses(_DETAIL_SCHEMA, statuses, reply, status)
+    return _responses(statuses, reply, status, langgraph=True)
+
+
+def error_reference(status: int, *, langgraph: bool) -> dict[str, Any]:
+    """Return the OpenAPI reference to the reply of an error status."""
+    return {"$ref": f"#/components/responses/{_component_name(status, langgraph=langgraph)}"}
+
+
+def error_components() -> dict[str, dict[str, Any]]:
+    """Return OpenAPI components: `responses` with the reply of each error status, and their `schemas`."""
+    models = {False: ApiError, True: LangGraphError}
+    responses = {
+        _component_name(status, langgraph=langgraph): {
+            "description": f"{HTTPStatus(status).phrase}: {rule}",
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}},
+        }
+        for langgraph, model in models.items()
+        for status, rule in RULES.items()
+    }
+    schemas = {model.__name__: TypeAdapter[Any](model).json_schema() for model in models.values()}
+    return {"responses": responses, "schemas": schemas}
+
+
+def _component_name(status: int, *, langgraph: bool) -> str:
+    name = HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
+    return f"LangGraph{name}" if langgraph else name
 
 
 def _responses(
-    problem: Mapping[str, Any], statuses: Sequence[int], reply: object, status: int
+    statuses: Sequence[int], reply: object, status: int, *, langgraph: bool
 ) -> dict[int | str, dict[str, Any]]:
-    content = {"application/json": {"schema": problem}}
     responses: dict[int | str, dict[str, Any]] = {status: {"model": reply}}
-    return responses | {
-        code: {"description": HTTPStatus(code).phrase, "content": content} for code in statuses
-    }
+    # Whoever reads a request may find a value in it that breaks a rule.
+    codes = sorted({*statuses, 422} if {400, 413} & {*statuses} else statuses)
+    return responses | {code: error_reference(code, langgraph=langgraph) for code in codes}
 
 
 async def _framework_error(request: Request, error: Exception) -> Response:
@@ -232,7 +296,7 @@ def _callsheet_error_body(error: CallsheetError, name: str) -> dict[str, Any]:
 
 
 def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) -> tuple[int, dict[str, Any]]:
-    """Return status and body of a validation error: 422 if all faults are wrong types, else 400.
+    """Return status and body of a validation error: 400 if the body is no JSON, else 422.
 
     `body` is the request's, where it is known.
     """
@@ -250,11 +314,7 @@ def _validation_error_body(faults: Sequence[Mapping[str, Any]], body: object) ->
         "remedy": "see /docs for the fields and their rules",
         "details": {"fields": [*dict.fromkeys(_field_path(fault["loc"]) for fault in first)]},
     }
-    return (422 if all(_is_type(fault) for fault in faults) else 400), content
-
-
-def _is_type(fault: Mapping[str, Any]) -> bool:
-    return str(fault["type"]).endswith(("_type", "_parsing", "_from_float"))
+    return 422, content
 
 
 def _fault_message(fault: Mapping[str, Any]) -> str:

@@ -1,34 +1,26 @@
-"""The OpenAPI document, with tags, authentication, errors and event streams, and its page at `/docs`.
+"""The OpenAPI document: operation ids, permissions, error replies by reference, event streams, security.
 
-FastAPI's own page loads its script from another site; ours is plain HTML and works offline.
+FastAPI makes the document of routes and models; what all operations share is added to it once.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from callsheet.server.http.errors import documented_responses, documented_wire_responses
-from callsheet.server.http.policy import ErrorForm, RoutePolicy
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 
-EVENTS: Final[dict[str, Any]] = {
-    "description": "Server-sent events",
-    "content": {
-        "text/event-stream": {
-            "itemSchema": {
-                "type": "object",
-                "required": ["event", "data"],
-                "properties": {
-                    "event": {"type": "string"},
-                    "data": {"type": "string", "contentMediaType": "application/json"},
-                    "id": {"type": "string"},
-                },
-            }
-        }
-    },
-}
-"""Reply that is a stream of such events."""
+from callsheet.server.http.errors import error_components, error_reference
+from callsheet.server.http.policy import ErrorForm, RoutePolicy, policy_of
+
+VERSION: Final = "3.2.0"
+"""Version of OpenAPI; `itemSchema`, which describes the events of a stream, is new in it."""
+ANY_EVENT: Final = "*"
+"""Name of the events that have names of their own."""
+SCHEMAS: Final = "#/components/schemas/"
 TAGS: Final = {
     "artefacts": "Artefacts of every workflow: lists, streams and versions",
     "tools": "Tools of the workflows, their limits and their calls",
@@ -50,35 +42,170 @@ _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key or a JSON Web Token"},
 }
-_STYLE: Final = """
-:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2.5rem auto; padding: 0 1.25rem; }
-h1 { margin-bottom: 0; } h2 { margin: 2.5rem 0 0; } h2::first-letter { text-transform: uppercase; }
-details { border: 1px solid var(--line); border-radius: 8px; margin: .5rem 0; padding: .5rem .85rem; }
-summary { cursor: pointer; overflow-wrap: anywhere; }
-code, b.method { font-family: ui-monospace, monospace; font-size: .9em; }
-b.method { display: inline-block; min-width: 4.5em; }
-table { border-collapse: collapse; width: 100%; margin: .35rem 0 1rem; }
-td, th { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0; }
-tr + tr { border-top: 1px solid var(--line); }
-.quiet { opacity: .7; }
-"""
-_CODE: Final = re.compile("`([^`]+)`")
-Schema = Mapping[str, Any]
+_FASTAPI_SCHEMAS: Final = frozenset({"HTTPValidationError", "ValidationError"})
+_NAMED: Final = frozenset({"properties", "responses", "content"})
+"""Keys of mappings whose keys are names."""
+_VALUES: Final = frozenset({"default", "example", "examples", "const", "enum"})
+"""Keys of values, which are no part of the document itself."""
+Document = dict[str, Any]
 
 
-def with_authentication(
-    spec: dict[str, Any],
-    policies: Mapping[str, RoutePolicy],
+def event_stream(events: Mapping[str, Any], description: str = "Server-sent events") -> Document:
+    """Return the OpenAPI of a reply that streams events; `events` has the type of each event's data by name.
+
+    The definitions of the types are in `$defs`, from where `complete` moves them.
+    """
+    mode: Literal["serialization"] = "serialization"
+    adapters = [(name, mode, TypeAdapter[Any](data)) for name, data in events.items()]
+    schemas, definitions = TypeAdapter.json_schemas(adapters, ref_template=f"{SCHEMAS}{{model}}")
+    items = [_event(name, schemas[name, mode]) for name in events]
+    item = {"oneOf": items} | ({"$defs": defs} if (defs := definitions.get("$defs")) else {})
+    return {"description": description, "content": {"text/event-stream": {"itemSchema": item}}}
+
+
+def json_body(model: Any) -> Document:
+    """Return the OpenAPI of a request body that the route itself reads as this type."""
+    schema = TypeAdapter[Any](model).json_schema(ref_template=f"{SCHEMAS}{{model}}")
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+
+def _event(name: str, data: Mapping[str, Any]) -> Document:
+    return {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"type": "string"} if name == ANY_EVENT else {"const": name},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+            "id": {"type": "string", "description": "Send it as `Last-Event-ID` to go on after this event"},
+        },
+    }
+
+
+def complete(
+    spec: Document,
+    routes: Sequence[APIRoute],
     *,
     required: bool,
     feature_tags: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return the document with tags, the replies of the middleware, and the security schemes.
+) -> Document:
+    """Return FastAPI's document of these routes with what their policies and the middleware add.
 
-    `policies` are those of the routes, by path.
+    `required` is True if callers must authenticate.
     """
-    _summarize(spec)
+    components = spec.setdefault("components", {})
+    errors = error_components()
+    components["responses"] = errors["responses"]
+    components["securitySchemes"] = _SCHEMES
+    schemas = components.setdefault("schemas", {})
+    schemas.update(errors["schemas"])
+    for name in _FASTAPI_SCHEMAS:
+        schemas.pop(name, None)
+    for route, operation in _operations(spec, routes):
+        operation["operationId"] = operation_id(route.name)
+        _summarize(operation)
+        _authorize(operation, policy_of(route), required=required)
+        _tidy(operation, schemas)
+        _tidy_body(operation, schemas)
+    _add_examples(spec)
+    _describe_tags(spec, feature_tags)
+    _drop_titles(spec["paths"])
+    _drop_titles(schemas, named=True)
+    return spec
+
+
+def operation_id(name: str) -> str:
+    """Return the id of a route's operation: its name, which is that of its function, in camel case."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _operations(spec: Document, routes: Sequence[APIRoute]) -> Iterator[tuple[APIRoute, Document]]:
+    for route in routes:
+        methods = spec["paths"].get(route.path_format, {})
+        yield from ((route, methods[name]) for name in map(str.lower, route.methods or ()) if name in methods)
+
+
+def _summarize(operation: Document) -> None:
+    """Set the summary to the first clause of the description, which is the docstring of the route."""
+    description = operation["description"]
+    if end := _CLAUSE_END.search(description):
+        operation["summary"] = description[: end.start()]
+        if end.end() == len(description):
+            # The summary says all of it.
+            operation["description"] = ""
+
+
+def _authorize(operation: Document, policy: RoutePolicy, *, required: bool) -> None:
+    """Add the needed permission, and the replies of the middleware that checks it."""
+    if policy.permission == "public":
+        operation["security"] = []
+        operation["description"] = f"{operation['description']}\n\nNeeds no permission.".lstrip()
+        return
+    raised = "; `write` with `cancel_on_disconnect`" if policy.cancels_on_disconnect else ""
+    needed = f"Needs the permission `{policy.permission}`{raised}."
+    operation["description"] = f"{operation['description']}\n\n{needed}".lstrip()
+    schemes: list[Document] = [{name: []} for name in _SCHEMES]
+    operation["security"] = schemes if required else [{}, *schemes]
+    for status in _STATUSES:
+        reply = error_reference(status, langgraph=policy.errors is ErrorForm.LANGGRAPH)
+        operation["responses"].setdefault(str(status), reply)
+
+
+def _tidy(operation: Document, schemas: Document) -> None:
+    """Leave of a reply what its route declares, and move the definitions of events to the others."""
+    responses = operation["responses"]
+    for status, reply in list(responses.items()):
+        if reference := reply.get("$ref"):
+            responses[status] = {"$ref": reference}
+        contents = reply.get("content", {})
+        for media_type, content in list(contents.items()):
+            schema = content.get("schema")
+            if schema == {} and len(contents) > 1:
+                del contents[media_type]
+            elif schema and "$ref" in schema:
+                # FastAPI adds what it knows of the function's return type.
+                content["schema"] = {"$ref": schema["$ref"]}
+            if any(name in str(schema) for name in _FASTAPI_SCHEMAS):
+                del responses[status]
+            schemas.update(content.get("itemSchema", {}).pop("$defs", {}))
+
+
+def _add_examples(spec: Document) -> None:
+    """Add the requests of `examples.json`, which a test sends, and the replies to them."""
+    text = files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
+    examples = {one["operation"]: one for one in json.loads(text)}
+    for operation in (one for methods in spec["paths"].values() for one in methods.values()):
+        example = examples.get(operation["operationId"], {})
+        replies = (reply for status, reply in operation["responses"].items() if status.startswith("2"))
+        parts = [("request", operation.get("requestBody", {})), *(("response", reply) for reply in replies)]
+        for name, part in parts:
+            if name in example and (content := part.get("content", {}).get("application/json")):
+                content["examples"] = {"example": {"value": example[name]}}
+
+
+def _tidy_body(operation: Document, schemas: Document) -> None:
+    """Leave of a request body what `json_body` says, and move its definitions to the others."""
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schema = content.get("schema", {})
+        if "$defs" in schema:
+            schemas.update(schema.pop("$defs"))
+            content["schema"] = {"anyOf": schema["anyOf"]}
+
+
+def _drop_titles(value: Any, *, named: bool = False) -> None:
+    """Drop the titles that pydantic makes of names; `named` is True for a mapping whose keys are names."""
+    if isinstance(value, dict):
+        if not named and isinstance(value.get("title"), str):
+            del value["title"]
+        for name, part in value.items():
+            if named or name not in _VALUES:
+                _drop_titles(part, named=not named and name in _NAMED)
+    elif isinstance(value, list):
+        for part in value:
+            _drop_titles(part)
+
+
+def _describe_tags(spec: Document, feature_tags: Mapping[str, str]) -> None:
     used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
     described = {**feature_tags, **TAGS}
     spec["tags"] = [
@@ -86,141 +213,3 @@ def with_authentication(
         for tag in (*described, *sorted(used - described.keys()))
         if tag in used
     ]
-    for path, methods in spec["paths"].items():
-        policy = policies[path]
-        if policy.permission == "public":
-            continue
-        is_langgraph = policy.errors is ErrorForm.LANGGRAPH
-        document = documented_wire_responses if is_langgraph else documented_responses
-        responses = document(*_STATUSES, reply=None)
-        for operation in methods.values():
-            for status in _STATUSES:
-                operation["responses"].setdefault(str(status), responses[status])
-            if required:
-                operation["security"] = [{name: []} for name in _SCHEMES]
-    if required:
-        spec.setdefault("components", {})["securitySchemes"] = _SCHEMES
-    return spec
-
-
-def _summarize(spec: dict[str, Any]) -> None:
-    """Set each operation's summary to the first clause of its description, the route's docstring."""
-    for methods in spec["paths"].values():
-        for operation in methods.values():
-            description = operation["description"]
-            if end := _CLAUSE_END.search(description):
-                operation["summary"] = description[: end.start()]
-
-
-def render_docs(spec: Schema) -> str:
-    """Return the page of an OpenAPI document."""
-    info = spec["info"]
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])} API</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>{escape(info['title'])}</h1>"
-        f'<p class="quiet">{escape(info.get("summary", ""))} · version {escape(info["version"])} · '
-        f'<a href="openapi.json">openapi.json</a></p>{_contents(spec)}{"".join(_sections(spec))}</html>'
-    )
-
-
-def _contents(spec: Schema) -> str:
-    rows = "".join(
-        f'<tr><td><a href="#{_anchor(tag["name"])}">{escape(tag["name"])}</a></td>'
-        f"<td>{escape(tag['description'])}</td><td>{len(_operations(spec, tag['name']))}</td></tr>"
-        for tag in spec["tags"]
-    )
-    return f"<table>{rows}</table>"
-
-
-def _sections(spec: Schema) -> Iterator[str]:
-    for tag in spec["tags"]:
-        yield f'<h2 id="{_anchor(tag["name"])}">{escape(tag["name"])}</h2>'
-        yield f'<p class="quiet">{escape(tag["description"])}</p>'
-        for name, operation in _operations(spec, tag["name"]).items():
-            yield _operation(spec, name, operation)
-
-
-def _prose(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", escape(text))
-
-
-def _anchor(tag: str) -> str:
-    return tag.replace(" ", "-")
-
-
-def _operations(spec: Schema, tag: str) -> Mapping[str, Schema]:
-    """Return the operations of a tag by method and path."""
-    return {
-        f"{method.upper()} {path}": operation
-        for path, methods in spec["paths"].items()
-        for method, operation in methods.items()
-        if tag in operation["tags"]
-    }
-
-
-def _operation(spec: Schema, name: str, operation: Schema) -> str:
-    method, _, path = name.partition(" ")
-    head, _, rest = operation.get("description", "").partition("\n\n")
-    title = f'<b class="method">{method}</b> <code>{escape(path)}</code>'
-    parts = [
-        f'<details><summary>{title}<br><span class="quiet">{_prose(head)}</span></summary>',
-        f"<p>{_prose(rest)}</p>" if rest else "",
-        _table("Parameters", [_parameter(one) for one in operation.get("parameters", ())]),
-        _table("Body", list(_fields(spec, _content(operation.get("requestBody", {}))))),
-        _table("Replies", [_reply(spec, status, one) for status, one in operation["responses"].items()]),
-        "</details>",
-    ]
-    return "".join(parts)
-
-
-def _table(title: str, rows: list[tuple[str, str, str]]) -> str:
-    if not rows:
-        return ""
-    cells = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{_prose(about)}</td></tr>"
-        for name, kind, about in rows
-    )
-    return f'<table><tr><th colspan="3">{title}</th></tr>{cells}</table>'
-
-
-def _parameter(one: Schema) -> tuple[str, str, str]:
-    need = "required" if one.get("required") else "optional"
-    return one["name"], f"{_kind(one['schema'])} in {one['in']}, {need}", one.get("description", "")
-
-
-def _fields(spec: Schema, schema: Schema) -> Iterator[tuple[str, str, str]]:
-    resolved = _resolve(spec, schema)
-    for name, field in resolved.get("properties", {}).items():
-        need = "required" if name in resolved.get("required", ()) else "optional"
-        yield name, f"{_kind(field)}, {need}", field.get("description", "")
-    if schema and "properties" not in resolved:
-        yield "…", _kind(resolved), resolved.get("description", "")
-
-
-def _reply(spec: Schema, status: str, one: Schema) -> tuple[str, str, str]:
-    names = ", ".join(_resolve(spec, _content(one)).get("properties", ()))
-    return status, one.get("description", ""), names
-
-
-def _content(holder: Schema) -> Schema:
-    schema: Schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
-    return schema
-
-
-def _resolve(spec: Schema, schema: Schema) -> Schema:
-    name = schema.get("$ref", "").rpartition("/")[2]
-    target: Schema = spec["components"]["schemas"][name] if name else schema
-    return target
-
-
-def _kind(schema: Schema) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if several := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(kind for one in several if (kind := _kind(one)) != "null")
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
-    return str(schema.get("type", "any"))

@@ -24,7 +24,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.policy import decode_path_params
 from callsheet.server.http.replies import JsonReply
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid, Missing
+from callsheet.state.errors import Invalid, Malformed, Missing
 from callsheet.state.plan import canonical_json
 from callsheet.storage.runs import idempotency
 from callsheet.storage.threads import threads
@@ -264,7 +264,7 @@ class ReceivedFile(NamedTuple):
 async def receive_upload(request: Request, file: IO[bytes]) -> ReceivedFile:
     """Write the request's file into `file`: the body itself, or the one file of a form as browsers send it.
 
-    Raises `Invalid` for a form without a file or with several, and for one that is incomplete.
+    Raises `Malformed` for a form without a file or with several, and for one that is incomplete.
     """
     content_type = request.scope.get(_CONTENT_TYPE) or request.headers.get("content-type", "")
     if not content_type.strip().lower().startswith("multipart/form-data"):
@@ -273,7 +273,7 @@ async def receive_upload(request: Request, file: IO[bytes]) -> ReceivedFile:
         return ReceivedFile("", content_type)
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise Invalid("the form has no boundary", remedy="let the client set the Content-Type of the form")
+        raise Malformed("the form has no boundary", remedy="let the client set the Content-Type of the form")
     form = _FormReader(f"\r\n--{boundary[1]}".encode("latin-1"), file)
     async for piece in request.stream():
         await asyncio.to_thread(form.feed, piece)
@@ -301,9 +301,9 @@ class _FormReader:
     def finish(self) -> ReceivedFile:
         """Return the file's name and type."""
         if not self._ended:
-            raise Invalid("the form is incomplete: its last line is missing", remedy="send it again")
+            raise Malformed("the form is incomplete: its last line is missing", remedy="send it again")
         if self._upload is None:
-            raise Invalid("the form has no file", remedy="send the file in a field with a file name")
+            raise Malformed("the form has no file", remedy="send the file in a field with a file name")
         return self._upload
 
     def _read_headers(self) -> bool:
@@ -314,7 +314,7 @@ class _FormReader:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self._buffer) > _MAX_PART_HEADERS:
-                raise Invalid(
+                raise Malformed(
                     "a part of the form has no end of its headers", remedy="send a form as browsers do"
                 )
             return False
@@ -324,7 +324,7 @@ class _FormReader:
         self._in_headers, self._in_file = False, False
         if name := _FILE_NAME.search(headers):
             if self._upload:
-                raise Invalid("the form has several files", remedy="send one file in each request")
+                raise Malformed("the form has several files", remedy="send one file in each request")
             lines = [line.partition(":") for line in headers.split("\r\n")]
             kinds = [value.strip() for key, _, value in lines if key.strip().lower() == "content-type"]
             self._upload = ReceivedFile(name[1], next(iter(kinds), ""))
@@ -354,7 +354,7 @@ class _FormReader:
             return
         self._field_bytes += len(content)
         if self._field_bytes > _MAX_FORM_FIELD:
-            raise Invalid("the form has long fields beside its file", remedy="send options in the address")
+            raise Malformed("the form has long fields beside its file", remedy="send options in the address")
 
 
 _HEADER: Final = "Idempotency-Key"

@@ -20,8 +20,18 @@ from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_p
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Integer, StrictRoute, identifier
 from callsheet.server.langgraph import schemas
+from callsheet.server.langgraph.reply_schemas import (
+    ASSISTANTS,
+    AssistantReply,
+    AssistantVersionReply,
+    GraphReply,
+    GraphSchemas,
+    InfoReply,
+    SubgraphSchemas,
+)
 from callsheet.server.langgraph.schemas import (
     Body,
+    Config,
     JsonObject,
     ListPage,
     contains,
@@ -41,7 +51,7 @@ class AssistantFields(Body):
     """Fields of an assistant that a caller may set."""
 
     graph_id: str | None = Field(None, max_length=255)
-    config: JsonObject | None = None
+    config: Config | None = None
     context: JsonObject | None = None
     metadata: JsonObject | None = None
     name: str | None = Field(None, max_length=1_000)
@@ -84,7 +94,7 @@ class AssistantSetLatest(Body):
     version: Integer
 
 
-@router.post("", responses=write_responses(JsonObject))
+@router.post("", responses=write_responses(AssistantReply))
 @with_policy(LANGGRAPH_WRITE)
 async def create_assistant(body: AssistantCreate, request: Request) -> Response:
     """Create an assistant."""
@@ -103,7 +113,7 @@ async def create_assistant(body: AssistantCreate, request: Request) -> Response:
     return JsonReply(schemas.assistant_view(await assistants.create(new, body.if_exists or "raise")))
 
 
-@router.post("/search", responses=write_responses(list[JsonObject]))
+@router.post("/search", responses=write_responses(ASSISTANTS))
 @with_policy(LANGGRAPH_READ)
 async def search_assistants(request: Request, body: AssistantSearch | None = None) -> Response:
     """Search assistants, newest first by default."""
@@ -124,14 +134,14 @@ async def count_assistants(request: Request, body: AssistantCount | None = None)
     return JsonReply(len(await _matching(request, body or AssistantCount())))
 
 
-@router.get("/{assistant_id}", responses=read_responses(JsonObject))
+@router.get("/{assistant_id}", responses=read_responses(AssistantReply))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant(assistant_id: str, request: Request) -> Response:
     """Get an assistant, by its id or its graph's name."""
     return JsonReply(schemas.assistant_view(await _assistants(request).get(assistant_id)))
 
 
-@router.patch("/{assistant_id}", responses=write_responses(JsonObject))
+@router.patch("/{assistant_id}", responses=write_responses(AssistantReply))
 @with_policy(LANGGRAPH_WRITE)
 async def update_assistant(assistant_id: str, body: AssistantFields, request: Request) -> Response:
     """Update an assistant by creating a new version. `metadata` is merged into the existing metadata."""
@@ -160,7 +170,7 @@ async def delete_assistant(
     return Response(status_code=204)
 
 
-@router.post("/{assistant_id}/versions", responses=write_responses(list[JsonObject]))
+@router.post("/{assistant_id}/versions", responses=write_responses(list[AssistantVersionReply]))
 @with_policy(LANGGRAPH_READ)
 async def list_assistant_versions(
     assistant_id: str, request: Request, body: AssistantVersionsQuery | None = None
@@ -172,7 +182,7 @@ async def list_assistant_versions(
     return page_reply([_version_view(version) for version in query.cut(matching)], query)
 
 
-@router.post("/{assistant_id}/latest", responses=write_responses(JsonObject))
+@router.post("/{assistant_id}/latest", responses=write_responses(AssistantReply))
 @with_policy(LANGGRAPH_WRITE)
 async def set_latest_assistant_version(
     assistant_id: str, body: AssistantSetLatest, request: Request
@@ -182,7 +192,7 @@ async def set_latest_assistant_version(
     return JsonReply(schemas.assistant_view(assistant))
 
 
-@router.get("/{assistant_id}/graph", responses=read_responses(JsonObject))
+@router.get("/{assistant_id}/graph", responses=read_responses(GraphReply))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant_graph(
     assistant_id: str,
@@ -197,7 +207,7 @@ async def get_assistant_graph(
     return JsonReply(await graph_view(graph, levels))
 
 
-@router.get("/{assistant_id}/schemas", responses=read_responses(JsonObject))
+@router.get("/{assistant_id}/schemas", responses=read_responses(GraphSchemas))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant_schemas(assistant_id: str, request: Request) -> Response:
     """Get the JSON Schemas of an assistant's graph: input, output, state, config and context."""
@@ -205,7 +215,7 @@ async def get_assistant_schemas(assistant_id: str, request: Request) -> Response
     return JsonReply({"graph_id": assistant.graph_id} | schemas_view(graph))
 
 
-@router.get("/{assistant_id}/subgraphs", responses=read_responses(JsonObject))
+@router.get("/{assistant_id}/subgraphs", responses=read_responses(dict[str, SubgraphSchemas]))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant_subgraphs(
     assistant_id: str,
@@ -217,7 +227,7 @@ async def get_assistant_subgraphs(
     return JsonReply(await subgraphs_view(graph, None, recurse=recurse))
 
 
-@router.get("/{assistant_id}/subgraphs/{namespace}", responses=read_responses(JsonObject))
+@router.get("/{assistant_id}/subgraphs/{namespace}", responses=read_responses(dict[str, SubgraphSchemas]))
 @with_policy(LANGGRAPH_READ)
 async def get_assistant_subgraph(
     assistant_id: str,
@@ -303,7 +313,7 @@ _HOST: Final = {
 }
 
 
-@info_router.get("/info", responses=documented_wire_responses(403, 500, reply=JsonObject))
+@info_router.get("/info", responses=documented_wire_responses(403, 500, reply=InfoReply))
 @with_policy(LANGGRAPH_READ)
 async def show_info(request: Request) -> JsonReply:
     """Get the versions and features of the server."""

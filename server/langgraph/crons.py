@@ -23,6 +23,7 @@ from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_p
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IDEMPOTENT, Flag, StrictRoute, create_once
 from callsheet.server.langgraph import inputs, starting
+from callsheet.server.langgraph.reply_schemas import CRONS, CronReply
 from callsheet.server.langgraph.schemas import (
     JsonObject,
     ListPage,
@@ -104,7 +105,7 @@ class CronSearch(CronCount, ListPage):
     select: list[str] | None = None
 
 
-@router.post("/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
+@router.post("/runs/crons", responses=write_responses(CronReply), openapi_extra=IDEMPOTENT)
 @with_policy(LANGGRAPH_WRITE)
 async def create_cron(body: CronCreate, request: Request) -> Response:
     """Create a cron of stateless runs."""
@@ -112,7 +113,7 @@ async def create_cron(body: CronCreate, request: Request) -> Response:
 
 
 @router.post(
-    "/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT
+    "/threads/{thread_id}/runs/crons", responses=write_responses(CronReply), openapi_extra=IDEMPOTENT
 )
 @with_policy(LANGGRAPH_WRITE)
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
@@ -121,7 +122,7 @@ async def create_thread_cron(thread_id: str, body: CronCreate, request: Request)
     return JsonReply(await _create(request, body, thread_id))
 
 
-@router.post("/runs/crons/search", responses=write_responses(list[JsonObject]))
+@router.post("/runs/crons/search", responses=write_responses(CRONS))
 @with_policy(LANGGRAPH_READ)
 async def search_crons(body: CronSearch, request: Request) -> Response:
     """Search crons, newest first by default."""
@@ -140,7 +141,7 @@ async def count_crons(body: CronCount, request: Request) -> Response:
     return JsonReply(len(await _matching(app_context(request), current_owner(request), body)))
 
 
-@router.get("/runs/crons/{cron_id}", responses=read_responses(JsonObject))
+@router.get("/runs/crons/{cron_id}", responses=read_responses(CronReply))
 @with_policy(LANGGRAPH_READ)
 async def get_cron(cron_id: str, request: Request) -> Response:
     """Get a cron."""
@@ -148,7 +149,7 @@ async def get_cron(cron_id: str, request: Request) -> Response:
     return JsonReply(await _view(ctx, await crons.get(ctx.storage, current_owner(request), cron_id)))
 
 
-@router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
+@router.patch("/runs/crons/{cron_id}", responses=write_responses(CronReply))
 @with_policy(LANGGRAPH_WRITE)
 async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
     """Update a cron. Fields that are not sent keep their values."""

@@ -21,7 +21,7 @@ from callsheet.server.http.replies import LANGGRAPH, Events, ServerEvent, Stream
 from callsheet.server.langgraph.schemas import past_state_view
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.states import graph_of_thread
-from callsheet.state.errors import Gone, Invalid, Missing, UnbuildableState
+from callsheet.state.errors import Gone, Invalid, Malformed, Missing, UnbuildableState
 from callsheet.storage.runs.events import (
     END,
     GAP,
@@ -199,9 +199,9 @@ async def resumed_position(ctx: AppContext, thread: str, header: str) -> str:
 
 
 def checked_event_id(header: str) -> str:
-    """Return a Last-Event-ID unchanged; raises `Invalid` if it is malformed."""
+    """Return a Last-Event-ID unchanged; raises `Malformed` if it is none."""
     if not is_event_id(header):
-        raise Invalid(
+        raise Malformed(
             f"Last-Event-ID {header[:40]!r} is not an event id",
             remedy=f"send the id of the last event you got, or {BEGINNING} for all",
         )

@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import (
     LANGGRAPH_READ,
     LANGGRAPH_READ_STREAM,
@@ -26,6 +25,7 @@ from callsheet.server.http.policy import (
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IDEMPOTENT, StrictRoute, create_once
 from callsheet.server.langgraph import run_streams
+from callsheet.server.langgraph.reply_schemas import RUN_EVENTS, RUNS, GraphValue, RunCancelled, RunReply
 from callsheet.server.langgraph.retention import end_run
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
 from callsheet.server.langgraph.schemas import (
@@ -52,10 +52,12 @@ from callsheet.storage.runs.records import Action, Run
 from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["runs"])
-_CREATE: Final = write_responses(JsonObject)
-_CREATE_STREAM: Final = _CREATE | {200: EVENTS}
-_READ: Final = read_responses(JsonObject)
-_READ_STREAM: Final = read_responses(JsonObject, 410) | {200: EVENTS}
+_CREATE: Final = write_responses(RunReply)
+_CREATE_STREAM: Final = _CREATE | {200: RUN_EVENTS}
+_WAIT: Final = write_responses(GraphValue)
+_READ: Final = read_responses(RunReply)
+_JOIN: Final = read_responses(GraphValue)
+_READ_STREAM: Final = read_responses(None, 410) | {200: RUN_EVENTS}
 _LastEventId = Annotated[
     str | None,
     Header(
@@ -97,7 +99,7 @@ async def stream_run(thread_id: str, body: RunCreate, request: Request) -> Respo
     return await _create_and_stream_reply(request, thread_id, body)
 
 
-@router.post("/threads/{thread_id}/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@router.post("/threads/{thread_id}/runs/wait", responses=_WAIT, openapi_extra=IDEMPOTENT)
 @with_policy(LANGGRAPH_WRITE)
 async def wait_for_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and wait for its result."""
@@ -118,14 +120,14 @@ async def stream_stateless_run(body: RunCreate, request: Request) -> Response:
     return await _create_and_stream_reply(request, None, body)
 
 
-@router.post("/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@router.post("/runs/wait", responses=_WAIT, openapi_extra=IDEMPOTENT)
 @with_policy(LANGGRAPH_WRITE)
 async def wait_for_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and wait for its result."""
     return await _create_and_wait_reply(request, None, body)
 
 
-@router.post("/runs/batch", responses=write_responses(list[JsonObject]), openapi_extra=IDEMPOTENT)
+@router.post("/runs/batch", responses=write_responses(list[RunReply]), openapi_extra=IDEMPOTENT)
 @with_policy(LANGGRAPH_WRITE)
 async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Response:
     """Create several runs. If one of them is invalid, none is created."""
@@ -154,7 +156,7 @@ async def cancel_runs(body: RunsCancel, request: Request, action: Action = "inte
     return Response(status_code=204)
 
 
-@router.get("/threads/{thread_id}/runs", responses=read_responses(list[JsonObject]))
+@router.get("/threads/{thread_id}/runs", responses=read_responses(RUNS))
 @with_policy(LANGGRAPH_READ)
 async def list_runs(
     thread_id: str,
@@ -211,7 +213,7 @@ async def delete_run(thread_id: str, run_id: str, request: Request) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/threads/{thread_id}/runs/{run_id}/join", responses=_READ)
+@router.get("/threads/{thread_id}/runs/{run_id}/join", responses=_JOIN)
 @with_policy(_JOIN_POLICY)
 async def join_run(
     thread_id: str,
@@ -224,7 +226,7 @@ async def join_run(
     return _join_reply(app_context(request), run, cancel=cancel_on_disconnect)
 
 
-@router.get("/runs/{run_id}/join", responses=_READ)
+@router.get("/runs/{run_id}/join", responses=_JOIN)
 @with_policy(LANGGRAPH_READ)
 async def join_stateless_run(run_id: str, request: Request) -> Response:
     """Wait for a stateless run's result."""
@@ -262,7 +264,7 @@ async def join_stateless_run_stream(
 
 @router.post(
     "/threads/{thread_id}/runs/{run_id}/cancel",
-    responses=_CREATE | {202: {"description": "The run will be cancelled"}},
+    responses=write_responses(RunCancelled) | {202: {"description": "The run will be cancelled"}},
 )
 @with_policy(LANGGRAPH_WRITE)
 async def cancel_run(

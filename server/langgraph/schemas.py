@@ -4,13 +4,14 @@ import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
 from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from typing_extensions import TypeAliasType
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.engine.json_values import dumps, to_jsonable
@@ -26,7 +27,35 @@ from callsheet.storage.checkpoints.maintenance import Size
 from callsheet.storage.runs.records import Run, RunRequest, Strategy, request_fields
 from callsheet.storage.threads.threads import Thread
 
+_CONFIG: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "LangGraph's config. `configurable` and `metadata` are free, and so are further fields",
+    "properties": {
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "recursion_limit": {"type": "integer"},
+        "max_concurrency": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "configurable": {"type": "object", "additionalProperties": True},
+        "metadata": {"type": "object", "additionalProperties": True},
+    },
+    "additionalProperties": True,
+}
+_CHECKPOINT: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "Names a checkpoint; further fields are ignored",
+    "properties": {
+        "checkpoint_id": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "checkpoint_ns": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "checkpoint_map": {
+            "anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}]
+        },
+    },
+    "additionalProperties": True,
+}
 JsonObject = dict[str, Any]
+Config = TypeAliasType("Config", Annotated[JsonObject, WithJsonSchema(_CONFIG)])
+"""LangGraph's config, with fields of its own."""
+CheckpointName = TypeAliasType("CheckpointName", Annotated[JsonObject, WithJsonSchema(_CHECKPOINT)])
+"""Fields that name a checkpoint; further ones are ignored."""
 _CHECKPOINT_FIELDS: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
 _INTERNAL: Final = frozenset({OWNER_KEY, EPOCH_KEY})
 
@@ -371,7 +400,7 @@ class RunCreate(BaseModel):
     )
     input: Any = None
     command: RunCommand | None = Field(None, description="Takes precedence over `input`")
-    config: JsonObject | None = None
+    config: Config | None = None
     context: JsonObject | None = None
     metadata: JsonObject | None = None
     stream_mode: Mode | list[Mode] | None = Field(None, description="`values` by default")
@@ -381,7 +410,9 @@ class RunCreate(BaseModel):
     interrupt_after: _Nodes | None = None
     webhook: str | None = Field(None, max_length=2_000, description="URL that gets the run when it ends")
     feedback_keys: list[str] | None = None
-    checkpoint: JsonObject | None = Field(None, description="Checkpoint to start from; the newest by default")
+    checkpoint: CheckpointName | None = Field(
+        None, description="Checkpoint to start from; the newest by default"
+    )
     checkpoint_id: str | None = None
     checkpoint_during: Flag | None = Field(None, description="Accepted; every step is stored")
     durability: Literal["sync", "async", "exit"] | None = Field(

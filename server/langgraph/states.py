@@ -24,8 +24,10 @@ from callsheet.server.http.replies import JsonReply, StreamingReply
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import schemas
 from callsheet.server.langgraph.inputs import check_update
+from callsheet.server.langgraph.reply_schemas import STATE, STATES, StateUpdated
 from callsheet.server.langgraph.schemas import (
     Body,
+    CheckpointName,
     JsonObject,
     checkpoint_fields,
     read_responses,
@@ -174,7 +176,7 @@ _Subgraphs = Annotated[bool, Query(description="Include the states of subgraphs"
 class StateQuery(Body):
     """Checkpoint whose state is read, and the fields to return."""
 
-    checkpoint: JsonObject
+    checkpoint: CheckpointName
     subgraphs: Flag = False
     select: list[str] | None = None
 
@@ -184,7 +186,7 @@ class StateUpdate(Body):
 
     values: Any = None
     as_node: str | None = None
-    checkpoint: JsonObject | None = None
+    checkpoint: CheckpointName | None = None
     checkpoint_id: str | None = None
 
 
@@ -192,13 +194,13 @@ class HistoryQuery(Body):
     """Filter for the states of a thread."""
 
     limit: Integer = Field(10, ge=1, le=1_000)
-    before: str | JsonObject | None = None
+    before: str | CheckpointName | None = None
     metadata: JsonObject | None = None
-    checkpoint: JsonObject | None = None
+    checkpoint: CheckpointName | None = None
     select: list[str] | None = None
 
 
-@router.get("/state", responses=read_responses(JsonObject, 400, 409))
+@router.get("/state", responses=read_responses(STATE, 400, 409))
 @with_policy(LANGGRAPH_READ)
 async def get_state(
     thread_id: str,
@@ -213,7 +215,7 @@ async def get_state(
     return await _state_reply(request, thread_id, {}, subgraphs=subgraphs, select=select)
 
 
-@router.post("/state/checkpoint", responses=write_responses(JsonObject))
+@router.post("/state/checkpoint", responses=write_responses(STATE))
 @with_policy(LANGGRAPH_READ)
 async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Request) -> Response:
     """Get the state at a checkpoint. The checkpoint may be a subgraph's."""
@@ -222,7 +224,7 @@ async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Req
     )
 
 
-@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400, 409))
+@router.get("/state/{checkpoint_id}", responses=read_responses(STATE, 400, 409))
 @with_policy(LANGGRAPH_READ)
 async def get_state_at_checkpoint_id(
     thread_id: str,
@@ -236,7 +238,7 @@ async def get_state_at_checkpoint_id(
     return await _state_reply(request, thread_id, checkpoint, subgraphs=subgraphs, select=select)
 
 
-@router.post("/state", responses=write_responses(JsonObject))
+@router.post("/state", responses=write_responses(StateUpdated))
 @with_policy(LANGGRAPH_WRITE)
 async def update_state(thread_id: str, body: StateUpdate, request: Request) -> Response:
     """Update a thread's state as a node would. As node `__copy__`, fork the state to continue from it."""
@@ -251,7 +253,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
     )
 
 
-@router.get("/history", responses=read_responses(list[JsonObject], 400, 409))
+@router.get("/history", responses=read_responses(STATES, 400, 409))
 @with_policy(LANGGRAPH_READ)
 async def get_history(
     thread_id: str,
@@ -266,7 +268,7 @@ async def get_history(
     return await _history_reply(request, thread_id, HistoryQuery(limit=limit, before=before))
 
 
-@router.post("/history", responses=write_responses(list[JsonObject]))
+@router.post("/history", responses=write_responses(STATES))
 @with_policy(LANGGRAPH_READ)
 async def search_state_history(
     thread_id: str, request: Request, body: HistoryQuery | None = None

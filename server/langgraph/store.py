@@ -22,13 +22,14 @@ from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
+from callsheet.server.langgraph.reply_schemas import ItemReply, ItemsReply, NamespacesReply
 from callsheet.server.langgraph.schemas import Body, JsonObject, ListPage, Responses
 from callsheet.state.errors import Invalid
 from callsheet.storage.store import RedisStore
 
 router = APIRouter(prefix="/store", route_class=StrictRoute, tags=["store"])
 _KeyText = Annotated[str, Field(min_length=1, max_length=1_000)]
-_READ: Final = documented_wire_responses(403, 422, 500, 503, 504, reply=JsonObject | None)
+_READ: Final = documented_wire_responses(403, 422, 500, 503, 504, reply=ItemReply | None)
 
 
 def _write_responses(reply: object) -> Responses:
@@ -107,7 +108,7 @@ async def delete_item(body: ItemDelete, request: Request) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/items/search", responses=_write_responses(JsonObject))
+@router.post("/items/search", responses=_write_responses(ItemsReply))
 @with_policy(LANGGRAPH_READ)
 async def search_items(request: Request, body: ItemSearch | None = None) -> Response:
     """Search the items of a namespace and those below it.
@@ -128,7 +129,7 @@ async def search_items(request: Request, body: ItemSearch | None = None) -> Resp
     return JsonReply({"items": [_item_view(item) for item in items]})
 
 
-@router.post("/namespaces", responses=_write_responses(JsonObject))
+@router.post("/namespaces", responses=_write_responses(NamespacesReply))
 @with_policy(LANGGRAPH_READ)
 async def list_namespaces(request: Request, body: NamespaceSearch | None = None) -> Response:
     """List the namespaces that contain items."""

@@ -17,6 +17,7 @@ from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_p
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IDEMPOTENT, Number, StrictRoute, create_once, identifier
 from callsheet.server.langgraph import retention, schemas, states
+from callsheet.server.langgraph.reply_schemas import THREADS, PruneReply, ThreadReply, ThreadSizeReply
 from callsheet.server.langgraph.retention import delete_with_runs
 from callsheet.server.langgraph.schemas import (
     Body,
@@ -182,7 +183,7 @@ class ThreadPrune(Body):
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
-@router.post("", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
+@router.post("", responses=write_responses(ThreadReply), openapi_extra=IDEMPOTENT)
 @with_policy(LANGGRAPH_WRITE)
 async def create_thread(request: Request, body: ThreadCreate | None = None) -> Response:
     """Create a thread. With `supersteps`, also write its history."""
@@ -225,7 +226,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
     return record
 
 
-@router.post("/search", responses=write_responses(list[JsonObject]))
+@router.post("/search", responses=write_responses(THREADS))
 @with_policy(LANGGRAPH_READ)
 async def search_threads(request: Request, body: ThreadSearch | None = None) -> Response:
     """Search threads, last updated first by default."""
@@ -244,7 +245,7 @@ async def count_threads(request: Request, body: ThreadCount | None = None) -> Re
     return JsonReply(await count_matching(ctx, owner, body or ThreadCount()))
 
 
-@router.post("/prune", responses=write_responses(JsonObject))
+@router.post("/prune", responses=write_responses(PruneReply))
 @with_policy(LANGGRAPH_WRITE)
 async def prune_threads(request: Request, body: ThreadPrune) -> Response:
     """Delete threads, or all their states but the newest. Threads that do not exist are skipped."""
@@ -259,7 +260,7 @@ async def prune_threads(request: Request, body: ThreadPrune) -> Response:
     return JsonReply({"pruned_count": count})
 
 
-@router.get("/{thread_id}", responses=read_responses(JsonObject))
+@router.get("/{thread_id}", responses=read_responses(ThreadReply))
 @with_policy(LANGGRAPH_READ)
 async def get_thread(
     thread_id: str,
@@ -271,7 +272,7 @@ async def get_thread(
     return await _thread_reply(app_context(request), thread_id, current_owner(request), with_ttl=with_ttl)
 
 
-@router.get("/{thread_id}/storage", responses=read_responses(JsonObject))
+@router.get("/{thread_id}/storage", responses=read_responses(ThreadSizeReply))
 @with_policy(LANGGRAPH_READ)
 async def get_thread_size(thread_id: str, request: Request) -> Response:
     """Get the size of a thread's checkpoints in storage, in bytes.
@@ -283,7 +284,7 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
     return JsonReply(schemas.size_view(record.id, await maintenance.size(ctx.storage, record.id)))
 
 
-@router.patch("/{thread_id}", responses=write_responses(JsonObject))
+@router.patch("/{thread_id}", responses=write_responses(ThreadReply))
 @with_policy(LANGGRAPH_WRITE)
 async def update_thread(
     thread_id: str, body: ThreadPatch, request: Request, prefer: Annotated[str, Header()] = ""
@@ -307,7 +308,7 @@ async def delete_thread(thread_id: str, request: Request) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{thread_id}/copy", responses=write_responses(JsonObject))
+@router.post("/{thread_id}/copy", responses=write_responses(ThreadReply))
 @with_policy(LANGGRAPH_WRITE)
 async def copy_thread(thread_id: str, request: Request) -> Response:
     """Copy a thread with its history, and with the artefacts that its workflow made."""

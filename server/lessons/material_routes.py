@@ -11,13 +11,14 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.providers import search_engines
 from callsheet.server.artefacts import uploads
+from callsheet.server.artefacts.event_schemas import StreamError, WorkProgress
 from callsheet.server.artefacts.service import claim
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses, error_body
-from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent
 from callsheet.server.http.requests import UPLOAD_BODY, api_router
@@ -46,7 +47,9 @@ SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, descr
 SessionQuery = Annotated[str | None, Query(alias="sessionId", max_length=255, description="The session")]
 router = api_router("/api/agent-create/session/source", "lessons")
 _KEPT = documented_responses(*WRITE, reply=SourceSaved, status=201)
-_STREAMED = documented_responses(*WRITE, reply=SourceSaved, status=201) | {200: EVENTS}
+_STREAMED = documented_responses(*WRITE, reply=SourceSaved, status=201) | {
+    200: event_stream({"step": WorkProgress, "result": SourceSaved, "error": StreamError})
+}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*READ, reply=None),
     200: {
@@ -61,7 +64,7 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.post("", status_code=201, responses=_KEPT)
 @with_policy(LESSON_WRITE)
-async def add_source(
+async def add_lesson_source(
     body: SourceCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> Response:
     """Add material to a session: a text, or a public page; without a session, create one.
@@ -79,7 +82,7 @@ async def add_source(
 
 @router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=UPLOAD_BODY, response_model=None)
 @with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL + uploads.FORM_ROOM)))
-async def upload_source(
+async def upload_lesson_source(
     request: Request,
     name: Annotated[
         str | None, Query(alias="fileName", max_length=210, description="Such as candle.pdf")
@@ -106,7 +109,7 @@ async def upload_source(
 
 @router.get("/files/{file_id}", responses=_FILE, response_class=Response)
 @with_policy(LESSON_READ)
-async def get_source_file(
+async def get_lesson_source_file(
     file_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
     """Download a file that the lesson was made from."""
@@ -200,7 +203,7 @@ _ASSET_FILE: Final = {
 
 @asset_router.get("/assets", responses=documented_responses(*READ, reply=AssetList))
 @with_policy(LESSON_READ)
-async def list_assets(
+async def list_lesson_assets(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """List the images, sounds and films of a lesson, oldest first."""
@@ -211,7 +214,7 @@ async def list_assets(
     "/assets", status_code=201, responses=documented_responses(*WRITE, reply=Asset, status=201)
 )
 @with_policy(LESSON_WRITE)
-async def add_asset(
+async def add_lesson_asset(
     body: AssetCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Add an image, a sound or a film by its address."""
@@ -226,7 +229,7 @@ async def add_asset(
     openapi_extra=UPLOAD_BODY,
 )
 @with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE + uploads.FORM_ROOM)))
-async def upload_asset(
+async def upload_lesson_asset(
     request: Request,
     name: Annotated[
         str | None, Query(alias="fileName", max_length=210, description="Such as leaf.png")
@@ -248,7 +251,7 @@ async def upload_asset(
 
 @asset_router.get("/assets/{asset_id}/file", responses=_ASSET_FILE, response_class=Response)
 @with_policy(LESSON_READ)
-async def get_asset_file(
+async def get_lesson_asset_file(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
     """Download the file of an asset, to be saved or shown as an image, never as a page."""
@@ -258,7 +261,7 @@ async def get_asset_file(
 
 @asset_router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=AssetDeleted))
 @with_policy(LESSON_WRITE)
-async def remove_asset(
+async def delete_lesson_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Delete an asset."""
@@ -268,13 +271,13 @@ async def remove_asset(
 
 @asset_router.get("/images", responses=documented_responses(*READ, reply=ImageList))
 @with_policy(LESSON_READ)
-async def search_images(
+async def search_lesson_images(
     request: Request,
     query_text: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="Search text")],
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
-    """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
+    """Search for six images to choose from; 422 where no search is configured. One is chosen as an asset."""
     lesson = await find_lesson(request, header or query)
     results = [asdict(image) for image in await search_engines.image_search().top(query_text)]
     return {"sessionId": lesson.thread.id, "images": results}
@@ -282,7 +285,7 @@ async def search_images(
 
 @asset_router.get("/analytics", responses=documented_responses(*READ, reply=SessionStatistics))
 @with_policy(LESSON_READ)
-async def get_statistics(
+async def get_lesson_statistics(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Show a session's usage: calls of tools, how many went well, tokens and US dollars."""

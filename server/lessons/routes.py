@@ -10,6 +10,7 @@ from callsheet.graphs import fact_narration
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.deletion import delete_artefact
+from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
@@ -17,7 +18,6 @@ from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, api_router
@@ -51,13 +51,19 @@ from callsheet.storage.runs.records import RunRequest
 router = api_router("/api/agent-create", "lessons")
 _SPEC: Final = fact_narration.WORKFLOW.artefact
 _RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
-_RUN[200] |= {"content": EVENTS["content"]}
+_RUN[200] |= turn_events(LessonTurn)
 
 
-@router.post("/tools", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@router.post(
+    "/tools",
+    name="create_lesson_turn_with_tools",
+    responses=_RUN,
+    response_model=None,
+    openapi_extra=RESUMABLE,
+)
 @router.post("", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(LESSON_RUN)
-async def create_turn(
+async def create_lesson_turn(
     body: LessonTurnCreate,
     request: Request,
     header: SessionHeader = None,
@@ -82,7 +88,7 @@ async def create_turn(
 
 @router.get("/session", responses=documented_responses(*READ, reply=SessionView))
 @with_policy(LESSON_READ)
-async def get_session(
+async def get_lesson_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Show a session: the lesson, what was said, and what waits for an answer."""
@@ -106,7 +112,7 @@ async def get_session(
 
 @router.patch("/session", responses=documented_responses(*WRITE, reply=SessionView))
 @with_policy(LESSON_WRITE)
-async def update_session(
+async def update_lesson_session(
     body: SessionUpdate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Update the student and the standing of a lesson.
@@ -122,12 +128,12 @@ async def update_session(
         await set_status(lesson, body.status)
     if any(student):
         await update_student(lesson, *student)
-    return await get_session(request, thread.id)
+    return await get_lesson_session(request, thread.id)
 
 
 @router.delete("/session", responses=documented_responses(*READ, reply=ArtefactDeleted))
 @with_policy(LESSON_WRITE)
-async def delete_session(
+async def delete_lesson_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> ArtefactDeleted:
     """Delete a session with everything that belongs to it: versions, files, conversation, runs.
@@ -141,7 +147,7 @@ async def delete_session(
 
 @router.get("/sessions", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=SessionList))
 @with_policy(LESSON_READ)
-async def list_sessions(
+async def list_lesson_sessions(
     request: Request,
     after: Annotated[int, Query(ge=0, le=10_000_000, description="`next` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
@@ -164,21 +170,23 @@ _MEDIA: Final = {
     "vtt": "text/vtt; charset=utf-8",
     "json": "application/json",
 }
-_TEXT: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*READ, reply=None),
-    200: {
-        "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _MEDIA.values()},
-        "description": "The narration as a file",
+_TEXT: Final = documented_responses(*READ, reply=Narration)
+_TEXT[200] |= {
+    "content": {
+        kind.partition(";")[0]: {"schema": {"type": "string"}}
+        for form, kind in _MEDIA.items()
+        if form != "json"
     },
+    "description": "The narration as a file",
 }
 _REWRITTEN: Final = documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved)
-_REWRITTEN[200] |= {"content": EVENTS["content"]}
+_REWRITTEN[200] |= turn_events(LessonTurn)
 _Version = Annotated[str | None, Query(max_length=80, description="A version's id; the newest when left out")]
 
 
 @narration_router.get("", responses=_TEXT, response_class=Response)
 @with_policy(LESSON_READ)
-async def export_narration(
+async def export_lesson_narration(
     request: Request,
     header: SessionHeader = None,
     query: SessionQuery = None,
@@ -199,7 +207,7 @@ async def export_narration(
 
 @narration_router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
 @with_policy(LESSON_READ)
-async def list_narrations(
+async def list_lesson_narrations(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """List the versions of the narration, newest last."""
@@ -211,7 +219,7 @@ async def list_narrations(
     "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*READ, reply=VersionDiff)
 )
 @with_policy(LESSON_READ)
-async def diff_narrations(
+async def diff_lesson_narrations(
     version_id: str,
     other_id: str,
     request: Request,
@@ -225,7 +233,7 @@ async def diff_narrations(
 
 @narration_router.patch("", responses=documented_responses(*WRITE, reply=NarrationSaved))
 @with_policy(LESSON_WRITE)
-async def edit_narration(
+async def edit_lesson_narration(
     body: NarrationEdit, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Change segments by hand; the others stay as they are, to the byte."""
@@ -235,7 +243,7 @@ async def edit_narration(
 
 @narration_router.post("", responses=_REWRITTEN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(LESSON_RUN)
-async def rewrite_narration(
+async def rewrite_lesson_narration(
     body: NarrationRewrite,
     request: Request,
     header: SessionHeader = None,

@@ -1,28 +1,63 @@
 """Requests and replies of lessons."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.schemas import ActionDecision, ModelUse, ToolCall, UsageReply, VersionSummary
+from callsheet.server.artefacts.schemas import (
+    ActionDecision,
+    ModelUse,
+    Outcome,
+    QuestionValue,
+    ToolCall,
+    UsageReply,
+    VersionSummary,
+)
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.images import AssetType
-from callsheet.state.lessons.lesson import AgentResult, Status, Step
-from callsheet.state.lessons.narration import Kind, SegmentEdit
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.images import AssetType, Picture
+from callsheet.state.lessons.lesson import AgentResult, Session, Status, Step
+from callsheet.state.lessons.narration import Kind, Narration, SegmentEdit
 from callsheet.state.workflow import DraftMade
 
 WaitingFor = Literal["select_facts", "review_narration", "select_images"]
+
+
+class OfferedFact(TypedDict):
+    """A fact to choose."""
+
+    id: str
+    concept: str
+    details: str
+    confidence: float
+
+
+class OfferedImage(Picture):
+    """An image to choose."""
+
+    number: int
+
+
+class LessonQuestionValue(QuestionValue):
+    """The value of a lesson's question."""
+
+    facts: NotRequired[list[OfferedFact]]
+    """Of `select_facts`."""
+    images: NotRequired[list[OfferedImage]]
+    """Of `select_images`."""
+    version: NotRequired[str]
+    """Version of the stream that is asked about."""
+    topic: NotRequired[str]
 
 
 class LessonQuestion(TypedDict):
     """A pending question."""
 
     id: str
-    value: dict[str, Any]
-    """`action_requests`, `facts`, `topic`, `response_schema`, `examples`."""
+    value: LessonQuestionValue
 
 
 class _Lesson(TypedDict):
@@ -33,10 +68,10 @@ class _Lesson(TypedDict):
     """Name of the pending question."""
     showFactSelectionPrompt: bool
     showNarrationReviewPrompt: bool
-    facts: list[dict[str, Any]]
-    """The proposed facts, each `{id, concept, details, confidence, source}`."""
-    confirmedFacts: list[dict[str, Any]]
-    narration: dict[str, Any] | None
+    facts: list[Fact]
+    """The proposed facts."""
+    confirmedFacts: list[Fact]
+    narration: Narration | None
     topic: str | None
     learningObjective: str | None
     childAge: str | None
@@ -54,6 +89,7 @@ class LessonTurn(_Lesson):
     output: str | None
     """The last tool's output as JSON text; null without tool calls."""
     success: bool
+    outcome: Outcome
     message: str
     created: list[DraftMade]
     toolCalls: list[ToolCall]
@@ -69,6 +105,9 @@ class LessonTurn(_Lesson):
     """Seconds of the turn's tools."""
 
 
+Metadata = Annotated[dict[str, Any], Field(description="Free: whatever the client puts there")]
+
+
 class Asset(TypedDict):
     """An asset of a lesson."""
 
@@ -76,7 +115,7 @@ class Asset(TypedDict):
     sessionId: str
     assetType: AssetType
     url: str | None
-    metadata: dict[str, Any] | None
+    metadata: Metadata | None
     createdAt: str
 
 
@@ -140,6 +179,18 @@ class SessionStatistics(TypedDict):
     """Total in US dollars; null if a price is unknown."""
 
 
+class LessonMessagePart(TypedDict):
+    """A text, or a tool call with its result, as UI libraries have them."""
+
+    type: str
+    """`text`, or `tool-` with the name of the tool."""
+    text: NotRequired[str]
+    toolCallId: NotRequired[str]
+    input: NotRequired[Any]
+    state: NotRequired[Literal["input-available", "output-available"]]
+    output: NotRequired[str]
+
+
 class LessonMessage(TypedDict):
     """A message."""
 
@@ -147,15 +198,16 @@ class LessonMessage(TypedDict):
     sessionId: str
     role: Literal["user", "assistant", "system"]
     content: str
-    parts: list[dict[str, Any]] | None
-    metadata: dict[str, Any] | None
+    parts: list[LessonMessagePart] | None
+    """The text and the tool calls of an answer with calls; null for other messages."""
+    metadata: None
     createdAt: str | None
 
 
 class SessionView(_Lesson):
     """A session with its messages and assets."""
 
-    session: dict[str, Any]
+    session: Session
     messages: list[LessonMessage]
     assets: list[Asset]
 
@@ -201,7 +253,7 @@ class NarrationSaved(TypedDict):
 
     sessionId: str
     versionId: str
-    narration: dict[str, Any]
+    narration: Narration
     changedSegments: list[str]
 
 
@@ -235,7 +287,9 @@ class UIMessage(BaseModel):
 
     role: Literal["user", "assistant", "system"]
     content: str | None = None
-    parts: list[dict[str, Any]] | None = Field(None, description="Parts of type `text` are read")
+    parts: list[dict[str, Any]] | None = Field(
+        None, description="Parts of type `text` are read; others are free"
+    )
 
     @property
     def text(self) -> str:
@@ -384,7 +438,7 @@ class AssetCreate(_LessonBody):
     sessionId: _Session = None
     assetType: AssetType
     url: str | None = Field(None, max_length=2_000)
-    metadata: dict[str, Any] | None = None
+    metadata: Metadata | None = None
 
 
 class NarrationEdit(_LessonBody):

@@ -35,13 +35,29 @@ class ToolHealth(TypedDict):
     """Tools whose breaker is open for some owner, with the seconds until they accept calls."""
 
 
+class StorageHealth(TypedDict):
+    """The storage, and where it is."""
+
+    ok: bool
+    place: str
+    server: NotRequired[str]
+    latencyMs: NotRequired[float]
+
+
+class ProviderHealth(TypedDict):
+    """The model provider that answers where a request names none."""
+
+    name: str
+    reason: str
+
+
 class Health(TypedDict):
     """Health of the server."""
 
     status: Literal["ok", "degraded"]
     version: str
-    storage: dict[str, Any]
-    provider: dict[str, str]
+    storage: StorageHealth
+    provider: ProviderHealth
     tools: NotRequired[ToolHealth]
     error: NotRequired[str]
     remedy: NotRequired[str]

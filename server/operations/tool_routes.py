@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from fastapi import Query, Request
 from typing_extensions import TypedDict
 
+from callsheet.server.artefacts.schemas import JsonSchema
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses
@@ -50,7 +51,7 @@ class ToolView(TypedDict):
     name: str
     description: str
     domain: str
-    inputSchema: dict[str, Any]
+    inputSchema: JsonSchema
     effect: Literal["read", "write", "outside"]
     safetyLevel: Literal["safe", "potentially_destructive"]
     internal: bool

@@ -19,11 +19,11 @@ from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import UPLOAD_BODY, IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.server.pages import chat, service, views
 from callsheet.server.pages.chat import ConversationView
+from callsheet.server.pages.frames import FRAMES
 from callsheet.server.pages.schemas import (
     DecisionCreate,
     Diff,
@@ -148,7 +148,7 @@ async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
 
 @router.patch("/elements/{element_id}", responses=documented_responses(*_QUERY, 409, 413, reply=PageVersion))
 @with_policy(API_WRITE)
-async def edit_element(
+async def edit_page_element(
     element_id: str, body: ElementPatch, ref: _Page, if_match: IfMatch = None
 ) -> dict[str, Any]:
     """Edit one element by hand: its text, style, attributes or label. The others stay as they are.
@@ -171,14 +171,14 @@ async def diff_page_versions(
 
 @router.put("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
 @with_policy(API_WRITE)
-async def lock_element(element_id: str, ref: _Page) -> dict[str, Any]:
+async def lock_page_element(element_id: str, ref: _Page) -> dict[str, Any]:
     """Lock an element and its children against every edit; `page` locks the whole page."""
     return await views.lock_element(ref, element_id)
 
 
 @router.delete("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
 @with_policy(API_WRITE)
-async def unlock_element(element_id: str, ref: _Page) -> dict[str, Any]:
+async def unlock_page_element(element_id: str, ref: _Page) -> dict[str, Any]:
     """Unlock an element."""
     return await views.unlock_element(ref, element_id)
 
@@ -243,7 +243,7 @@ _Target = Annotated[uploads.UploadTarget, Depends(_upload_target)]
 
 @upload_router.get("", responses=documented_responses(*_READ, reply=UploadList))
 @with_policy(API_READ)
-async def list_uploads(target: _Target) -> dict[str, Any]:
+async def list_page_uploads(target: _Target) -> dict[str, Any]:
     """List the uploaded and the requested files of the page."""
     return {"uploads": await uploads.list_tickets(target)}
 
@@ -255,7 +255,7 @@ async def list_uploads(target: _Target) -> dict[str, Any]:
     openapi_extra=UPLOAD_BODY,
 )
 @with_policy(_UPLOAD_POLICY)
-async def upload_file(
+async def upload_page_file(
     request: Request,
     target: _Target,
     name: Annotated[
@@ -275,7 +275,7 @@ async def upload_file(
     "/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=UPLOAD_BODY
 )
 @with_policy(_UPLOAD_POLICY)
-async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
+async def upload_requested_page_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
     """Upload the file that an upload waits for, as the body or in a form; again, it changes nothing."""
     ticket = await uploads.get_ticket(target, upload_id)
     _, data = await uploads.receive_file(request, ticket["fileName"], lambda _: ticket)
@@ -284,13 +284,13 @@ async def upload_requested_file(upload_id: str, request: Request, target: _Targe
 
 @upload_router.get("/{upload_id}", responses=_FILE, response_class=Response)
 @with_policy(API_READ)
-async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
+async def get_page_upload(upload_id: str, target: _Target) -> StreamingResponse:
     """Download a file, to be saved or shown as an image, never as a page."""
     return await file_reply(target.storage, target.artefact, upload_id)
 
 
 _RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
-_RUN[200] |= {"content": EVENTS["content"]}
+_RUN[200] |= FRAMES
 
 
 @router.post("/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -310,7 +310,7 @@ async def chat_about_page(
 
 @router.post("/decisions", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(API_RUN)
-async def answer_approval(
+async def answer_page_question(
     page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Answer the question that the page's conversation waits with."""

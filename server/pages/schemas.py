@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -11,12 +11,14 @@ from callsheet.server.artefacts.schemas import (
     ActionDecision,
     ApprovalQuestion,
     ModelUse,
+    Outcome,
     ToolCall,
     UsageReply,
     VersionSummary,
 )
 from callsheet.server.http.requests import ModelChoice
 from callsheet.state.pages.history import PageChange
+from callsheet.state.pages.page import Page
 from callsheet.state.uploads import FileType
 from callsheet.state.workflow import DraftMade
 from callsheet.tools.pages.edits import ElementChanges
@@ -64,8 +66,7 @@ class PageList(TypedDict):
 class PageView(PageSummary):
     """A page."""
 
-    page: dict[str, Any]
-    """`root`, the tree of elements, with `theme`."""
+    page: Page
     digests: dict[str, str]
     """SHA-256 of each element with its children, by id."""
     locks: list[Lock]
@@ -84,7 +85,7 @@ class PageVersionList(TypedDict):
 class PageVersion(VersionSummary):
     """A version of a page."""
 
-    page: dict[str, Any]
+    page: Page
     changes: list[PageChange]
     digests: dict[str, str]
 
@@ -229,6 +230,7 @@ class PageTurn(TypedDict):
 
     conversationId: str
     pageId: str
+    outcome: Outcome
     drafts: dict[str, str]
     """`page`: the newest version, if the turn made one."""
     created: list[DraftMade]

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from callsheet.graphs import scene_edit
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.execution_views import execution_summary, plan_view
@@ -24,8 +22,8 @@ from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Origin, Version, origin, status
 from callsheet.state.video import project
 from callsheet.state.video.plan import RULES
-from callsheet.state.video.project import MAX_SCENES, ORDER, Order, about
-from callsheet.state.video.scene import FPS, Scene, SceneElement, starters
+from callsheet.state.video.project import ORDER, Order, about
+from callsheet.state.video.scene import FPS, Scene, starters
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.artefacts.plans import Executions
@@ -186,7 +184,7 @@ async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict
 
 async def create_from(ctx: AppContext, owner: str, body: ProjectCreate) -> ProjectRef:
     """Create the project that a request describes."""
-    scenes = starter_scenes(body.starter) if body.starter else _scenes(body.scenes or [])
+    scenes = starter_scenes(body.starter) if body.starter else tuple(body.scenes or ())
     name = body.id or f"video-{uuid.uuid4().hex[:10]}"
     title = body.name or (body.starter or "").replace("-", " ").capitalize()
     chosen = origin("person", f"starter {body.starter}") if body.starter else origin("import")
@@ -229,24 +227,6 @@ def starter_scenes(name: str) -> tuple[Scene, ...]:
     if name not in known:
         raise Invalid(f"there is no starter {name!r}", remedy=f"use one of: {', '.join(known)}")
     return known[name]
-
-
-def _scenes(given: list[dict[str, Any]]) -> tuple[Scene, ...]:
-    if len(given) > MAX_SCENES:
-        raise Invalid(f"a project has at most {MAX_SCENES} scenes", remedy="send fewer")
-    scenes: list[Scene] = []
-    for number, data in enumerate(given, 1):
-        try:
-            scenes.append(Scene.model_validate(data))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise Invalid(
-                f"scene {number} is not valid at {place or 'its top'}: {first['msg']}",
-                remedy=f"a scene has {', '.join(Scene.model_fields)}; its elements have"
-                f" {', '.join(SceneElement.model_fields)}",
-            ) from error
-    return tuple(scenes)
 
 
 async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:

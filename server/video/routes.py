@@ -367,7 +367,7 @@ _Store = Annotated[ContextStore, Depends(_store)]
 
 @router.get("/context", responses=documented_responses(*_QUERY, reply=ContextEntries))
 @with_policy(API_READ)
-async def search_context(
+async def search_project_context(
     store: _Store, contains: Annotated[str, Query(max_length=255, description="Part of the keys")] = ""
 ) -> dict[str, Any]:
     """List gathered context whose key contains a text."""
@@ -379,7 +379,7 @@ async def search_context(
     responses=documented_responses(*_QUERY, 413, reply=ContextEntries),
 )
 @with_policy(API_WRITE)
-async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
+async def set_project_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
     """Set a value for later steps; 413 over 100 KB of JSON."""
     await store.set_exact(key, body.value, ttl_s=body.expiresInSeconds)
     return await _context_view(store, {key: await store.get(key)})
@@ -405,7 +405,7 @@ async def _context_view(store: ContextStore, entries: Mapping[str, Any]) -> dict
     responses=documented_responses(*_QUERY, reply=None, status=204),
 )
 @with_policy(API_WRITE)
-async def delete_context(key: str, store: _Store) -> Response:
+async def delete_project_context(key: str, store: _Store) -> Response:
     """Delete a value."""
     if not await store.delete(key):
         raise Missing(f"there is no context {key[:80]!r}", remedy="list the keys of the project")

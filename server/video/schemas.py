@@ -1,12 +1,23 @@
 """Requests and replies of videos."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, NotRequired
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, VersionSummary
+from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, PlanView, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.errors import Invalid
+from callsheet.state.video.project import MAX_SCENES, DeletedScene
+from callsheet.state.video.scene import Scene, SceneElement
 
 
 class SceneSummary(TypedDict):
@@ -18,10 +29,13 @@ class SceneSummary(TypedDict):
     name: str
     revision: int
     versionId: str
+    status: Literal["draft", "frozen"]
     durationInFrames: int
     durationSeconds: float
     summary: str
     updatedAt: str
+    locked: NotRequired[bool]
+    """True if nothing may change it; in lists."""
 
 
 class SceneList(TypedDict):
@@ -33,7 +47,7 @@ class SceneList(TypedDict):
 class SceneView(SceneSummary):
     """A scene with its content."""
 
-    scene: dict[str, Any]
+    scene: Scene
 
 
 class SceneVersions(TypedDict):
@@ -66,8 +80,8 @@ class ProjectView(ProjectSummary):
     """A project."""
 
     scenes: list[SceneSummary]
-    deleted: list[dict[str, Any]]
-    """Scenes that can be restored: `{id, position}`."""
+    deleted: list[DeletedScene]
+    """Scenes that can be restored."""
     locked: list[str]
     """Ids of scenes that nothing may change, and `order`."""
 
@@ -85,7 +99,7 @@ class ExecutionStarted(TypedDict):
 
     executionId: str | None
     threadId: str
-    plan: dict[str, Any] | None
+    plan: PlanView | None
     message: str
     """The model's words, or the text of `question`."""
     question: ApprovalQuestion | None
@@ -96,7 +110,7 @@ class ProjectExport(TypedDict):
     """A project that can be created again."""
 
     name: str
-    scenes: list[dict[str, Any]]
+    scenes: list[Scene]
 
 
 class LockedScenes(TypedDict):
@@ -135,7 +149,7 @@ class ContextTimes(TypedDict):
 class ContextEntries(TypedDict):
     """Gathered context by key."""
 
-    entries: dict[str, Any]
+    entries: Annotated[dict[str, Any], Field(description="Free: whatever was gathered, or set by a person")]
     times: dict[str, ContextTimes]
     """By key."""
 
@@ -177,7 +191,23 @@ class ProjectCreate(BaseModel):
     id: _Id | None = Field(None, description="Id of your choice; made if left out")
     name: str = Field("", max_length=200)
     starter: str | None = Field(None, max_length=40, description="Name of a starter project")
-    scenes: list[dict[str, Any]] | None = Field(None, max_length=100, description="Scenes as exported")
+    scenes: list[Scene] | None = Field(None, max_length=MAX_SCENES, description="Scenes as exported")
+
+    @field_validator("scenes", mode="wrap")
+    @classmethod
+    def _name_the_form(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            number, *place = first["loc"] or (0,)
+            if not isinstance(number, int) or not place:
+                raise
+            raise Invalid(
+                f"scene {number + 1} is not valid at {'.'.join(map(str, place))}: {first['msg']}",
+                remedy=f"a scene has {', '.join(Scene.model_fields)}; its elements have"
+                f" {', '.join(SceneElement.model_fields)}",
+            ) from error
 
 
 class PresetWrite(BaseModel):

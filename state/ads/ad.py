@@ -56,6 +56,31 @@ class SoundEffect(TypedDict):
     """Derived from `placement`."""
 
 
+class StoredVoices(TypedDict):
+    """Data of a version of the voices."""
+
+    voiceTracks: list[VoiceTrack]
+    language: NotRequired[str]
+    """Of the script, if it was stated; English name."""
+
+
+class StoredMusic(TypedDict):
+    """Data of a version of the music."""
+
+    musicPrompt: str
+    musicProvider: str
+    provider: str
+    """The same."""
+    duration: float
+    """Seconds."""
+
+
+class StoredSfx(TypedDict):
+    """Data of a version of the sound effects."""
+
+    soundFxPrompts: list[SoundEffect]
+
+
 class AdState(Workflow):
     """State of the `ad_creation` workflow."""
 

@@ -59,7 +59,7 @@ MAX_NUMBER: Final = 10**15
 class Campaign(BaseModel):
     """One campaign; field names are those of the REST API."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     id: str = Field(min_length=1, max_length=255)
     company: str = Field(min_length=1, max_length=200)

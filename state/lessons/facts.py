@@ -18,7 +18,7 @@ _ID_BYTES: Final = 5
 class Passage(BaseModel):
     """A passage of the source: `text[start:end] == quote`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     quote: str
     start: int = Field(ge=0)
@@ -29,7 +29,7 @@ class Passage(BaseModel):
 class Fact(BaseModel):
     """One fact."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     NOUN: ClassVar[str] = "fact"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NotRequired, cast, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict
@@ -105,12 +105,16 @@ _STEPS: Final[Mapping[str | None, Step]] = {
 class SourceMaterials(BaseModel):
     """Source of the lesson, stored apart from the conversation."""
 
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
     text: str | None = None
     pdfUrl: str | None = None  # noqa: N815 -- the wire's name
 
 
 class Session(BaseModel):
     """A lesson in API form."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     id: str
     userId: str  # noqa: N815
@@ -267,13 +271,22 @@ AGENTS: Final[Mapping[str, str]] = {
 """Names of the agents, by the tool that runs them."""
 
 
+class AgentData(TypedDict, total=False):
+    """Result of an agent as JSON: facts with their topic, or a script; empty on failure."""
+
+    facts: list[Fact]
+    message: str
+    topic: str
+    learningObjective: str
+    script: Narration
+
+
 class AgentResult(TypedDict):
     """Result of one agent."""
 
     agent: str
     success: bool
-    data: dict[str, Any]
-    """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
+    data: AgentData
     cost: float | None
     """US dollars; 0 on failure."""
     duration: float
@@ -298,5 +311,6 @@ def _agent_result(step: StepResult) -> AgentResult:
     else:
         names = ("facts", "message", "topic", "learningObjective")
         data = {name: output[name] for name in names if name in output}
+    shown = cast("AgentData", data)
     cost, duration_s = output.get("cost", 0.0), float(output.get("duration", step["duration_s"]))
-    return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)
+    return AgentResult(agent=agent, success=True, data=shown, cost=cost, duration=duration_s)

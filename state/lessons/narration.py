@@ -34,7 +34,7 @@ _GRID: Final = 4
 class Sentence(BaseModel):
     """One spoken sentence."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     text: str = Field(min_length=1)
     factIds: tuple[str, ...] = ()  # noqa: N815 -- the wire's name
@@ -44,7 +44,7 @@ class Sentence(BaseModel):
 class Segment(BaseModel):
     """One segment."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     id: str
     type: Kind
@@ -68,7 +68,7 @@ class Segment(BaseModel):
 class Readability(BaseModel):
     """Measured reading difficulty."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     formula: str
     grade: float
@@ -80,7 +80,7 @@ class Readability(BaseModel):
 class Narration(BaseModel):
     """A complete narration."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     total_duration: int
     """Seconds."""

@@ -49,7 +49,7 @@ class Element(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: _Id
-    type: str
+    type: str = Field(json_schema_extra={"enum": [*KINDS]})
     """One of `callsheet.state.pages.elements.KINDS`."""
     label: str = ""
     """Title for people, such as Pricing."""

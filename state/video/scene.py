@@ -101,7 +101,7 @@ def _checked_source(value: str) -> str:
 class Animation(BaseModel):
     """A movement of an element."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     kind: Motion
     start: int = Field(default=0, ge=0, lt=MAX_FRAMES, description="Frame at which it starts")
@@ -112,7 +112,7 @@ class Animation(BaseModel):
 class Look(BaseModel):
     """Place and look of an element."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     x: Percent = Field(default=10, description="Left edge in per cent of the frame")
     y: Percent = Field(default=40, description="Upper edge in per cent of the frame")
@@ -144,7 +144,7 @@ class SceneElement(Look):
 class Background(BaseModel):
     """Background of a scene; with `to` a gradient."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     color: Color = "#0f172a"
     to: Color | None = None
@@ -154,7 +154,7 @@ class Background(BaseModel):
 class Audio(BaseModel):
     """A described track; its sound is made elsewhere."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     description: str = Field(min_length=1, max_length=1_000)
     volume: float = Field(default=0.8, ge=0, le=1)
@@ -164,7 +164,7 @@ class Audio(BaseModel):
 class Scene(BaseModel):
     """A scene of a video."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     name: str = Field(default="", max_length=200)
     durationInFrames: int = Field(

@@ -177,12 +177,12 @@ async def test_concurrent_mixer_changes_are_all_kept(client: httpx.AsyncClient) 
 
 
 MIXER_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
-    ({"voices": {"track-99": 0}}, 400, "no voice track 'track-99'"),
+    ({"voices": {"track-99": 0}}, 422, "no voice track 'track-99'"),
     ({"voices": {"track-0": "loud"}}, 422, "'voices.track-0'"),
-    ({"voices": {"track-0": 13}}, 400, "'voices.track-0'"),
-    ({"music": {"volumeDb": 13}}, 400, "'music.volumeDb'"),
-    ({"music": {"fadeInSeconds": -1}}, 400, "'music.fadeInSeconds'"),
-    ({"reverb": 1}, 400, "'reverb' is not a field"),
+    ({"voices": {"track-0": 13}}, 422, "'voices.track-0'"),
+    ({"music": {"volumeDb": 13}}, 422, "'music.volumeDb'"),
+    ({"music": {"fadeInSeconds": -1}}, 422, "'music.fadeInSeconds'"),
+    ({"reverb": 1}, 422, "'reverb' is not a field"),
 ]
 
 
@@ -199,7 +199,7 @@ async def test_an_ad_exists_after_a_failed_first_turn_without_versions(client: h
     failure = await client.post(
         "/api/ai/generate", json={"adId": "ad-1", "brief": "A bakery", "provider": "offline/no-such-model"}
     )
-    assert failure.status_code == 400
+    assert failure.status_code == 422
     ad = await get_json(client, "/api/ads/ad-1")
     assert (ad["brief"]["clientDescription"], ad["streams"]["voices"]["count"]) == ("A bakery", 0)
     TypeAdapter(AdView).validate_python(ad)

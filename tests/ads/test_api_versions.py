@@ -110,7 +110,7 @@ async def test_the_language_of_a_script_is_kept_by_a_change(client: httpx.AsyncC
     change = {"voiceTracks": {"track-0": {"speed": 0.9}}}
     written = await request_ad(client, "PATCH", f"/voices/{version_id}", change)
     assert (await request_ad(client, "GET", f"/voices/{written['versionId']}"))["data"]["language"] == "thai"
-    assert "not known" in await refusal(client, "POST", "/voices", VOICES | {"language": "klingon"}, 400)
+    assert "not known" in await refusal(client, "POST", "/voices", VOICES | {"language": "klingon"}, 422)
 
 
 async def test_music_is_stored_with_its_provider_under_both_field_names(client: httpx.AsyncClient) -> None:
@@ -205,7 +205,7 @@ async def test_reordered_tracks_still_play_after_the_same_tracks(client: httpx.A
         ("track-2", "Two.", "track-0"),
     ]
     incomplete = {"voiceTracks": [{**tracks[1], "playAfter": "start"}, {**tracks[2], "playAfter": "a"}]}
-    assert "not among the tracks sent" in await refusal(client, "POST", "/voices", incomplete, 400)
+    assert "not among the tracks sent" in await refusal(client, "POST", "/voices", incomplete, 422)
 
 
 async def test_a_script_that_is_too_long_is_stored_uncut(client: httpx.AsyncClient) -> None:
@@ -284,37 +284,37 @@ def one_effect(**fields: object) -> dict[str, Any]:
 
 
 CREATE_REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
-    ("voices", {}, 400, "'voiceTracks' is missing"),
-    ("voices", {"voiceTracks": []}, 400, "'voiceTracks': list should have at least 1 item"),
+    ("voices", {}, 422, "'voiceTracks' is missing"),
+    ("voices", {"voiceTracks": []}, 422, "'voiceTracks': list should have at least 1 item"),
     ("voices", {"voiceTracks": 5}, 422, "'voiceTracks'"),
-    ("voices", {"voiceTracks": [{"text": "Hello."}]}, 400, "'voiceTracks.0.voiceId' is missing"),
-    ("voices", one_track(voiceId="acme/nobody"), 400, "voice 'acme/nobody' is not in the catalogue"),
-    ("voices", one_track(text=""), 400, "'voiceTracks.0.text'"),
-    ("voices", one_track(text="x" * 10_001), 400, "at most 10000"),
+    ("voices", {"voiceTracks": [{"text": "Hello."}]}, 422, "'voiceTracks.0.voiceId' is missing"),
+    ("voices", one_track(voiceId="acme/nobody"), 422, "voice 'acme/nobody' is not in the catalogue"),
+    ("voices", one_track(text=""), 422, "'voiceTracks.0.text'"),
+    ("voices", one_track(text="x" * 10_001), 422, "at most 10000"),
     ("voices", one_track(text=5), 422, "'voiceTracks.0.text'"),
-    ("voices", one_track(speed=0.4), 400, "'voiceTracks.0.speed'"),
-    ("voices", one_track(speed=2.1), 400, "'voiceTracks.0.speed'"),
-    ("voices", one_track(overlap=61), 400, "'voiceTracks.0.overlap'"),
-    ("voices", one_track(pitch=2), 400, "'voiceTracks.0.pitch' is not a field"),
-    ("voices", one_track(playAfter="track-0"), 400, "plays after 'track-0'"),
-    ("voices", {"voiceTracks": one_track(id="a")["voiceTracks"] * 2}, 400, "two tracks have one id"),
-    ("voices", two_tracks("track-1", "track-0"), 400, "plays after 'track-1'"),
-    ("voices", two_tracks("start", "track-7"), 400, "plays after 'track-7'"),
-    ("voices", one_track(text="x" * 41) | {"musicPrompt": "x"}, 400, "'musicPrompt' is not a field"),
-    ("voices", {"voiceTracks": one_track()["voiceTracks"] * 41}, 400, "at most 40"),
-    ("music", {"musicPrompt": ""}, 400, "'musicPrompt'"),
-    ("music", {"musicPrompt": "x", "musicProvider": "acme"}, 400, "'musicProvider'"),
-    ("music", {"musicPrompt": "x", "musicProvider": "mubert", "provider": "loudly"}, 400, "differ"),
-    ("music", {"musicPrompt": "x", "duration": 0}, 400, "'duration'"),
+    ("voices", one_track(speed=0.4), 422, "'voiceTracks.0.speed'"),
+    ("voices", one_track(speed=2.1), 422, "'voiceTracks.0.speed'"),
+    ("voices", one_track(overlap=61), 422, "'voiceTracks.0.overlap'"),
+    ("voices", one_track(pitch=2), 422, "'voiceTracks.0.pitch' is not a field"),
+    ("voices", one_track(playAfter="track-0"), 422, "plays after 'track-0'"),
+    ("voices", {"voiceTracks": one_track(id="a")["voiceTracks"] * 2}, 422, "two tracks have one id"),
+    ("voices", two_tracks("track-1", "track-0"), 422, "plays after 'track-1'"),
+    ("voices", two_tracks("start", "track-7"), 422, "plays after 'track-7'"),
+    ("voices", one_track(text="x" * 41) | {"musicPrompt": "x"}, 422, "'musicPrompt' is not a field"),
+    ("voices", {"voiceTracks": one_track()["voiceTracks"] * 41}, 422, "at most 40"),
+    ("music", {"musicPrompt": ""}, 422, "'musicPrompt'"),
+    ("music", {"musicPrompt": "x", "musicProvider": "acme"}, 422, "'musicProvider'"),
+    ("music", {"musicPrompt": "x", "musicProvider": "mubert", "provider": "loudly"}, 422, "differ"),
+    ("music", {"musicPrompt": "x", "duration": 0}, 422, "'duration'"),
     ("music", {"musicPrompt": "x", "duration": "long"}, 422, "'duration'"),
-    ("sfx", one_effect(duration=0), 400, "duration"),
-    ("sfx", one_effect(duration=-1), 400, "duration"),
-    ("sfx", one_effect(duration=30.1), 400, "duration"),
-    ("sfx", one_effect(placement={"type": "middle"}), 400, "placement.type"),
-    ("sfx", one_effect(placement={"type": "afterVoice"}), 400, "placed after voice None"),
-    ("sfx", one_effect(placement={"type": "afterVoice", "index": 99}), 400, "the valid range is 0 to"),
-    ("sfx", one_effect(placement={"type": "afterVoice", "index": -1}), 400, "placement.index"),
-    ("sfx", one_effect(description=""), 400, "description"),
+    ("sfx", one_effect(duration=0), 422, "duration"),
+    ("sfx", one_effect(duration=-1), 422, "duration"),
+    ("sfx", one_effect(duration=30.1), 422, "duration"),
+    ("sfx", one_effect(placement={"type": "middle"}), 422, "placement.type"),
+    ("sfx", one_effect(placement={"type": "afterVoice"}), 422, "placed after voice None"),
+    ("sfx", one_effect(placement={"type": "afterVoice", "index": 99}), 422, "the valid range is 0 to"),
+    ("sfx", one_effect(placement={"type": "afterVoice", "index": -1}), 422, "placement.index"),
+    ("sfx", one_effect(description=""), 422, "description"),
 ]
 
 
@@ -341,7 +341,7 @@ PATCH_REFUSALS: list[tuple[str, dict[str, Any], str]] = [
 
 async def test_a_change_that_breaks_a_rule_is_refused(client: httpx.AsyncClient) -> None:
     for path, patch, words in PATCH_REFUSALS:
-        assert words in await refusal(client, "PATCH", path, patch, 400)
+        assert words in await refusal(client, "PATCH", path, patch, 422)
 
 
 async def test_every_request_for_an_unknown_version_is_404(client: httpx.AsyncClient) -> None:

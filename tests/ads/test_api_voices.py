@@ -70,9 +70,9 @@ async def test_a_voice_is_shown_without_what_its_provider_does_not_publish(clien
 async def test_unknown_voices_and_languages_are_refused_with_a_remedy(client: httpx.AsyncClient):
     unknown = await client.get("/api/voices/nobody")
     assert (unknown.status_code, unknown.json()["remedy"]) == (404, "list them with GET /api/voices")
-    assert (await client.get("/api/voices?colour=red")).status_code == 400
+    assert (await client.get("/api/voices?colour=red")).status_code == 422
     klingon = await client.get("/api/voices?language=klingon")
-    assert (klingon.status_code, klingon.json()["type"]) == (400, "invalid")
+    assert (klingon.status_code, klingon.json()["type"]) == (422, "invalid")
     await generate_ad(client)
     body = {"voiceTracks": [{"voiceId": "nobody", "text": "x"}]}
     refused = await client.post("/api/ads/ad-1/voices", json=body)

@@ -95,7 +95,7 @@ async def test_active_filters_of_the_client_apply_to_every_search(api: httpx.Asy
     assert reply["detectedFilters"]["channel"] == ["instagram"]
     reply = await post_question(api, question, activeFilters=filters, applyFiltersToQuery=False)
     assert len({campaign["channel"] for campaign in reply["campaigns"]}) > 1
-    error = await post_question(api, question, 400, activeFilters={"channel": "radio"})
+    error = await post_question(api, question, 422, activeFilters={"channel": "radio"})
     assert "facebook" in error["remedy"]
 
 
@@ -272,8 +272,8 @@ async def test_an_unknown_filter_value_is_returned_to_the_model_with_the_valid_o
 
 async def test_invalid_requests_are_refused(api: httpx.AsyncClient):
     """X13."""
-    assert "empty" in (await post_question(api, " ", 400))["error"]
-    assert (await post_question(api, "x" * 30_000, 400))["error"]
+    assert "empty" in (await post_question(api, " ", 422))["error"]
+    assert (await post_question(api, "x" * 30_000, 422))["error"]
     error = await post_question(api, "show me email campaigns", 404, conversationId="none")
     assert error["type"] == "missing"
     for path in ("/api/campaigns/none", "/api/campaigns?channel=radio", "/api/campaigns?limit=0"):
@@ -293,7 +293,7 @@ a-4;Other;instagram;;;;someday;
 async def test_an_owners_library_can_be_imported_updated_exported_and_deleted(api: httpx.AsyncClient):
     """An import updates by id and reports refused rows with line and reason, or is all or nothing."""
     refused = await api.post("/api/campaigns/import?fileName=x.csv&allOrNothing=true", content=ROWS)
-    assert (refused.status_code, "line 3" in refused.text) == (400, True)
+    assert (refused.status_code, "line 3" in refused.text) == (422, True)
     assert (await api.get("/api/campaigns")).json()["total"] == 360, "the sample library is still used"
     report = (await api.post("/api/campaigns/import?fileName=x.csv", content=ROWS)).json()
     assert (report["imported"], report["new"], report["refusedCount"]) == (2, 2, 3)

@@ -61,7 +61,7 @@ async def test_the_channels_and_value_propositions_of_a_library_can_be_searched(
     loose = (await api.get("/api/campaigns?channel=TikTok&value_prop=repair for life")).json()
     assert (loose["total"], loose["detectedFilters"]["value_prop"]) == (2, ["Repair for life"])
     refused = await api.get("/api/campaigns?channel=radio")
-    assert refused.status_code == 400
+    assert refused.status_code == 422
     assert "out_of_home" in refused.json()["remedy"]
     model.script(
         search_call(channel=["Out of home"], group_by="value_prop"),
@@ -99,7 +99,7 @@ async def test_a_mapping_and_defaults_set_the_fields_of_columns(api: httpx.Async
         reply = await api.post(
             "/api/campaigns/import", params={"fileName": "x.csv", **wrong}, content=content
         )
-        assert reply.status_code == 400, reply.text
+        assert reply.status_code == 422, reply.text
         assert reply.json()["remedy"]
 
 
@@ -153,7 +153,7 @@ async def test_a_file_of_another_format_is_refused_with_the_reason(
 ):
     """E29."""
     reply = await api.post("/api/campaigns/import", params={"fileName": name}, content=content)
-    assert (reply.status_code, words in reply.json()["error"]) == (400, True), reply.text
+    assert (reply.status_code, words in reply.json()["error"]) == (422, True), reply.text
     assert reply.json()["remedy"]
 
 

@@ -17,7 +17,7 @@ from callsheet.state.errors import CallsheetError
 from tests.cli.conftest import RunCommand
 from tests.doubles.chat_double import ChatDouble, Fail
 from tests.doubles.command import BRIEF, UPBEAT, Finished, assert_refused
-from tests.doubles.served import OURS
+from tests.doubles.documented import OURS
 from tests.storage.embedded_server import data_directory
 
 TEXTS = {

@@ -1,30 +1,19 @@
 """The real application on a real Valkey, called through ASGI, and helpers that call it."""
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 
-from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
-from callsheet.server.app import create_app, routes
-from callsheet.server.engine.workflows import Workflows
-from callsheet.server.features import load_apis
+from callsheet.server.app import create_app
 from callsheet.server.http.auth import required_permission
 from callsheet.server.http.policy import resolve_policy
 from callsheet.server.settings.settings import Settings
+from tests.doubles.documented import assert_documented, loaded_app
 
-OURS = Workflows(
-    {
-        one.WORKFLOW.name: one.WORKFLOW.graph
-        for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)
-    }
-)
-"""The workflows that the server serves by default."""
 BRIEF: Mapping[str, Any] = {
     "clientDescription": "Miel, a bakery in Lyon that bakes sourdough bread at four every morning",
     "targetAudience": "families in the neighbourhood",
@@ -44,19 +33,6 @@ async def started_app(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
         yield app
 
 
-@cache
-def loaded_app() -> FastAPI:
-    """The application with all routes, never started."""
-    app = create_app(Settings())
-    app.router.routes.extend(routes(load_apis(OURS.graphs.keys())))
-    return app
-
-
-def openapi_document() -> Mapping[str, Any]:
-    """The application's OpenAPI document."""
-    return loaded_app().openapi()
-
-
 def scope_with_policy(scope: dict[str, Any]) -> dict[str, Any]:
     """This scope, without a query unless it has one, with the policy of the route that it reaches."""
     scope = {"query_string": b"", "headers": [], **scope}
@@ -70,25 +46,6 @@ def route_permission(method: str, path: str, query: str = "") -> str:
     return required_permission(scope_with_policy(scope))
 
 
-@cache
-def documented_statuses() -> Mapping[tuple[str, str], frozenset[str]]:
-    """The statuses the documentation has for each method and path, the path as a regular expression."""
-    return {
-        (method.upper(), re.sub(r"{\w+}", "[^/]+", path)): frozenset(operation["responses"])
-        for path, methods in openapi_document()["paths"].items()
-        for method, operation in methods.items()
-    }
-
-
-async def assert_documented(reply: httpx.Response) -> None:
-    """Fail for a reply whose status the application's own documentation does not have."""
-    path = reply.request.url.raw_path.split(b"?")[0].decode()
-    for (method, pattern), statuses in documented_statuses().items():
-        if method == reply.request.method and re.fullmatch(pattern, path):
-            assert str(reply.status_code) in statuses, (method, pattern, reply.status_code)
-            return
-
-
 @asynccontextmanager
 async def app_client(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a started application."""
@@ -100,7 +57,7 @@ async def app_client(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncC
 
 @asynccontextmanager
 async def served_app(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of an application of its own; every reply must have a documented status."""
+    """A client of an application of its own; every reply must be as the documentation says."""
     async with (
         started_app(url, **chosen) as app,
         app_client(app, event_hooks={"response": [assert_documented]}) as client,

@@ -43,33 +43,33 @@ def assert_refused(reply: httpx.Response, status: int, *words: str) -> dict[str,
 
 
 GENERATE_REFUSALS = [
-    ({"brief": BRIEF}, 400, "'adId' is missing"),
-    ({"adId": "ad-1"}, 400, "'brief' is missing"),
+    ({"brief": BRIEF}, 422, "'adId' is missing"),
+    ({"adId": "ad-1"}, 422, "'brief' is missing"),
     ({"adId": 7, "brief": BRIEF}, 422, "'adId'"),
     ({"adId": "ad-1", "brief": 7}, 422, "'brief': input should be text or an object"),
     ({"adId": "ad-1", "brief": None}, 422, "'brief': input should be text or an object"),
-    ({"adId": "ad-1", "brief": BRIEF, "duration": 0}, 400, "duration is 0 s"),
-    ({"adId": "ad-1", "brief": BRIEF, "duration": -5}, 400, "duration is -5 s"),
+    ({"adId": "ad-1", "brief": BRIEF, "duration": 0}, 422, "duration is 0 s"),
+    ({"adId": "ad-1", "brief": BRIEF, "duration": -5}, 422, "duration is -5 s"),
     ({"adId": "ad-1", "brief": BRIEF, "duration": "soon"}, 422, "'duration'"),
-    ({"adId": "ad-1", "brief": ""}, 400, "the brief is empty"),
-    ({"adId": "ad-1", "brief": {}}, 400, "the brief is empty"),
-    ({"adId": "ad-1", "brief": {"clientDescription": " \n"}}, 400, "the brief is empty"),
-    ({"adId": "ad-1", "brief": {"clientDescription": ["x"]}}, 400, "brief.clientDescription is list"),
-    ({"adId": "ad-1", "brief": {**BRIEF, "duration": 0}}, 400, "duration is 0 s"),
-    ({"adId": "ad-1", "brief": {**BRIEF, "duration": -5}}, 400, "duration is -5 s"),
-    ({"adId": "ad-1", "brief": {**BRIEF, "duration": "soon"}}, 400, "holds no number of seconds"),
-    ({"adId": "ad-1", "brief": {**BRIEF, "duration": True}}, 400, "is not a number of seconds"),
-    ({"adId": "ad-1", "brief": BRIEF, "language": "klingon"}, 400, "language 'klingon' is not known"),
-    ({"adId": "ad-1", "brief": {**BRIEF, "language": "klingon"}}, 400, "language 'klingon' is not known"),
+    ({"adId": "ad-1", "brief": ""}, 422, "the brief is empty"),
+    ({"adId": "ad-1", "brief": {}}, 422, "the brief is empty"),
+    ({"adId": "ad-1", "brief": {"clientDescription": " \n"}}, 422, "the brief is empty"),
+    ({"adId": "ad-1", "brief": {"clientDescription": ["x"]}}, 422, "brief.clientDescription is list"),
+    ({"adId": "ad-1", "brief": {**BRIEF, "duration": 0}}, 422, "duration is 0 s"),
+    ({"adId": "ad-1", "brief": {**BRIEF, "duration": -5}}, 422, "duration is -5 s"),
+    ({"adId": "ad-1", "brief": {**BRIEF, "duration": "soon"}}, 422, "holds no number of seconds"),
+    ({"adId": "ad-1", "brief": {**BRIEF, "duration": True}}, 422, "is not a number of seconds"),
+    ({"adId": "ad-1", "brief": BRIEF, "language": "klingon"}, 422, "language 'klingon' is not known"),
+    ({"adId": "ad-1", "brief": {**BRIEF, "language": "klingon"}}, 422, "language 'klingon' is not known"),
     ({"adId": "ad-1", "brief": BRIEF, "language": ["thai"]}, 422, "'language'"),
-    ({"adId": "ad-1", "brief": BRIEF, "provider": "acme"}, 400, "no provider 'acme'"),
-    ({"adId": "ad-1", "brief": BRIEF, "model": "acme/one"}, 400, "no provider 'acme'"),
-    ({"adId": "", "brief": BRIEF}, 400, "adId '' must have 1 to 255 printable characters"),
-    ({"adId": "ad\x00", "brief": BRIEF}, 400, "printable"),
-    ({"adId": "ad\n1", "brief": BRIEF}, 400, "printable"),
-    ({"adId": "a" * 256, "brief": BRIEF}, 400, "has 256"),
-    ({"adId": "a" * 10_000, "brief": BRIEF}, 400, "has 10000"),
-    ({"adId": "ad-1", "brief": BRIEF, "conversationId": "c\x07"}, 400, "conversationId"),
+    ({"adId": "ad-1", "brief": BRIEF, "provider": "acme"}, 422, "no provider 'acme'"),
+    ({"adId": "ad-1", "brief": BRIEF, "model": "acme/one"}, 422, "no provider 'acme'"),
+    ({"adId": "", "brief": BRIEF}, 422, "adId '' must have 1 to 255 printable characters"),
+    ({"adId": "ad\x00", "brief": BRIEF}, 422, "printable"),
+    ({"adId": "ad\n1", "brief": BRIEF}, 422, "printable"),
+    ({"adId": "a" * 256, "brief": BRIEF}, 422, "has 256"),
+    ({"adId": "a" * 10_000, "brief": BRIEF}, 422, "has 10000"),
+    ({"adId": "ad-1", "brief": BRIEF, "conversationId": "c\x07"}, 422, "conversationId"),
 ]
 
 
@@ -83,7 +83,7 @@ async def test_a_brief_that_breaks_a_rule_is_refused_before_anything_is_written(
 
 
 BODY_REFUSALS = [
-    (b"", 400, "'body' is missing"),
+    (b"", 422, "'body' is missing"),
     (b"{", 400, "the body is not JSON"),
     (b'{"adId": "ad-1",}', 400, "the body is not JSON"),
     (b"brief=hello", 400, "the body is not JSON"),
@@ -163,14 +163,14 @@ async def test_a_json_body_is_read_with_any_content_type(client: httpx.AsyncClie
     reply = await client.post(
         "/api/ai/generate", content=json.dumps({**GENERATE, "brief": ""}), headers={"Content-Type": media}
     )
-    assert_refused(reply, 400, "the brief is empty")
+    assert_refused(reply, 422, "the brief is empty")
 
 
 async def test_a_byte_order_mark_before_json_is_accepted(client: httpx.AsyncClient) -> None:
     reply = await client.post(
         "/api/ai/generate", content=b"\xef\xbb\xbf" + json.dumps({"adId": "a"}).encode()
     )
-    assert_refused(reply, 400, "'brief' is missing")
+    assert_refused(reply, 422, "'brief' is missing")
 
 
 async def test_a_chat_about_an_ad_without_a_brief_is_400_with_the_specified_message(
@@ -195,14 +195,14 @@ async def test_a_chat_while_the_first_run_is_pending_is_409_with_retry_after(
 
 
 CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
-    ({}, 400, "'message' is missing"),
-    ({"message": ""}, 400, "the message is empty"),
-    ({"message": " \x00 "}, 400, "the message is empty"),
+    ({}, 422, "'message' is missing"),
+    ({"message": ""}, 422, "the message is empty"),
+    ({"message": " \x00 "}, 422, "the message is empty"),
     ({"message": 5}, 422, "'message'"),
-    ({"message": "shorter", "duration": 0}, 400, "duration is 0 s"),
+    ({"message": "shorter", "duration": 0}, 422, "duration is 0 s"),
     ({"message": "shorter", "duration": "20"}, 422, "'duration"),
-    ({"message": "in Klingon", "language": "klingon"}, 400, "language 'klingon' is not known"),
-    ({"message": "hello", "provider": "acme"}, 400, "no provider 'acme'"),
+    ({"message": "in Klingon", "language": "klingon"}, 422, "language 'klingon' is not known"),
+    ({"message": "hello", "provider": "acme"}, 422, "no provider 'acme'"),
     ({"message": "hello", "conversationId": "another"}, 404, "there is no thread 'another'"),
 ]
 
@@ -249,7 +249,7 @@ async def test_writing_to_an_unknown_ad_is_404_and_writes_nothing(
 async def test_an_id_with_control_characters_or_over_255_characters_is_refused(
     client: httpx.AsyncClient, ad_id: str
 ) -> None:
-    assert_refused(await client.get(f"/api/ads/{ad_id}"), 400, "printable characters")
+    assert_refused(await client.get(f"/api/ads/{ad_id}"), 422, "printable characters")
 
 
 async def test_an_unknown_stream_and_an_unknown_version_are_404(client: httpx.AsyncClient) -> None:
@@ -266,13 +266,13 @@ async def test_an_idempotency_key_must_be_printable_and_short(client: httpx.Asyn
     reply = await client.post(
         "/api/ai/generate", json=GENERATE, headers=[(b"Idempotency-Key", key.encode("latin-1"))]
     )
-    assert_refused(reply, 400, "Idempotency-Key")
+    assert_refused(reply, 422, "Idempotency-Key")
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "after=x", "after=12"])
 async def test_invalid_pagination_is_refused(client: httpx.AsyncClient, query: str) -> None:
-    assert_refused(await client.get(f"/api/ads?{query}"), 422 if query == "limit=x" else 400)
+    assert_refused(await client.get(f"/api/ads?{query}"), 422)
 
 
 async def test_an_unknown_choice_of_versions_is_refused(client: httpx.AsyncClient) -> None:
-    assert_refused(await client.get("/api/ads/ad-1/timeline?versions=best"), 400, "'versions'")
+    assert_refused(await client.get("/api/ads/ad-1/timeline?versions=best"), 422, "'versions'")

@@ -18,22 +18,16 @@ import pytest
 from callsheet.server.langgraph.protocol.events import ThreadView
 from callsheet.storage import Storage, api_keys
 from tests.doubles.auth_cases import create_key, no_secret_in_log  # noqa: F401 -- used by every test
-from tests.doubles.served import (
-    VOICE,
-    app_client,
-    generate_ad,
-    openapi_document,
-    route_permission,
-    started_app,
-)
+from tests.doubles.documented import openapi_document
+from tests.doubles.served import VOICE, app_client, generate_ad, route_permission, started_app
 from tests.doubles.waiting import eventually
 from tests.pages.page_double import PageDouble
 
 SECRET_WORD = "zyxomma"
 """Is in all of alice's data, and must be in nobody else's replies."""
 UNKNOWN_ID = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
-STATUSES_OTHER_THAN_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 400}
-STATUSES_OTHER_THAN_404[("POST", "/api/projects/{project_id}/executions")] = 400
+STATUSES_OTHER_THAN_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 422}
+STATUSES_OTHER_THAN_404[("POST", "/api/projects/{project_id}/executions")] = 422
 """A57: for an ad without a conversation, and for an empty first message about a page or a video."""
 OWNED_IDS = (
     "ad_id",

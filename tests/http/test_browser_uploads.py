@@ -88,13 +88,13 @@ FILE = b'name="file"; filename="a.png"\r\n\r\n' + PICTURE
         (form_of(FILE, FILE), 400, "several files"),
         (form_of(FILE) | {"content": form_of(FILE)["content"][:-6]}, 400, "incomplete"),
         (form_of(FILE) | {"headers": {"Content-Type": "multipart/form-data"}}, 400, "no boundary"),
-        (form_of(b'name="f"; filename=""\r\n\r\nx'), 400, "has no name"),
-        (form_of(b'name="f"; filename="a.png"\r\n\r\n'), 400, "is empty"),
-        (form_of(b'name="f"; filename="a.png"\r\n\r\n<script>'), 400, "unsupported type"),
-        (form_of(b'name="f"; filename="a.exe"\r\n\r\nMZ'), 400, "a.exe"),
+        (form_of(b'name="f"; filename=""\r\n\r\nx'), 422, "has no name"),
+        (form_of(b'name="f"; filename="a.png"\r\n\r\n'), 422, "is empty"),
+        (form_of(b'name="f"; filename="a.png"\r\n\r\n<script>'), 422, "unsupported type"),
+        (form_of(b'name="f"; filename="a.exe"\r\n\r\nMZ'), 422, "a.exe"),
         (form_of(b"x" * 10_000), 400, "no end of its headers"),
         (form_of(b'name="x"\r\n\r\n' + b"x" * 70_000, FILE), 400, "long fields"),
-        ({"content": PICTURE}, 400, "has no name"),
+        ({"content": PICTURE}, 422, "has no name"),
     ],
 )
 async def test_a_form_that_breaks_a_rule_is_refused_with_the_reason(

@@ -42,13 +42,13 @@ async def test_one_track_is_edited_and_the_others_stay(client: httpx.AsyncClient
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"text": "x"}, 400, "does not name one version"),
+        ({"text": "x"}, 422, "does not name one version"),
         ({"text": "x", "version": "v1"}, 409, "the newest version of voices is v2"),
-        ({"version": "v2"}, 400, "nothing to change"),
-        ({"text": "", "version": "v2"}, 400, "at least 1 character"),
-        ({"speed": 9, "version": "v2"}, 400, "less than or equal to 2"),
-        ({"volume": 9, "version": "v2"}, 400, "'volume' is not a field"),
-        ({"voiceId": "nobody", "version": "v2"}, 400, "not in the catalogue"),
+        ({"version": "v2"}, 422, "nothing to change"),
+        ({"text": "", "version": "v2"}, 422, "at least 1 character"),
+        ({"speed": 9, "version": "v2"}, 422, "less than or equal to 2"),
+        ({"volume": 9, "version": "v2"}, 422, "'volume' is not a field"),
+        ({"voiceId": "nobody", "version": "v2"}, 422, "not in the catalogue"),
     ],
 )
 async def test_an_edit_of_a_track_that_breaks_a_rule_changes_nothing(
@@ -78,12 +78,12 @@ async def test_one_element_is_edited_and_the_others_stay(client: httpx.AsyncClie
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({"content": "x"}, 400),
+        ({"content": "x"}, 422),
         ({"content": "x", "version": "start"}, 409),
-        ({"version": "v1"}, 400),
-        ({"attributes": {"onclick": "x()"}, "version": "v1"}, 400),
-        ({"style": {"background": "url(https://e.org)"}, "version": "v1"}, 400),
-        ({"type": "form", "version": "v1"}, 400),
+        ({"version": "v1"}, 422),
+        ({"attributes": {"onclick": "x()"}, "version": "v1"}, 422),
+        ({"style": {"background": "url(https://e.org)"}, "version": "v1"}, 422),
+        ({"type": "form", "version": "v1"}, 422),
     ],
 )
 async def test_an_edit_of_an_element_that_breaks_a_rule_changes_nothing(
@@ -103,5 +103,5 @@ async def test_an_unknown_element_is_missing_and_a_locked_one_is_forbidden(clien
 
 async def test_a_header_and_a_body_that_name_two_versions_are_refused(client: httpx.AsyncClient):
     body = {"content": "x", "version": "v1"}
-    refused = await edit(client, "/api/pages/p/elements/heading-1", body, 400, **{"If-Match": '"v2"'})
+    refused = await edit(client, "/api/pages/p/elements/heading-1", body, 422, **{"If-Match": '"v2"'})
     assert "one version" in refused["error"]

@@ -25,7 +25,7 @@ def subclass_tree(kind: type[errors.CallsheetError]) -> list[type[errors.Callshe
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
-        (errors.Invalid, 400),
+        (errors.Invalid, 422),
         (errors.Unauthenticated, 401),
         (errors.Forbidden, 403),
         (errors.Missing, 404),
@@ -98,11 +98,11 @@ class Thing(BaseModel):
 @pytest.mark.parametrize(
     ("raw", "status", "field"),
     [
-        ({}, 400, "'name' is missing"),
-        ({"name": ""}, 400, "'name': string should have at least 1 character"),
+        ({}, 422, "'name' is missing"),
+        ({"name": ""}, 422, "'name': string should have at least 1 character"),
         ({"name": 5}, 422, "'name': input should be a valid string"),
         ({"name": "x", "count": "many"}, 422, "'count'"),
-        ({"count": "many"}, 400, "'name' is missing"),
+        ({"count": "many"}, 422, "'name' is missing"),
     ],
 )
 def test_a_missing_or_empty_field_is_400_and_a_wrong_type_is_422(

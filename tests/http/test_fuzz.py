@@ -13,8 +13,9 @@ import pytest
 
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import create_key
+from tests.doubles.documented import OURS
 from tests.doubles.needs import skip_or_fail
-from tests.doubles.served import GENERATE, OURS
+from tests.doubles.served import GENERATE
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
 

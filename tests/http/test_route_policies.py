@@ -36,7 +36,8 @@ from callsheet.server.http.policy import (
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Broken, Invalid, StorageSilent
-from tests.doubles.served import app_client, loaded_app, openapi_document, scope_with_policy
+from tests.doubles.documented import loaded_app, openapi_document
+from tests.doubles.served import app_client, scope_with_policy
 from tests.doubles.signing import AUDIENCE, SECRET, shared_secret_token
 
 SETTINGS = Settings(
@@ -147,7 +148,7 @@ async def test_errors_have_the_form_of_the_policy() -> None:
         for method, path, policy in requests():
             invalid, bug = await client.request(method, path), await client.request(method, f"{path}?bug")
             assert error_form(invalid) == error_form(bug) == expected_form(policy), (method, path)
-            assert invalid.status_code == (422 if policy.errors is ErrorForm.LANGGRAPH else 400)
+            assert invalid.status_code == 422
             is_lesson = policy.errors is ErrorForm.LESSON
             assert ("Failed to process request" in bug.text) is is_lesson, (method, path)
 

@@ -35,14 +35,14 @@ async def test_an_asset_whose_url_is_not_http_is_refused(lesson_client: LessonCl
     await lesson_client.send("Hello!")
     body = {"assetType": "image", "url": bad_url}
     reply = await lesson_client.request("POST", f"{SESSION}/assets", json=body)
-    assert reply.status_code == 400
+    assert reply.status_code == 422
 
 
 async def test_a_request_for_images_without_an_image_search_is_refused(lesson_client: LessonClient) -> None:
     """B62."""
     await lesson_client.send("Hello!")
     reply = await lesson_client.request("GET", f"{SESSION}/images", params={"q": "leaves"})
-    assert reply.status_code == 400
+    assert reply.status_code == 422
     assert "there is no image search" in reply.json()["error"]
 
 

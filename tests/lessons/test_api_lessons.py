@@ -144,7 +144,7 @@ async def test_a_choice_of_facts_for_an_unknown_session_is_404(lesson_client: Le
     assert (await unknown.post(TOOLS, messages=user("go"), selectedFacts=[{"id": "f"}])).status_code == 404
     assert (await lesson_client.http.get(SESSION, headers=unknown.session_header)).status_code == 404
     assert (await lesson_client.http.delete(SESSION, headers=unknown.session_header)).status_code == 404
-    assert (await lesson_client.http.get(SESSION)).status_code == 400
+    assert (await lesson_client.http.get(SESSION)).status_code == 422
 
 
 async def test_a_chat_message_while_a_choice_is_pending_keeps_the_facts(lesson_client: LessonClient) -> None:
@@ -189,7 +189,7 @@ async def test_a_request_without_text_and_without_facts_is_refused_and_starts_no
     )
     for body in bodies:
         reply = await lesson_client.http.post(TOOLS, json=body)
-        assert reply.status_code == 400
+        assert reply.status_code == 422
         assert "X-Session-Id" not in reply.headers
 
 
@@ -208,7 +208,7 @@ async def test_sessions_are_listed_newest_first_and_deleted_with_all_their_data(
         )
     )
     too_far = await lesson_client.http.get("/api/agent-create/sessions", params={"after": 10**27})
-    assert too_far.status_code == 400, too_far.text
+    assert too_far.status_code == 422, too_far.text
     [entry] = second_page["sessions"]
     assert (entry["id"], entry["status"], entry["workflowStep"]) == (
         lesson_client.session_id,
@@ -329,7 +329,7 @@ async def test_the_student_is_set_field_by_field_and_the_next_narration_is_for_t
         {"learningStyle": "x" * 201},
         {"shoeSize": "38"},
     ):
-        assert (await lesson_client.request("PATCH", SESSION, json=bad_fields)).status_code == 400
+        assert (await lesson_client.request("PATCH", SESSION, json=bad_fields)).status_code == 422
     for age in (True, [7]):
         reply = await lesson_client.request("PATCH", SESSION, json={"childAge": age})
         assert reply.status_code == 422

@@ -266,13 +266,13 @@ async def upload(lesson_client: LessonClient, name: str, content: bytes, **field
 @pytest.mark.parametrize(
     ("name", "content", "status", "words"),
     [
-        ("leaf.png", GOOD["jpg"], 400, "contains jpg, not png"),
-        ("leaf.png", GOOD["png"] + b"<script>alert(1)</script>", 400, "unsupported type"),
-        ("leaf.gif", b"GIF89a/*<script>alert(1)</script>", 400, "unsupported type"),
-        ("leaf.svg", b"<svg/>", 400, "no image and no film"),
-        ("leaf.pdf", GOOD["pdf"], 400, "no image and no film"),
-        ("../leaf.png", GOOD["png"], 400, "not a plain file name"),
-        ("leaf.png", b"", 400, "is empty"),
+        ("leaf.png", GOOD["jpg"], 422, "contains jpg, not png"),
+        ("leaf.png", GOOD["png"] + b"<script>alert(1)</script>", 422, "unsupported type"),
+        ("leaf.gif", b"GIF89a/*<script>alert(1)</script>", 422, "unsupported type"),
+        ("leaf.svg", b"<svg/>", 422, "no image and no film"),
+        ("leaf.pdf", GOOD["pdf"], 422, "no image and no film"),
+        ("../leaf.png", GOOD["png"], 422, "not a plain file name"),
+        ("leaf.png", b"", 422, "is empty"),
         ("leaf.png", b"\x89PNG\r\n\x1a\n" + bytes(5_000_001), 413, "5000000"),
     ],
 )

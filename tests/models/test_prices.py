@@ -56,7 +56,7 @@ def test_an_agents_result_has_data_cost_and_duration():
         "cost": 0.01,
         "duration": 1.5,
     }
-    assert (narration["agent"], narration["data"], narration["cost"]) == (
+    assert (narration["agent"], dict(narration["data"]), narration["cost"]) == (
         "NarrativeBuilderAgent",
         {"script": {"segments": []}},
         0.0,

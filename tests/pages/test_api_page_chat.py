@@ -78,14 +78,14 @@ OTHER = {"name": "clear_page", "args": {"elementId": "card-1"}}
 @pytest.mark.parametrize(
     ("decisions", "status", "words"),
     [
-        ([{"type": "edit", "edited_action": {"name": "clear_page"}}], 400, "edited_action with args"),
-        ([{"type": "edit", "edited_action": {"args": None}}], 400, "edited_action with args"),
-        ([{"type": "edit", "edited_action": None}], 400, "edited_action with args"),
-        ([{"type": "edit"}], 400, "edited_action with args"),
-        ([{"type": "approve", "editedAction": OTHER}], 400, "belongs to the type edit"),
-        ([{"type": "approve", "editedActions": OTHER}], 400, "not a field"),
-        ([{"type": "edit", "editedAction": {**OTHER, "name": "undo"}}], 400, "names the tool 'undo'"),
-        ([{"type": "approve"}, {"type": "reject"}], 400, "2 decisions were sent for 1 action"),
+        ([{"type": "edit", "edited_action": {"name": "clear_page"}}], 422, "edited_action with args"),
+        ([{"type": "edit", "edited_action": {"args": None}}], 422, "edited_action.args"),
+        ([{"type": "edit", "edited_action": None}], 422, "edited_action with args"),
+        ([{"type": "edit"}], 422, "edited_action with args"),
+        ([{"type": "approve", "editedAction": OTHER}], 422, "belongs to the type edit"),
+        ([{"type": "approve", "editedActions": OTHER}], 422, "not a field"),
+        ([{"type": "edit", "editedAction": {**OTHER, "name": "undo"}}], 422, "names the tool 'undo'"),
+        ([{"type": "approve"}, {"type": "reject"}], 422, "2 decisions were sent for 1 action"),
     ],
 )
 async def test_an_invalid_decision_is_refused_and_the_question_stays_open(
@@ -124,7 +124,7 @@ async def test_an_edited_action_with_an_unknown_argument_is_refused(api: httpx.A
     await send_chat(api, "clear the page")
     body = {"decisions": [{"type": "edit", "editedAction": OTHER}], **OFFLINE}
     reply = await api.post("/api/pages/shop/decisions", json=body)
-    assert reply.status_code == 400, reply.text
+    assert reply.status_code == 422, reply.text
     assert "argument 'elementId', which the tool has not" in reply.json()["error"]
     assert "section-2" in json.dumps((await api.get("/api/pages/shop")).json()["page"])
     assert (await send_chat(api, "no"))["question"] is None
@@ -190,14 +190,14 @@ async def test_the_reply_can_be_streamed_with_the_events_of_the_web_socket(api: 
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("/api/pages/shop/chat", {"message": ""}, 400),
-        ("/api/pages/shop/chat", {}, 400),
+        ("/api/pages/shop/chat", {"message": ""}, 422),
+        ("/api/pages/shop/chat", {}, 422),
         ("/api/pages/shop/chat", {"message": 7}, 422),
-        ("/api/pages/shop/chat", {"message": "x", "provider": "nobody"}, 400),
-        ("/api/pages/shop/chat", {"message": "x", "selectedElementId": "\u0000"}, 400),
+        ("/api/pages/shop/chat", {"message": "x", "provider": "nobody"}, 422),
+        ("/api/pages/shop/chat", {"message": "x", "selectedElementId": "\u0000"}, 422),
         ("/api/pages/shop/decisions", {"decisions": [{"type": "approve"}]}, 404),
-        ("/api/pages/shop/decisions", {"decisions": []}, 400),
-        ("/api/pages/shop/decisions", {"decisions": [{"type": "maybe"}]}, 400),
+        ("/api/pages/shop/decisions", {"decisions": []}, 422),
+        ("/api/pages/shop/decisions", {"decisions": [{"type": "maybe"}]}, 422),
     ],
 )
 async def test_an_invalid_message_or_decision_is_refused(
@@ -274,4 +274,4 @@ async def test_pages_are_listed_by_newest_change_and_paginated(api: httpx.AsyncC
     restored = await api.post("/api/pages/two/versions/start/restore")
     assert restored.status_code == 201
     assert (await api.get("/api/pages", params={"limit": 1})).json()["pages"][0]["pageId"] == "two"
-    assert (await api.get("/api/pages", params={"after": "nowhere"})).status_code == 400
+    assert (await api.get("/api/pages", params={"after": "nowhere"})).status_code == 422

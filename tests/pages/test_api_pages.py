@@ -21,7 +21,8 @@ from callsheet.state.pages.page import digests
 from callsheet.storage import Storage
 from callsheet.storage.threads.threads import Thread, bind
 from callsheet.tools.guard.tool_environment import use_tool_environment
-from tests.doubles.served import app_client, assert_documented, started_app
+from tests.doubles.documented import assert_documented
+from tests.doubles.served import app_client, started_app
 from tests.pages.page_double import PageDouble
 from tests.pages.page_scanner import page_faults
 
@@ -108,7 +109,7 @@ async def test_an_earlier_version_is_restored_as_a_new_version(client: httpx.Asy
     restored = await request_ok(client, "POST", "/versions/v2/restore", PageVersion, 201)
     assert (restored["id"], restored["parent"]) == ("v4", "v2")
     repeated = await client.post("/api/pages/bakery/versions/v2/restore")
-    assert (repeated.status_code, repeated.json()["type"]) == (400, "invalid")
+    assert (repeated.status_code, repeated.json()["type"]) == (422, "invalid")
     assert (await bakery.result_of("undo"))["restored"] == "v3", "a restore can be undone"
 
 
@@ -156,8 +157,8 @@ INVALID_REQUESTS = [
     ("GET", "/api/pages/nobodys", 404),
     ("GET", "/api/pages/bakery/versions/v9", 404),
     ("GET", "/api/pages/bakery/versions?before=v9", 404),
-    ("GET", "/api/pages/bakery/versions?limit=0", 400),
-    ("GET", "/api/pages/bakery/diff?from=v1", 400),
+    ("GET", "/api/pages/bakery/versions?limit=0", 422),
+    ("GET", "/api/pages/bakery/diff?from=v1", 422),
     ("GET", "/api/pages/bakery/diff?from=v1&to=v9", 404),
     ("POST", "/api/pages/bakery/versions/v9/activate", 404),
     ("POST", "/api/pages/bakery/versions/v9/restore", 404),

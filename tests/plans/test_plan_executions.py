@@ -71,10 +71,10 @@ async def test_a_step_is_inserted_into_an_ads_plan(ad: Plans, gates: Gates):
     gates.close("create_music_draft")
     name = await ad.start(VOICES, MUSIC, parallel=3)
     path = f"/api/executions/{name}/steps"
-    await ad.call("POST", path, 400, json={"step": {"tool": "none"}})
+    await ad.call("POST", path, 422, json={"step": {"tool": "none"}})
     await ad.call("POST", path, 422, json={"step": {"tool": "create_music_draft", "params": {}}})
     new = {"tool": "create_music_draft", "params": {"prompt": "a choir"}}
-    await ad.call("POST", path, 400, json={"step": {**new, "after": ["c9"]}})
+    await ad.call("POST", path, 422, json={"step": {**new, "after": ["c9"]}})
     await ad.call("POST", path, 409, json={"step": {**new, "id": "c1"}})
     shown = await ad.call("POST", path, json={"step": new})
     assert (shown["plan"]["steps"][2]["id"], shown["plan"]["steps"][2]["dependencies"]) == ("i1", ["c2"])

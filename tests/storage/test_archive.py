@@ -251,7 +251,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
         lines[0].replace(b'"version":2', b'"version":3') + b"".join(lines[1:]),
     ):
         reply = await client.post("/api/threads/import", content=damaged)
-        assert (reply.status_code, reply.json()["type"]) == (400, "invalid"), (damaged[:80], reply.text)
+        assert (reply.status_code, reply.json()["type"]) == (422, "invalid"), (damaged[:80], reply.text)
         assert reply.json()["remedy"]
     assert list_keys(valkey_url) == set()
     assert (await client.post("/api/threads/import", content=content)).status_code == 201
@@ -265,7 +265,7 @@ async def test_a_file_of_another_version_is_refused_with_a_remedy(
         await shared_export(client, valkey_url), lambda lines: lines[0]["data"].update(version=version)
     )
     reply = await client.post("/api/threads/import", content=content)
-    assert reply.status_code == 400
+    assert reply.status_code == 422
     assert f"version {version} of the format; only version 2" in reply.json()["error"]
     assert "export the thread again" in reply.json()["remedy"]
     assert list_keys(valkey_url) == set()
@@ -303,7 +303,7 @@ async def test_a_file_cannot_instantiate_an_untrusted_class(
 
     content = change_lines(await shared_export(client, valkey_url), change)
     reply = await client.post("/api/threads/import", content=content)
-    assert (reply.status_code, "Harmful" in reply.json()["error"]) == (400, True)
+    assert (reply.status_code, "Harmful" in reply.json()["error"]) == (422, True)
     assert Harmful.instances == before + 1
 
 

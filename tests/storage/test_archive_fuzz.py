@@ -10,7 +10,8 @@ import pytest
 
 from callsheet.server.app import create_app
 from callsheet.server.settings.settings import Settings
-from tests.doubles.served import OURS, app_client, generate_ad
+from tests.doubles.documented import OURS
+from tests.doubles.served import app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
 from tests.storage.test_archive import change_lines, export_thread
 
@@ -117,6 +118,6 @@ async def test_an_integer_over_64_bits_is_refused_by_its_line(client: httpx.Asyn
         lines[1]["data"]["metadata"]["large"] = number
 
     reply = await client.post("/api/threads/import", content=change_lines(content, change))
-    assert reply.status_code == 400
+    assert reply.status_code == 422
     assert "line 2" in reply.json()["error"]
     assert "64 bits" in reply.json()["error"]

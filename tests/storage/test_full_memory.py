@@ -16,9 +16,10 @@ from callsheet.server.langgraph import retention
 from callsheet.server.operations.health_routes import Health
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.embedded import watchdog
+from tests.doubles.documented import OURS
 from tests.doubles.needs import need
 from tests.doubles.redis_server import RedisServer, running_redis
-from tests.doubles.served import OURS, generate_ad, served_app
+from tests.doubles.served import generate_ad, served_app
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
 from tests.wire.test_wire_threads import SweepContext

@@ -11,9 +11,10 @@ from redis import Redis
 from callsheet.state.errors import StorageRefused
 from callsheet.storage import connect
 from callsheet.storage.redis.address import parse
+from tests.doubles.documented import OURS
 from tests.doubles.needs import need
 from tests.doubles.redis_server import RedisServer, running_redis
-from tests.doubles.served import OURS, generate_ad, served_app
+from tests.doubles.served import generate_ad, served_app
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import running_server
 

@@ -65,10 +65,10 @@ async def test_steps_can_be_left_out_when_a_plan_is_approved(video: VideoClient)
         edit("scene-3", prompt="three", id="e"),
     )
     name = started["executionId"]
-    refused = await decide(video, name, 400, decisions=[APPROVE], leaveOut=["z"])
+    refused = await decide(video, name, 422, decisions=[APPROVE], leaveOut=["z"])
     assert "a, b, c, d, e" in refused["remedy"]
-    await decide(video, name, 400, decisions=[APPROVE], leaveOut=["a", "b", "c", "d", "e"])
-    await decide(video, name, 400, decisions=[{"type": "reject"}], leaveOut=["a"])
+    await decide(video, name, 422, decisions=[APPROVE], leaveOut=["a", "b", "c", "d", "e"])
+    await decide(video, name, 422, decisions=[{"type": "reject"}], leaveOut=["a"])
     await decide(video, name, decisions=[APPROVE], leaveOut=["b", "e"])
     done = await video.wait_for_end(name)
     assert done["success"], done
@@ -179,6 +179,6 @@ async def test_undo_and_redo_name_the_step_that_they_concern(video: VideoClient)
 async def test_a_wrong_scene_of_ones_own_is_refused_with_the_form_of_a_scene(video: VideoClient):
     """The fields that a scene may have are in the remedy."""
     body = {"scenes": [{"title": "One"}]}
-    refused = await video.call("POST", "/api/projects", 400, json=body)
+    refused = await video.call("POST", "/api/projects", 422, json=body)
     assert "title" in refused["error"]
     assert "durationInFrames" in refused["remedy"]

@@ -240,7 +240,7 @@ async def test_a_paused_execution_accepts_only_a_plain_yes_or_no(video: VideoCli
         assert question["message"].startswith(question["problem"])
         assert (await video.execution(name))["status"] == "paused"
     refused = await video.call(
-        "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [EDIT_DECISION]}
+        "POST", f"/api/executions/{name}/decision", 422, json={"decisions": [EDIT_DECISION]}
     )
     assert "resumed or cancelled" in refused["error"]
     await resume_with(video, {"resume": False})
@@ -365,7 +365,7 @@ async def test_an_edit_without_a_required_argument_is_refused(video: VideoClient
     name = await start_unapproved(video, edit("scene-1"))
     decision = {"type": "edit", "edited_action": {"args": {"sceneId": "scene-1"}}}
     refused = await video.call(
-        "POST", f"/api/executions/{name}/decision", 400, json={"decisions": [decision]}
+        "POST", f"/api/executions/{name}/decision", 422, json={"decisions": [decision]}
     )
     assert "has no 'prompt'" in refused["error"]
     await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": [EDIT_DECISION]})

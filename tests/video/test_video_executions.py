@@ -218,7 +218,7 @@ async def test_only_pending_steps_can_be_edited_or_skipped(video: VideoClient):
     for wrong in ("s1", "s3"):
         await video.call("PATCH", f"{path}/{wrong}", 409, json={"params": {"prompt": "x"}})
         await video.call("POST", f"{path}/{wrong}/skip", 409)
-    await video.call("PATCH", f"{path}/s2", 400, json={"params": {"sceneId": "scene-2"}})
+    await video.call("PATCH", f"{path}/s2", 422, json={"params": {"sceneId": "scene-2"}})
     await video.call("PATCH", f"{path}/none", 404, json={"params": {"prompt": "x"}})
     video.model.release()
     done = await video.wait_for_end(name)
@@ -252,8 +252,8 @@ async def test_a_step_can_be_inserted_while_others_run(video: VideoClient):
         "POST", path, json={"step": edit("scene-2", prompt="and this", after=["s1"])}
     )
     assert [step["dependencies"] for step in execution["plan"]["steps"]] == [[], ["s1"], ["s1"]]
-    await video.call("POST", path, 400, json={"step": edit("scene-9")})
-    await video.call("POST", path, 400, json={"step": edit("scene-2", after=["s9"])})
+    await video.call("POST", path, 422, json={"step": edit("scene-9")})
+    await video.call("POST", path, 422, json={"step": edit("scene-2", after=["s9"])})
     video.model.release()
     done = await video.wait_for_end(name)
     assert done["counts"] == {"completed": 3}
@@ -577,14 +577,14 @@ async def test_invalid_requests_are_refused_with_the_reason(video: VideoClient):
         ({"message": "x", "sceneIds": ["first"]}, "which is no scene"),
     ):
         reply = await video.http.post(path, json=body)
-        assert (reply.status_code, words in reply.text) == (400, True), reply.text
+        assert (reply.status_code, words in reply.text) == (422, True), reply.text
     assert (await video.http.get("/api/executions/none")).status_code == 404
     assert (await video.http.get("/api/projects/none")).status_code == 404
     assert (await video.http.post("/api/projects", json={"id": "launch"})).status_code == 409
     bad = {**SCENES[0], "durationInFrames": 1}
     reply = await video.http.post("/api/projects", json={"scenes": [bad]})
-    assert (reply.status_code, "scene 1 is not valid at durationInFrames" in reply.text) == (400, True)
-    assert (await video.http.post("/api/projects", json={"starter": "x"})).status_code == 400
+    assert (reply.status_code, "scene 1 is not valid at durationInFrames" in reply.text) == (422, True)
+    assert (await video.http.post("/api/projects", json={"starter": "x"})).status_code == 422
     assert (await video.http.get("/api/projects/launch/scenes/scene-9")).status_code == 404
     assert (await video.http.put("/api/projects/launch/locks/scene-9")).status_code == 404
 

@@ -13,7 +13,7 @@ from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, 
 
 from callsheet.storage import Storage
 from callsheet.storage.threads import threads
-from tests.doubles.served import OURS
+from tests.doubles.documented import OURS
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_server import run_on_new_thread, running_server
 

@@ -59,7 +59,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     if not results:
         request = _search(text, conversation.turns[:-1])
         if request is None or request.name not in conversation.tools:
-            return OfflineReply(decline(text))
+            return OfflineReply(decline(text), refused=True)
         return OfflineReply("", (request,))
     if "error" in results[-1]:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")

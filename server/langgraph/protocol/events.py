@@ -21,11 +21,11 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
 from callsheet.server.http.replies import Events, ServerEvent
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
+from callsheet.server.langgraph.reply_schemas import PROTOCOL_EVENTS
 from callsheet.server.langgraph.run_streams import event_stream_reply
 from callsheet.server.langgraph.schemas import JsonObject
 from callsheet.server.langgraph.states import find_state
@@ -220,8 +220,8 @@ def _ms(event: Event) -> int:
 
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
-_STREAM: Final = documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=JsonObject) | {
-    200: EVENTS
+_STREAM: Final = documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=None) | {
+    200: PROTOCOL_EVENTS
 }
 _CHANNELS: Final = {"input.requested": "input", "input.answered": "input"}
 """Method to channel, where their names differ."""

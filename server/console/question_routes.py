@@ -14,7 +14,7 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.policy import API_READ, API_WRITE, RoutePolicy, Streaming, with_policy
 from callsheet.server.http.replies import Events, ServerEvent, event_stream_reply
 from callsheet.server.http.requests import api_router
@@ -65,6 +65,13 @@ class QuestionList(BaseModel):
     next: str | None = Field(description="Send it as `cursor` for the next page")
 
 
+class WaitingIds(BaseModel):
+    """Data of the event `questions`."""
+
+    count: int
+    ids: list[str]
+
+
 class QuestionAnswer(BaseModel):
     """An answer to a question."""
 
@@ -101,10 +108,7 @@ async def list_questions(
     "/events",
     responses={
         **documented_responses(*_READ, reply=None),
-        200: {
-            **EVENTS,
-            "description": "`questions` with `count` and `ids`, at first and at each change",
-        },
+        200: event_stream({"questions": WaitingIds}, "`questions`, at first and at each change"),
     },
 )
 @with_policy(RoutePolicy("read", streaming=Streaming.ALWAYS))

@@ -90,7 +90,11 @@ async def list_recent(
 def send_markdown(body: MarkdownText) -> RenderedMarkdown:
     """Send a text in Markdown, and get HTML without scripts, styles and images."""
     # In a thread, since a long text takes a tenth of a second.
-    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(body.text)
+    rendered = (
+        MarkdownIt("commonmark", {"html": False, "breaks": True})
+        .enable(["table", "strikethrough"])
+        .render(body.text)
+    )
     clean = nh3.clean(
         rendered,
         tags=set(_TAGS),

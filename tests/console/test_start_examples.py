@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from callsheet.server.engine.workflows import Workflows
-from tests.doubles.served import OURS, served_app
+from tests.doubles.documented import OURS
+from tests.doubles.served import served_app
 
 EXAMPLES = [
     (name, example) for name, spec in Workflows(OURS.graphs).specs.items() for example in spec.examples

@@ -20,14 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, ValidationEr
 
 from callsheet.providers.errors import ErrorTranslator, PolicyRefusal
 from callsheet.providers.thinking import (
-    MAKER,
     REASONING,
     StreamRepair,
     extra_fields,
     own_reasoning,
     split_message,
 )
-from callsheet.providers.tool_calls import MAX_CHARS, call_pieces, decode_arguments, set_calls
+from callsheet.providers.tool_calls import MAKER, MAX_CHARS, call_pieces, decode_arguments, set_calls
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.unicode import utf8_safe_value
 
@@ -233,7 +232,8 @@ class ChatModel(ChatOpenAI):
             with self._errors.translate():
                 for chunk in super()._stream(*args, **kwargs):
                     self._tidy(chunk.message)
-                    yield repair.repair(chunk)
+                    if not repair.is_empty(piece := repair.repair(chunk)):
+                        yield piece
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)
@@ -244,7 +244,8 @@ class ChatModel(ChatOpenAI):
             with self._errors.translate():
                 async for chunk in super()._astream(*args, **kwargs):
                     self._tidy(chunk.message)
-                    yield repair.repair(chunk)
+                    if not repair.is_empty(piece := repair.repair(chunk)):
+                        yield piece
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)

@@ -17,13 +17,15 @@ import json5
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
+from callsheet.providers.tool_calls import MAX_CHARS
 from callsheet.state.errors import Invalid, InvalidArguments
 from callsheet.tools.registry import Tool
 
-MAX_CHARS: Final = 100_000
+MAX_REPAIRED_CHARS: Final = 100_000
+"""Characters of a text that is no JSON and may be repaired: JSON5's parser takes up to 30 µs for each."""
 MAX_DEPTH: Final = 32
 _MAX_CHARS_IN_PLACE: Final = 1_000
-"""Characters that are repaired on the event loop: JSON5's parser takes up to 30 µs for each."""
+"""Characters that are repaired on the event loop."""
 _FENCE: Final = "```"
 
 
@@ -37,10 +39,7 @@ def repair_arguments(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     if len(text) > MAX_CHARS:
-        raise Invalid(
-            f"the arguments have {len(text)} characters, over the limit of {MAX_CHARS}",
-            remedy="send less at once",
-        )
+        raise Invalid(f"the arguments have more than {MAX_CHARS:,} characters", remedy="send less at once")
     if (depth := _depth(text)) > MAX_DEPTH:
         raise Invalid(
             f"the arguments are nested {depth} levels deep, over the limit of {MAX_DEPTH}",
@@ -75,12 +74,18 @@ def _parse(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except ValueError as broken:
         try:
+            _require_repairable(text)
             return _finite(json5.loads(text, allow_duplicate_keys=False))
         except (ValueError, RecursionError) as hopeless:
             raise Invalid(
                 f"the arguments are not JSON: {_fault(broken)}",
                 remedy="send a JSON object with double-quoted keys and strings",
             ) from hopeless
+
+
+def _require_repairable(text: str) -> None:
+    if len(text) > MAX_REPAIRED_CHARS:
+        raise ValueError(f"texts of more than {MAX_REPAIRED_CHARS} characters are not repaired")
 
 
 def _fault(error: ValueError) -> str:

@@ -119,6 +119,8 @@ class ChatModel(ChatOpenAI):
     """Tokens that a request may have; None if not known."""
     thinks: bool = False
     """The model reasons, and then refuses to be forced to call a tool."""
+    has_grammar: bool = False
+    """The server can keep an answer to a JSON Schema."""
     replays_reasoning: bool = False
     """The vendor wants the reasoning of tool calls back."""
     streams_only: bool = False
@@ -190,6 +192,11 @@ class ChatModel(ChatOpenAI):
                 return answer
             await asyncio.sleep(min(wait_s, self.patience_s))
             attempt += 1
+
+    @property
+    def structured_rungs(self) -> tuple[str, ...]:
+        """Requests for a form, simplest last."""
+        return (*(["json_schema"] if self.has_grammar else []), "forced_tool", "offered_tool", "prose")
 
     @property
     def lc_secrets(self) -> dict[str, str]:

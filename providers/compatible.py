@@ -36,5 +36,6 @@ class CompatibleModel(ChatModel):
         """
         del model
         if settings.thinking is None:
-            return {}
-        return {"extra_body": {"chat_template_kwargs": {"enable_thinking": settings.thinking}}}
+            return {"has_grammar": True}
+        template = {"chat_template_kwargs": {"enable_thinking": settings.thinking}}
+        return {"has_grammar": True, "extra_body": template}

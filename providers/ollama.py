@@ -39,4 +39,5 @@ class OllamaModel(ChatModel):
     def quirks(cls, model: str, settings: VendorSettings) -> dict[str, Any]:
         """Return the argument that turns thinking off: https://docs.ollama.com/capabilities/thinking."""
         del model
-        return {"reasoning_effort": "none"} if settings.thinking is False else {}
+        quiet = {"reasoning_effort": "none"} if settings.thinking is False else {}
+        return {"has_grammar": True, **quiet}

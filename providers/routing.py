@@ -151,6 +151,32 @@ def outages() -> Outages:
     return Outages()
 
 
+class FailedRequests:
+    """Kinds of request for a form that a model's server has rejected or ignored, since the process began."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, ...], set[str]] = {}
+
+    def report(self, model: BaseChatModel, kind: str) -> None:
+        """Remember that this kind of request is of no use."""
+        self._kinds.setdefault(_identity(model), set()).add(kind)
+
+    def of(self, model: BaseChatModel) -> frozenset[str]:
+        """Return the kinds that are of no use with this model at this address."""
+        return frozenset(self._kinds.get(_identity(model), ()))
+
+
+def _identity(model: BaseChatModel) -> tuple[str, ...]:
+    names = ("prefix", "openai_api_base", "model_name")
+    return tuple(str(getattr(model, name, "")) for name in names)
+
+
+@cache
+def failed_requests() -> FailedRequests:
+    """Return the process's own."""
+    return FailedRequests()
+
+
 DEFAULT_WINDOW: Final = 32_000
 """Context window of a model that neither its setting nor LangChain's model profiles know."""
 _ANSWER: Final = 4_096

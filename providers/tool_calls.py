@@ -2,8 +2,8 @@
 
 LangChain reads the arguments in every piece of a stream, and again when it merges the pieces. Its parser for
 incomplete JSON takes time with the square of a text that is none: seconds for 32,000 characters, on the event
-loop. So the pieces are kept from it, and merged and read here. It also merges all pieces at once at the end, at
-50 µs each, so that pieces of few characters are joined first.
+loop. So the pieces are kept from it, and merged and read here. It also merges all pieces in one step at the
+end, at 50 µs each, so that pieces of few characters are joined first.
 """
 
 import json
@@ -24,7 +24,7 @@ MAX_CHARS: Final = 256_000
 MAX_DEPTH: Final = 100
 """Levels of lists and objects in the arguments of a call."""
 _SMALLEST_SHARE: Final = 64
-"""A piece has at least this part of the arguments before it, so that a call has a few hundred pieces at most."""
+"""A piece has at least this part of the arguments before it, which makes a few hundred pieces at most."""
 _MAX_BITS: Final = 63
 """Of an integer in a checkpoint, beside its sign."""
 Reader = Callable[[str], dict[str, Any] | None]

@@ -21,6 +21,8 @@ from callsheet.tools.policy import ToolOptions
 _DROPPED: Final = frozenset(
     {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems"}
 )
+_MAX_ITEMS: Final = 50
+"""Items of a list without a limit of its own, where a server keeps an answer to its schema."""
 
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -28,26 +30,46 @@ def model_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Limits cost tokens with every request and are met without being named; the arguments are still checked.
     """
+    return _dereferenced(model, _DROPPED)
+
+
+def grammar_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema for servers that keep an answer to it: as `model_schema`, with a limit to every list.
+
+    Without one a small model may add items until its answer is cut off.
+    """
+    return _with_limits(_dereferenced(model, _DROPPED - {"maxItems"}))
+
+
+def _with_limits(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_limits(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    most = {"maxItems": _MAX_ITEMS} if schema.get("type") == "array" else {}
+    return {**most, **{key: _with_limits(value) for key, value in schema.items()}}
+
+
+def _dereferenced(model: type[BaseModel], dropped: frozenset[str]) -> dict[str, Any]:
     # A sandbox process needs tools, but no models.
     from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
 
-    schema: dict[str, Any] = _plain(dereference_refs(model.model_json_schema()))
+    schema: dict[str, Any] = _plain(dereference_refs(model.model_json_schema()), dropped)
     schema.pop("$defs", None)
     return schema
 
 
-def _plain(schema: Any, *, names: bool = False) -> Any:
+def _plain(schema: Any, dropped: frozenset[str], *, names: bool = False) -> Any:
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [_plain(item, dropped) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if not names and "anyOf" in schema:
         schema = _without_null(schema)
-    dropped = () if names else _DROPPED
     return {
-        key: _plain(value, names=key == "properties" and not names)
+        key: _plain(value, dropped, names=key == "properties" and not names)
         for key, value in schema.items()
-        if key not in dropped
+        if names or key not in dropped
     }
 
 

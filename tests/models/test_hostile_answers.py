@@ -123,7 +123,7 @@ async def test_a_call_with_a_megabyte_of_arguments_is_refused_in_seconds(
 
 
 async def longest_step_s(size: int) -> float:
-    """Longest processor time that the event loop gave one step while a call came in pieces of 4 characters."""
+    """Longest processor time of one step of the event loop while a call came in pieces of 4 characters."""
     steps: list[float] = []
     answer = Say(calls=[("m", "create_music_draft", '{"prompt": "' + "x" * size + '"}')], piece=4)
 

@@ -18,11 +18,18 @@ from callsheet.state.plan import covers
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.policy import ToolOptions
 
+ALIASES: Final = "aliases"
+"""Key of a property's schema for other names that models give it; the model is not shown it."""
 _DROPPED: Final = frozenset(
-    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems"}
+    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems", ALIASES}
 )
 _MAX_ITEMS: Final = 50
 """Items of a list without a limit of its own, where a server keeps an answer to its schema."""
+
+
+def also(*names: str) -> dict[str, Any]:
+    """Return the `json_schema_extra` of a field that is read under other names, too."""
+    return {ALIASES: list(names)}
 
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:

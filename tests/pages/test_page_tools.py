@@ -117,7 +117,7 @@ async def test_the_id_this_means_the_selected_element(bakery: PageDouble):
             {
                 "parentId": "page",
                 "elementType": "form",
-                "properties": {"children": [{"elementType": "input"}, {"type": "x"}]},
+                "properties": {"children": [{"elementType": "input"}, {"properties": {}}]},
             },
             "inside the form",
         ),
@@ -322,3 +322,64 @@ async def test_arguments_that_are_not_objects_are_refused(bakery: PageDouble):
 
 def test_the_streams_of_a_page_are_page_and_uploads():
     assert (STREAM, UPLOADS) == ("page", "uploads")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"elementId": "heading-1", "content": "Fresh bread", "style": {"color": "red"}},
+        {"elementId": "#heading-1", "modifications": {"content": "Fresh bread"}, "style": "color: red;"},
+        {"id": "Heading-1", "changes": '{"text": "Fresh bread", "css": "color:red"}'},
+        {
+            "element": "heading-1 (Say what you offer)",
+            "modifications": {"newContent": "Fresh bread", "styles": {"color": "red"}},
+        },
+        {"target": "[heading-1]", "newText": "Fresh bread", "modifications": {"style": "color : red"}},
+    ],
+)
+async def test_an_edit_is_read_in_the_forms_that_models_write(bakery: PageDouble, params: dict[str, Any]):
+    """A73: flat, under other names, with a selector for the id and CSS as text."""
+    result = await bakery.result_of("modify_element", **params)
+    assert "ignoredArguments" not in result
+    heading = (await bakery.page()).get("heading-1")
+    assert (heading.content, heading.style) == ("Fresh bread", {"color": "red"})
+
+
+async def test_a_new_element_is_read_in_the_forms_that_models_write(bakery: PageDouble):
+    """A73: so are the elements inside it."""
+    result = await bakery.result_of(
+        "create_element",
+        parent="#section-1",
+        type="card",
+        children=[
+            {"type": "heading", "text": "Rye", "attributes": {"level": 3}},
+            {"elementType": "text", "properties": {"content": "Dark.", "style": "color: teal"}},
+        ],
+    )
+    page = await bakery.page()
+    heading, text = page.get(result["elementId"]).children
+    assert (heading.content, heading.attributes) == ("Rye", {"level": "3"})
+    assert (text.content, text.style) == ("Dark.", {"color": "teal"})
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"modifications": {"style": "make it red"}}, "write an object of names and values"),
+        ({"modifications": {"attributes": 'href="https://example.org"'}}, "such as {'color': '#1d4ed8'}"),
+        ({"colour": "red"}, "there is no argument colour"),
+    ],
+)
+async def test_what_an_edit_cannot_mean_is_refused_with_the_right_form(
+    bakery: PageDouble, params: dict[str, Any], words: str
+):
+    error = await bakery.error_of("modify_element", elementId="heading-1", **params)
+    assert words in error["error"]
+
+
+async def test_an_unknown_property_of_an_element_inside_is_refused(bakery: PageDouble):
+    inside = {"elementType": "text", "properties": {"content": "Dark."}, "animation": "fade"}
+    error = await bakery.error_of(
+        "create_element", parentId="section-1", elementType="card", properties={"children": [inside]}
+    )
+    assert "unknown properties: animation" in error["error"]

@@ -59,8 +59,8 @@ class VendorSettings(BaseModel):
     """Limit for an answer or, in a stream, for its next chunk."""
     max_retries: int = Field(2, ge=0)
     """Attempts after the first."""
-    patience_s: float = Field(60.0, ge=0)
-    """Longest wait that a vendor may ask for before another attempt."""
+    patience_s: float | None = Field(None, ge=0)
+    """Longest wait that a vendor may ask for before another attempt, and longest wait for `concurrency`."""
 
     concurrency: int = Field(0, ge=0)
     """Calls at once of all processes; 0 for no limit."""
@@ -102,6 +102,8 @@ class ChatModel(ChatOpenAI):
     needs_key: ClassVar[bool] = True
     timeout_s: ClassVar[float] = 120.0
     """Default limit for an answer or, in a stream, for its next chunk."""
+    usual_patience_s: ClassVar[float] = 60.0
+    """Default of `patience_s`."""
     output_limit: ClassVar[str] = "max_tokens"
     """The vendor's field for the most output tokens."""
 
@@ -156,7 +158,7 @@ class ChatModel(ChatOpenAI):
             # `ainvoke` makes the further attempts, because the client's own do not cover a cut stream.
             "max_retries": 0,
             "retries": settings.max_retries,
-            "patience_s": settings.patience_s,
+            "patience_s": cls.usual_patience_s if settings.patience_s is None else settings.patience_s,
             "context_tokens": settings.context_tokens,
             "concurrency": settings.concurrency,
             "tokens_per_minute": settings.tokens_per_minute,

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from callsheet import providers
 from callsheet.providers.routing import RoutingRequest, failed_requests, outages, route
 from callsheet.state import pricing
-from callsheet.state.errors import Invalid, RequestRejected, Unavailable
+from callsheet.state.errors import Invalid, RequestRejected, UnusableAnswer
 from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.models.calls import call_model
@@ -81,7 +81,7 @@ async def fill_in(
     """Return the form that the model fills in from the request, after at most `MAX_ANSWERS` answers.
 
     `earlier` continues a conversation: forms that the model filled in, each with the wish that follows it.
-    Raises the provider's errors, and `Unavailable` with what is wrong if no answer fits the form.
+    Raises the provider's errors, and `UnusableAnswer` with what is wrong if no answer fits the form.
     """
     began = time.monotonic()
     # As JSON, so that no text of the request can pass for another field or for our instructions.
@@ -102,7 +102,7 @@ async def fill_in(
             ladder.correct(answer, error)
         else:
             return FilledForm(filled, pricing.total(ladder.costs), round(time.monotonic() - began, 3))
-    raise Unavailable(
+    raise UnusableAnswer(
         f"the model's answer does not fit {form.__name__}: {problem}",
         remedy="try again, or choose another model",
     )
@@ -188,7 +188,9 @@ class _Ladder(Generic[Form]):
 async def _parse(form: type[Form], answer: AIMessage) -> Form:
     """Return the form that an answer holds; raises `NoForm`, or `Invalid` with what is wrong."""
     if refusal := answer.additional_kwargs.get("refusal"):
-        raise Unavailable(f"the model refuses: {refusal}"[:300], remedy="change the material, or the model")
+        raise UnusableAnswer(
+            f"the model refuses: {refusal}"[:300], remedy="change the material, or the model"
+        )
     if answer.response_metadata.get("finish_reason") in _CUT:
         raise Invalid("The answer was cut off at its length limit; write less")
     problem: Invalid = NoForm(f"The answer holds no {form.__name__} as JSON")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
@@ -34,6 +34,9 @@ from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
+
+if TYPE_CHECKING:
+    from callsheet.nodes.lean import LeanTool
 
 RECURSION_LIMIT: Final = 1_000
 """LangGraph's own bound on steps; the real bound is the planner's."""
@@ -205,6 +208,14 @@ class TurnRules(Generic[S]):
         return ""
 
 
+class LeanProfile(Protocol):
+    """The lean profile of a workflow, whose prompt is the file `prompts/<name>.lean.md`."""
+
+    async def tools(self, state: Any, scope: Scope) -> "Sequence[LeanTool]":
+        """Return two flat tools at most, with ids of the artefact as it is now."""
+        ...
+
+
 class WorkflowSpec(ABC, Generic[S]):
     """A workflow. A subclass names its parts and builds its graph.
 
@@ -220,6 +231,8 @@ class WorkflowSpec(ABC, Generic[S]):
     artefact: ArtefactSpec[S]
     view: ModelView[S] = ModelView()
     turn: TurnRules[S] = TurnRules()
+    lean: LeanProfile | None = None
+    """Prompt and tools for small models; None offers them what all models are offered."""
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
         """Offer `tools` to the model; `internal_tools` execute a person's answers, or a submitted plan.
@@ -256,13 +269,21 @@ class WorkflowSpec(ABC, Generic[S]):
 
         It is the same in every turn, for the provider's prompt cache.
         """
-        path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{self.name}.md"
+        return self._prompt_file(self.name)
+
+    @cached_property
+    def lean_prompt(self) -> str:
+        """The system prompt of the lean profile."""
+        return self._prompt_file(f"{self.name}.lean")
+
+    def _prompt_file(self, name: str) -> str:
+        path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{name}.md"
         return path.read_text("utf-8").strip() if path.is_file() else ""
 
     @property
     def prompt_version(self) -> str:
-        """Name and content hash of the prompt, which every checkpoint and trace has as metadata."""
-        digest = hashlib.sha256(self.prompt.encode()).hexdigest()
+        """Name and content hash of the prompts, which every checkpoint and trace has as metadata."""
+        digest = hashlib.sha256(f"{self.prompt}{self.lean_prompt}".encode()).hexdigest()
         return f"{self.name}@{digest[:_HASH_CHARS]}"
 
     @property

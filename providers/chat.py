@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import openai
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
@@ -66,6 +66,8 @@ class VendorSettings(BaseModel):
     """Calls at once of all processes; 0 for no limit."""
     tokens_per_minute: int = Field(0, ge=0)
     """Tokens a minute of all processes; 0 for no limit."""
+    profile: Literal["", "full", "lean"] = ""
+    """All tools, or few and flat ones for a small model; unset: by the model's name and its first turns."""
 
     @classmethod
     def read(cls, prefix: str, environ: Mapping[str, str]) -> Self:

@@ -181,6 +181,13 @@ def find(voice_id: str) -> Voice | None:
     return bundled_catalogue().find(voice_id)
 
 
+def casting(language: str, market: str = "", count: int = 6) -> list[Voice]:
+    """Return the voices to offer for an ad: those with the market's accent first."""
+    local = search(language, accent=market, count=count) if market else []
+    others = [voice for voice in search(language, count=MAX_COUNT) if voice not in local]
+    return [*local, *others][:count]
+
+
 @cache
 def bundled_catalogue() -> Catalogue:
     """Return the catalogue of the package, read once."""

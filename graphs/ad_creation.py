@@ -30,7 +30,7 @@ from callsheet.tools.ads import drafts, voices
 from callsheet.tools.call import Scope
 
 NO_DRAFT: Final = (
-    "No draft was made yet. Call search_voices, then create_voice_draft, create_music_draft and"
+    "No draft was made yet. Call create_voice_draft with voices of <state>, create_music_draft and"
     " create_sfx_draft; if something essential is missing, say what."
 )
 
@@ -75,7 +75,7 @@ class AdModelView(ModelView[AdState]):
         return brief.message(known) if known else super().pinned_text(state, messages)
 
     def state_block(self, state: AdState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
-        """Return the ad's length, newest versions and the words that fit."""
+        """Return the ad's length, newest versions and the words that fit; voices while none is cast."""
         del state
         newest = {name: head.newest for name, head in heads.items() if head.newest}
         active = {name: head.active for name, head in heads.items()}
@@ -87,7 +87,12 @@ class AdModelView(ModelView[AdState]):
         if newest:
             language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
-            lines += [*ad.stream_lines(newest, active, locked), StateLine(ad.length_line(timed))]
+            cast = {str(one["voiceId"]) for one in data.get("voices", {}).get("voiceTracks", ())}
+            known = {name: voice.words() for name in cast if (voice := voices.find(name))}
+            lines += [*ad.stream_lines(newest, active, locked, known), StateLine(ad.length_line(timed))]
+        if "voices" not in newest:
+            offered = voices.casting(scope.facts["language"], scope.facts["market"])
+            lines += ad.casting_lines({one.id: one.words() for one in offered}, scope.facts["language"])
         return fit(lines)
 
     def opening(self, state: AdState) -> str | None:

@@ -74,8 +74,9 @@ class PageModelView(ModelView[PageState]):
         by = "" if head.newest is None or created_by_model(head.newest) else ", made by the person"
         version = f"version {head.newest.id}{by}" if head.newest else "not changed yet"
         theme = ", ".join(f"{name} {value}" for name, value in shown.theme.items())
+        changed = [StateLine("Changed last: ", history.summary(head.newest.data))] if head.newest else []
         lines = outline(shown, selected=scope.selected, locked=head.locked)
-        return fit([StateLine(f"The page, {version}. Theme: {theme}."), *lines])
+        return fit([StateLine(f"The page, {version}. Theme: {theme}."), *changed, *lines])
 
     def selection(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from callsheet.state.errors import Busy, Conflict, Invalid
 from callsheet.state.pages import edits, elements, history
 from callsheet.state.pages.history import BEGINNING, PageData
+from callsheet.state.pages.notices import notices
 from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT, ROOT, STREAM, Element, Page, digest, walk
 from callsheet.state.versions import Author, Version
 from callsheet.storage.artefacts.artefacts import StreamHead
@@ -415,7 +416,10 @@ async def _apply(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[
         after, about = edit(before, head)
         edits.check_locks(before, after, head.locked, shifted)
         data = history.edit_version(head.newest, before, after)
-        if result := await _try_write(call, data, {"elementId": about}, head):
+        seen = notices(before, after)
+        if result := await _try_write(
+            call, data, {"elementId": about, **({"notices": seen} if seen else {})}, head
+        ):
             return result
     raise _too_busy(call)
 

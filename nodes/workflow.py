@@ -3,7 +3,6 @@
 Shared nodes call the parts. A workflow overrides what differs; the defaults do for the rest.
 """
 
-import hashlib
 import inspect
 import re
 from abc import ABC, abstractmethod
@@ -33,6 +32,7 @@ from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
+from callsheet.tools.prompts import FOLDER, named_version, read_prompt, tool_prompt_versions
 from callsheet.tools.registry import Tool
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _RESERVED: Final = frozenset(
     {"api-key", "callsheet", "caller", "cron", "crons", "owner", "runs", "thread", "tool"}
 )
 """First parts of keys that do not belong to artefacts."""
-_HASH_CHARS: Final = 12
 _SPEC: Final = "_callsheet_workflow"
 """Attribute of a compiled graph."""
 S = TypeVar("S", bound=Workflow)
@@ -258,10 +257,15 @@ class WorkflowSpec(ABC, Generic[S]):
         graph: Pregel[Any, Any] = (
             self.build()
             .compile(name=self.name)
-            .with_config(recursion_limit=RECURSION_LIMIT, metadata={"prompt": self.prompt_version})
+            .with_config(recursion_limit=RECURSION_LIMIT, metadata=self._prompt_metadata())
         )
         setattr(graph, _SPEC, self)
         return graph
+
+    def _prompt_metadata(self) -> dict[str, str]:
+        """Return the versions of the workflow's prompt and of its tools' inner ones."""
+        inner = tool_prompt_versions([*self.tools.values(), *self.internal_tools.values()])
+        return {"prompt": self.prompt_version, **({"tool_prompts": inner} if inner else {})}
 
     @cached_property
     def prompt(self) -> str:
@@ -277,14 +281,12 @@ class WorkflowSpec(ABC, Generic[S]):
         return self._prompt_file(f"{self.name}.lean")
 
     def _prompt_file(self, name: str) -> str:
-        path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{name}.md"
-        return path.read_text("utf-8").strip() if path.is_file() else ""
+        return read_prompt(Path(inspect.getfile(type(self))).with_name(FOLDER), name)
 
     @property
     def prompt_version(self) -> str:
         """Name and content hash of the prompts, which every checkpoint and trace has as metadata."""
-        digest = hashlib.sha256(f"{self.prompt}{self.lean_prompt}".encode()).hexdigest()
-        return f"{self.name}@{digest[:_HASH_CHARS]}"
+        return named_version(self.name, self.prompt, self.lean_prompt)
 
     @property
     def block_streams(self) -> tuple[str, ...]:

@@ -135,11 +135,12 @@ def _join_texts(chunks: Sequence[ChatGenerationChunk]) -> list[ChatGenerationChu
     joined: list[ChatGenerationChunk] = []
     texts: list[str] = []
     for chunk in chunks:
-        if texts and is_text(chunk) and _has_same_frame(joined[-1].message, chunk.message):
-            texts.append(chunk.message.content)  # type: ignore[arg-type] -- text, as `is_text` says
+        text = str(chunk.message.content) if is_text(chunk) else None
+        if texts and text is not None and _has_same_frame(joined[-1].message, chunk.message):
+            texts.append(text)
             continue
         _set_text(joined, texts)
-        texts = [chunk.message.content] if is_text(chunk) else []  # type: ignore[list-item] -- the same
+        texts = [] if text is None else [text]
         joined.append(chunk)
     _set_text(joined, texts)
     return joined

@@ -45,7 +45,8 @@ def grammar_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Without one a small model may add items until its answer is cut off.
     """
-    return _with_limits(_dereferenced(model, _DROPPED - {"maxItems"}))
+    schema: dict[str, Any] = _with_limits(_dereferenced(model, _DROPPED - {"maxItems"}))
+    return schema
 
 
 def _with_limits(schema: Any) -> Any:

@@ -228,6 +228,7 @@ async def test_an_unknown_voice_becomes_the_nearest_one_with_a_note(call_tool, o
     assert first["voiceId"] == known["voiceId"]
     assert second["voiceId"] == third["voiceId"] != known["voiceId"]
     voice = voices.find(second["voiceId"])
+    assert voice
     assert expected in {voice.id, voice.gender, ""}
     [note] = result["recast"]
     assert note.startswith(f"there is no voice {named!r}; {voice.id}")

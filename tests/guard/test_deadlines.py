@@ -25,19 +25,21 @@ LIMIT_S = 2.0
 ACCOUNT = Account("local", "t", "turn")
 
 
-def asking_tool(spec: str, **options: float) -> Registry:
-    """A tool that asks a model."""
+def asking_tool(spec: str) -> Registry:
+    """A tool that asks a model, with a limit of its own."""
 
     async def probe(args: object, call: object) -> dict[str, str]:
         model = providers.load(spec)
         answer = await call_model(model, [], lambda: model.ainvoke("Hi"))
         return {"answer": answer.text}
 
-    return registry_with_tool(probe, options=ToolOptions(tries=1, **options))
+    registry: Registry = registry_with_tool(probe, options=ToolOptions(tries=1, timeout_s=LIMIT_S))
+    return registry
 
 
 def reading_step() -> Step:
-    return step(writes=())
+    planned: Step = step(writes=())
+    return planned
 
 
 async def passed(seconds: float) -> None:
@@ -59,9 +61,7 @@ async def test_a_tools_limit_does_not_run_while_its_model_call_waits_in_the_queu
     await admit_call(opened, limits, "another call", 10, 60)
     model.script(Say("Hello."))
     with charge(ACCOUNT):
-        call = asyncio.create_task(
-            guard.call(asking_tool("openai", timeout_s=LIMIT_S), reading_step(), SCOPE)
-        )
+        call = asyncio.create_task(guard.call(asking_tool("openai"), reading_step(), SCOPE))
         await passed(1.5 * LIMIT_S)
         assert not call.done()
         await release_call(opened, limits, "another call", 10, 10)
@@ -88,7 +88,7 @@ async def test_a_tools_own_limit_grows_with_the_time_out_of_a_slow_provider_and_
         slow.script(Say("Hello."))
         options = {"probe": ToolOptions(timeout_s=LIMIT_S)} if by_operator else {}
         with use_tool_environment(ToolEnvironment(policy=ToolPolicy(options))):
-            outcome = await guard.call(asking_tool("compatible", timeout_s=LIMIT_S), reading_step(), SCOPE)
+            outcome = await guard.call(asking_tool("compatible"), reading_step(), SCOPE)
         assert outcome.label == label
 
 

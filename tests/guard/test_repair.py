@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callsheet.providers.tool_calls import MAX_CHARS
 from callsheet.state.errors import Invalid
-from callsheet.tools.guard.arguments import MAX_CHARS, repair_arguments
+from callsheet.tools.guard.arguments import repair_arguments
 
 VALUES = st.recursive(
     st.none()

@@ -75,7 +75,7 @@ _ENDS: Final = (
 
 @dataclass(frozen=True)
 class Offer:
-    """What a model is offered in a round."""
+    """Prompt and tools that a model is offered in a round."""
 
     prompt: str
     definitions: Sequence[dict[str, Any]]
@@ -103,8 +103,8 @@ class Offer:
         if any(call["name"] == MORE for call in (*calls, *broken)):
             return None
         if calls and calls[0]["name"] == ANSWER:
-            said = str(calls[0]["args"].get("text") or answer.text)
-            return answer.model_copy(update={"content": said, "tool_calls": [], "invalid_tool_calls": []})
+            reply = str(calls[0]["args"].get("text") or answer.text)
+            return answer.model_copy(update={"content": reply, "tool_calls": [], "invalid_tool_calls": []})
         return answer.model_copy(
             update={
                 "tool_calls": [self._own_call(call) for call in calls],

@@ -108,7 +108,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
-        request = _Request(workflow, own, state, scope, history, shown, choice, lacks)
+        request = _ModelRequest(workflow, own, state, scope, history, shown, choice, lacks)
         ask = partial(request.answer, routing_request(run_context(runtime), scope))
         try:
             gated, estimate = await within_budget(account, ask, state.get("stopped"))
@@ -147,7 +147,7 @@ def _without_rejected(
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ModelRequest:
     """A round's question to the model."""
 
     workflow: WorkflowSpec[Any]

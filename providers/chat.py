@@ -242,9 +242,7 @@ class ChatModel(ChatOpenAI):
         try:
             with self._errors.translate():
                 for chunk in super()._stream(*args, **kwargs):
-                    self._tidy(chunk.message)
-                    if not repair.is_empty(piece := repair.repair(chunk)):
-                        yield piece
+                    yield from self._pieces(chunk, repair)
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)
@@ -253,13 +251,20 @@ class ChatModel(ChatOpenAI):
         repair = StreamRepair()
         try:
             with self._errors.translate():
-                async for chunk in super()._astream(*args, **kwargs):
-                    self._tidy(chunk.message)
-                    if not repair.is_empty(piece := repair.repair(chunk)):
-                        yield piece
+                chunks = super()._astream(*args, **kwargs)
+                pieces = (piece async for chunk in chunks for piece in self._pieces(chunk, repair))
+                async for piece in pieces:
+                    yield piece
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)
+
+    def _pieces(self, chunk: ChatGenerationChunk, repair: StreamRepair) -> Iterator[ChatGenerationChunk]:
+        """Yield a repaired chunk, unless nothing is left of it."""
+        self._tidy(chunk.message)
+        piece = repair.repair(chunk)
+        if not repair.is_empty(piece):
+            yield piece
 
     def _tidy(self, message: BaseMessage) -> None:
         """Bring an answer, or a part of it, to the form of Chat Completions."""

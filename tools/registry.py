@@ -37,7 +37,7 @@ def model_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Limits cost tokens with every request and are met without being named; the arguments are still checked.
     """
-    return _dereferenced(model, _DROPPED)
+    return _schema_of(model, _DROPPED)
 
 
 def grammar_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def grammar_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Without one a small model may add items until its answer is cut off.
     """
-    schema: dict[str, Any] = _with_limits(_dereferenced(model, _DROPPED - {"maxItems"}))
+    schema: dict[str, Any] = _with_limits(_schema_of(model, _DROPPED - {"maxItems"}))
     return schema
 
 
@@ -58,7 +58,7 @@ def _with_limits(schema: Any) -> Any:
     return {**most, **{key: _with_limits(value) for key, value in schema.items()}}
 
 
-def _dereferenced(model: type[BaseModel], dropped: frozenset[str]) -> dict[str, Any]:
+def _schema_of(model: type[BaseModel], dropped: frozenset[str]) -> dict[str, Any]:
     # A sandbox process needs tools, but no models.
     from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
 

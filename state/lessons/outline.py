@@ -67,13 +67,13 @@ def is_material(text: str, *, is_first: bool) -> bool:
     if len(text) > LONG_MESSAGE:
         return True
     head, body = _split_head(text)
-    return len(body) > PASTED and bool(head or is_first) and _is_told(body)
+    return len(body) > PASTED and bool(head or is_first) and _is_prose(body)
 
 
 def asks_for_facts_alone(text: str) -> bool:
     """Return True for a material with nothing before it but a request for its facts, if that."""
     head, body = _split_head(text)
-    return _is_told(body) and (not head or _PLAIN_HEAD.fullmatch(head.strip()) is not None)
+    return _is_prose(body) and (not head or _PLAIN_HEAD.fullmatch(head.strip()) is not None)
 
 
 def _split_head(text: str) -> tuple[str, str]:
@@ -82,7 +82,7 @@ def _split_head(text: str) -> tuple[str, str]:
     return (match[1], text.strip()[match.end() :]) if match else ("", text.strip())
 
 
-def _is_told(text: str) -> bool:
+def _is_prose(text: str) -> bool:
     """Return True for a text of several sentences, few of which ask something or address somebody."""
     sentences = split_sentences(text)
     addressed = sum(1 for one in sentences if _TO_SOMEONE.search(one))

@@ -42,7 +42,7 @@ def notices(before: Page, after: Page) -> list[str]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What an element's children inherit."""
+    """Look that an element's children inherit."""
 
     color: str
     background: str
@@ -86,9 +86,9 @@ def _of_element(element: Element, look: _Look, *, in_section: bool) -> Iterator[
         yield f"{element.id} shows markup as text: content is plain; make elements of it"
     for name, text in element.style.items():
         yield from _odd_sizes(element.id, name, text)
-    text, back = rgb(look.color), rgb(look.background)
+    ink, paper = rgb(look.color), rgb(look.background)
     least = _MIN_CONTRAST_LARGE if look.size_px >= _LARGE_PX else MIN_CONTRAST
-    if element.content and text and back and (ratio := contrast(text, back)) < least:
+    if element.content and ink and paper and (ratio := contrast(ink, paper)) < least:
         yield (
             f"{element.id} is hard to read: {look.color} on {look.background} has a contrast of {ratio:.1f}, "
             f"and {least:g} is the least"

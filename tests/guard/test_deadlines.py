@@ -21,15 +21,17 @@ from tests.doubles.chat_double import ChatDouble, Recorded, Reply, Say
 from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step
 
-LIMIT_S = 2.0
+LIMIT_S = 3.0
 ACCOUNT = Account("local", "t", "turn")
 
 
 def asking_tool(spec: str) -> Registry:
     """A tool that asks a model, with a limit of its own."""
 
+    # Its client is imported before the limit runs.
+    model = providers.load(spec)
+
     async def probe(args: object, call: object) -> dict[str, str]:
-        model = providers.load(spec)
         answer = await call_model(model, [], lambda: model.ainvoke("Hi"))
         return {"answer": answer.text}
 
@@ -42,14 +44,14 @@ def reading_step() -> Step:
     return planned
 
 
-async def passed(seconds: float) -> None:
-    """Wait until so much of the tool's limit would have passed."""
+async def time_is_over(seconds: float) -> None:
+    """Wait until so much of the tool's limit would have time_is_over."""
     began = time.monotonic()
 
     async def over() -> bool:
         return time.monotonic() - began > seconds
 
-    await eventually(over, "the time has passed")
+    await eventually(over, "the time is over")
 
 
 async def test_a_tools_limit_does_not_run_while_its_model_call_waits_in_the_queue(
@@ -62,7 +64,7 @@ async def test_a_tools_limit_does_not_run_while_its_model_call_waits_in_the_queu
     model.script(Say("Hello."))
     with charge(ACCOUNT):
         call = asyncio.create_task(guard.call(asking_tool("openai"), reading_step(), SCOPE))
-        await passed(1.5 * LIMIT_S)
+        await time_is_over(1.5 * LIMIT_S)
         assert not call.done()
         await release_call(opened, limits, "another call", 10, 10)
         outcome = await call

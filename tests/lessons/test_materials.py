@@ -163,7 +163,7 @@ async def test_a_very_long_message_is_sent_to_the_model_by_reference(
     assert len(lesson_model.requests[0].messages[-1]["content"]) < 2_500
 
 
-async def test_an_unknown_id_beside_a_text_means_the_text(opened: Storage, lesson_model: LessonModel) -> None:
+async def test_an_unknown_id_with_a_text_means_the_text(opened: Storage, lesson_model: LessonModel) -> None:
     """B24: small models name a material that is not stored and copy the text as well."""
     chat = LessonChat(opened, OPENAI)
     lesson_model.script(extract_call(source_ids=["source-9", "text"], content=TEXT))

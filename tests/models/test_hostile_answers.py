@@ -156,8 +156,8 @@ async def test_small_pieces_of_several_calls_stay_with_their_calls(model: ChatDo
         Say(calls=[(f"call-{at}", "create_music_draft", text) for at, text in enumerate(texts)], piece=3)
     )
     pieces = [piece async for piece in providers.load("openai/gpt-4o").astream("Make some music")]
-    whole = functools.reduce(operator.add, pieces)
-    assert [call["args"] for call in whole.tool_calls] == [json.loads(text) for text in texts]
+    merged = functools.reduce(operator.add, pieces)
+    assert [call["args"] for call in merged.tool_calls] == [json.loads(text) for text in texts]
     assert len(pieces) < sum(map(len, texts)) // 6
 
 

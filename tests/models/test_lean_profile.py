@@ -45,7 +45,7 @@ class LeanChat:
         version = (await self.artefact.stream_head(stream)).newest
         return version.data if version else None
 
-    def offered(self, at: int = -1) -> dict[str, dict[str, Any]]:
+    def offer_of(self, at: int = -1) -> dict[str, dict[str, Any]]:
         """Properties of the tools of a request, by name."""
         functions = [one["function"] for one in self.double.requests[at].body["tools"]]
         return {one["name"]: one["parameters"]["properties"] for one in functions}
@@ -93,8 +93,8 @@ async def test_a_small_model_edits_a_page_with_one_flat_call_a_round(start: Any)
     assert shown.get("section-1").children[-1].content == "Every day from six."
     first = chat.double.requests[0]
     assert first.body["tool_choice"] == "required"
-    assert list(chat.offered(0)) == ["change", "add", "answer", "more_options"]
-    assert "heading-1" in chat.offered(0)["change"]["element"]["enum"]
+    assert list(chat.offer_of(0)) == ["change", "add", "answer", "more_options"]
+    assert "heading-1" in chat.offer_of(0)["change"]["element"]["enum"]
     assert first.messages[0]["content"] == page_builder.WORKFLOW.lean_prompt
     for tool in first.body["tools"]:
         parameters = tool["function"]["parameters"]
@@ -108,7 +108,7 @@ async def test_more_options_offers_all_tools_in_the_same_round(start: Any) -> No
     theme = call("apply_theme", theme="dark", tokens={})
     state = await chat.send("Make it dark", call("more_options"), theme, call("answer", text="It is dark."))
     assert state["messages"][-1].text == "It is dark."
-    assert chat.offered(1).keys() == page_builder.WORKFLOW.tools.keys()
+    assert chat.offer_of(1).keys() == page_builder.WORKFLOW.tools.keys()
     assert chat.double.requests[1].body["tool_choice"] == "auto"
     assert not [one for one in state["messages"] if "more_options" in str(getattr(one, "tool_calls", ""))]
     assert state["usage"]["calls"] == 3
@@ -127,7 +127,7 @@ async def test_broken_arguments_of_a_lean_call_go_back_to_the_model(start: Any) 
     assert state["messages"][-1].text == "I could not do that."
 
 
-async def test_a_server_that_cannot_force_a_call_is_asked_without(start: Any) -> None:
+async def test_a_server_that_cannot_force_a_call_gets_another_request(start: Any) -> None:
     chat = start(page_builder.WORKFLOW)
     state = await chat.send(
         "Hello", Fail(400, "tool_choice required is not supported"), Say("Hello! What shall I change?")
@@ -140,7 +140,7 @@ async def test_a_small_model_writes_an_ad_and_rewrites_one_track_of_it(start: An
     """A64: the other tracks stay."""
     chat = start(ad_creation.WORKFLOW)
     await chat.send("Rye for 2 euros at Miel", call("write_script", voice="x", text="y"), Say("Which voice?"))
-    voices = chat.offered(0)["write_script"]["voice"]["enum"]
+    voices = chat.offer_of(0)["write_script"]["voice"]["enum"]
     assert len(voices) == 6
     tracks = [{"voiceId": voices[0], "text": "Rye for 2 euros."}, {"voiceId": voices[1], "text": "At Miel."}]
     await chat.send(
@@ -169,7 +169,7 @@ async def test_a_small_model_edits_and_adds_scenes(start: Any) -> None:
         Say(json.dumps(scene)),
         Say("Done."),
     )
-    assert list(chat.offered(0)) == ["add_scene", "answer", "more_options"]
+    assert list(chat.offer_of(0)) == ["add_scene", "answer", "more_options"]
     assert [one["status"] for one in state["results"]] == ["completed"]
     await chat.send(
         "Blue background",
@@ -194,11 +194,11 @@ async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -
         "leftOut": 0,
     }
     await chat.send("Hi, who are you?", call("answer", text="I make lessons."))
-    assert list(chat.offered(0)) == ["answer", "more_options"]
+    assert list(chat.offer_of(0)) == ["answer", "more_options"]
     await chat.send(
         f"For my class:\n\n{text}", call("find_facts", material="source-1"), Say(json.dumps(sheet))
     )
-    assert chat.offered(1)["find_facts"]["material"]["enum"] == ["source-1"]
+    assert chat.offer_of(1)["find_facts"]["material"]["enum"] == ["source-1"]
     facts = (await chat.newest("facts"))["facts"]
     assert facts
 
@@ -217,7 +217,7 @@ async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -
 async def test_the_size_in_the_name_of_a_local_model_decides(start: Any, spec: str, profile: str) -> None:
     chat = start(page_builder.WORKFLOW, spec)
     await chat.send("Hello", Say("Hello."))
-    assert ("change" in chat.offered()) == (profile == "lean")
+    assert ("change" in chat.offer_of()) == (profile == "lean")
 
 
 @pytest.mark.parametrize(("setting", "spec"), [("lean", "openai"), ("full", SMALL)])
@@ -227,13 +227,13 @@ async def test_a_setting_decides_on_the_profile(
     monkeypatch.setenv("OPENAI_PROFILE" if spec == "openai" else "COMPATIBLE_PROFILE", setting)
     chat = start(page_builder.WORKFLOW, spec)
     await chat.send("Hello", Say("Hello."))
-    assert ("change" in chat.offered()) == (setting == "lean")
+    assert ("change" in chat.offer_of()) == (setting == "lean")
 
 
 async def test_a_local_model_whose_first_two_turns_fail_is_offered_few_tools(start: Any) -> None:
     chat = start(page_builder.WORKFLOW, "ollama/mystery")
     for _ in range(2):
         await chat.send("Red headline", call("modify_element", elementId="heading-1"), Say("I cannot."))
-        assert "change" not in chat.offered()
+        assert "change" not in chat.offer_of()
     await chat.send("Red headline", call("answer", text="Which one?"))
-    assert "change" in chat.offered()
+    assert "change" in chat.offer_of()

@@ -385,7 +385,7 @@ async def test_an_unknown_property_of_an_element_inside_is_refused(bakery: PageD
     assert "unknown properties: animation" in error["error"]
 
 
-def styled(**style: str) -> dict[str, Any]:
+def style_args(**style: str) -> dict[str, Any]:
     """Arguments that style the headline."""
     return {"elementId": "heading-1", "modifications": {"style": style}}
 
@@ -395,18 +395,22 @@ def styled(**style: str) -> dict[str, Any]:
     [
         (
             "modify_element",
-            styled(color="white", background="#fff"),
+            style_args(color="white", background="#fff"),
             "hard to read: white on #fff has a contrast",
         ),
-        ("modify_element", styled(color="rgb(250, 250, 250)"), "of 1.0, and 3 is the least"),
-        ("modify_element", styled(color="hsl(0, 0%, 90%)", **{"font-size": "1rem"}), "and 4.5 is the least"),
-        ("modify_element", styled(color="var(--background)"), "heading-1 is hard to read"),
+        ("modify_element", style_args(color="rgb(250, 250, 250)"), "of 1.0, and 3 is the least"),
         (
             "modify_element",
-            styled(**{"font-size": "5000px"}),
+            style_args(color="hsl(0, 0%, 90%)", **{"font-size": "1rem"}),
+            "and 4.5 is the least",
+        ),
+        ("modify_element", style_args(color="var(--background)"), "heading-1 is hard to read"),
+        (
+            "modify_element",
+            style_args(**{"font-size": "5000px"}),
             "font-size 5000px is out of scale: font-size is 12px",
         ),
-        ("modify_element", styled(**{"padding-top": "40rem"}), "padding-top 40rem is out of scale"),
+        ("modify_element", style_args(**{"padding-top": "40rem"}), "padding-top 40rem is out of scale"),
         (
             "modify_element",
             {"elementId": "heading-1", "content": "Fresh <b>bread</b>"},
@@ -437,9 +441,9 @@ async def test_an_edit_that_looks_like_a_slip_is_done_with_a_notice(
 @pytest.mark.parametrize(
     "params",
     [
-        styled(color="navy", **{"font-size": "48px", "padding": "48px 24px", "text-align": "center"}),
-        styled(color="inherit", background="linear-gradient(90deg, red, #fff 50%)"),
-        styled(color="papayawhip"),
+        style_args(color="navy", **{"font-size": "48px", "padding": "48px 24px", "text-align": "center"}),
+        style_args(color="inherit", background="linear-gradient(90deg, red, #fff 50%)"),
+        style_args(color="papayawhip"),
         {"elementId": "heading-1", "content": "3 < 5, and 5 > 3; a*b*c"},
         {"elementId": "button-1", "content": "Order now"},
     ],
@@ -449,6 +453,6 @@ async def test_a_plain_edit_has_no_notices(bakery: PageDouble, params: dict[str,
 
 
 async def test_a_slip_that_was_there_before_is_not_noticed_again(bakery: PageDouble):
-    await bakery.result_of("modify_element", **styled(color="white"))
+    await bakery.result_of("modify_element", **style_args(color="white"))
     result = await bakery.result_of("modify_element", elementId="text-1", content="Every day from six.")
     assert "notices" not in result

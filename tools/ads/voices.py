@@ -206,8 +206,8 @@ def nearest(voice_id: str, language: str, market: str, taken: Collection[str]) -
     free = [voice for voice in cast if voice.id not in taken] or cast
     if not free:
         return None
-    spoken = bundled_catalogue().select(language=language, name=wanted) if wanted else []
-    if named := [voice for voice in spoken if wanted in {voice.name.casefold(), _bare(voice.id)}]:
+    matching = bundled_catalogue().select(language=language, name=wanted) if wanted else []
+    if named := [voice for voice in matching if wanted in {voice.name.casefold(), _bare(voice.id)}]:
         return named[0]
     closest = max(free, key=lambda voice: _likeness(wanted, voice))
     if _likeness(wanted, closest) >= _ALIKE:

@@ -195,7 +195,7 @@ def _read_object(given: Mapping[str, Any], schema: Mapping[str, Any], ignored: l
     required = schema.get("required", ())
     by_spelling = _spellings(known)
     read: dict[str, Any] = {}
-    for written, value in _nested(given, known, by_spelling).items():
+    for written, value in _with_nesting(given, known, by_spelling).items():
         name = written if written in known else by_spelling.get(_spelling(written))
         if name is None or (name != written and name in given):
             ignored.append(written)
@@ -210,7 +210,7 @@ def _spellings(known: Mapping[str, Any]) -> dict[str, str]:
     return aliases | {_spelling(name): name for name in known}
 
 
-def _nested(
+def _with_nesting(
     given: Mapping[str, Any], known: Mapping[str, Any], by_spelling: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """Return the arguments with those that belong into the one object with such a property inside it."""

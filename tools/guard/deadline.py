@@ -56,7 +56,7 @@ class Deadline:
         return task.result()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Let no time pass while the block waits for others."""
         self._pauses += 1
         self._stand_still()
@@ -72,7 +72,7 @@ class Deadline:
         limit_s = self._own_s * model_timeout_s / USUAL_MODEL_TIMEOUT_S
         if not self._grows or limit_s <= self.limit_s:
             return
-        with self.paused():
+        with self.pause():
             self._left_s += limit_s - self.limit_s
             self.limit_s = limit_s
 

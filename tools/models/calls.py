@@ -87,7 +87,7 @@ async def call_model(
     if account is None or not name:
         return await invoke()
     call = _Charged(account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools))
-    queue = deadline.paused if deadline else nullcontext
+    queue = deadline.pause if deadline else nullcontext
     with queue():
         await call.reserve(model)
     began = time.monotonic()

@@ -37,9 +37,9 @@ def _texts(values: Any) -> Any:
 
 
 def _declarations(text: str) -> dict[str, str]:
-    found = [_DECLARATION.fullmatch(part) for part in text.split(";") if part.strip()]
-    named = {match[1]: match[2].strip() for match in found if match}
-    if len(named) < len(found) or not named:
+    matches = [_DECLARATION.fullmatch(part) for part in text.split(";") if part.strip()]
+    named = {match[1]: match[2].strip() for match in matches if match}
+    if len(named) < len(matches) or not named:
         raise ValueError("write an object of names and values, such as {'color': '#1d4ed8'}")
     return named
 

@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
     parser.add_argument("--model", default="", help="provider/model or offline; the recordings when left out")
     parser.add_argument("--judge", default="", help="provider/model that grades the written texts")
+    parser.add_argument("--profile", default="", choices=["full", "lean"], help="tools that it is offered")
     parser.add_argument("--only", action="append", choices=[*KITS], help="a workflow; may be repeated")
     parser.add_argument("--group", action="append", help="first part of a case's id; may be repeated")
     parser.add_argument("--task", action="append", help="id of a case; may be repeated")
@@ -132,11 +133,13 @@ async def _score(options: argparse.Namespace, cache: Path | None, console: Conso
         with recorded_plan(tasks, recordings.load(options.only or KITS), at_once=options.at_once) as plan:
             scores = await _play(plan, 1, console)
         return Report(RECORDED, {"tokens": "estimated"}, scores)
-    model = EvalModel(options.model, cache, FOLDER if options.record else None)
+    model = EvalModel(options.model, cache, FOLDER if options.record else None, options.profile)
     with model_plan(tasks, model, at_once=options.at_once) as (plan, proxy):
         repeat = options.repeat or (REPEAT if proxy else 1)
         scores = await _play(plan, repeat, console, proxy)
     settings = {**settings_of(options.model), "repeat": str(repeat)}
+    if options.profile:
+        settings["profile"] = options.profile
     if proxy:
         settings["answers from the cache"] = f"{proxy.cached} of {proxy.cached + proxy.fetched}"
     return Report(options.model, settings, scores)

@@ -35,6 +35,8 @@ class EvalModel:
     cache: Path | None = None
     """Folder of cached answers; None for no cache."""
     record: Path | None = None
+    profile: str = ""
+    """The product's profile of tools for it: full or lean; empty for the model's own."""
     """Folder of recordings to write; None for none."""
 
 
@@ -50,7 +52,8 @@ def history(tasks: Sequence[Task], provider: str) -> Iterator[Mapping[str, Any]]
     if not given:
         yield {}
         return
-    with RecordedEndpoint(given, name) as endpoint, environment(endpoint.environ_of(prefix)):
+    full = {f"{prefix}_PROFILE": "full"}
+    with RecordedEndpoint(given, name) as endpoint, environment({**endpoint.environ_of(prefix), **full}):
         yield {"history_of": lambda task: f"{name}/history.{task.key}"}
 
 
@@ -65,7 +68,7 @@ def recorded_plan(tasks: Sequence[Task], recorded: Recordings, **options: Any) -
     chosen = [task for task in tasks if task.key in recorded]
     with (
         RecordedEndpoint(recorded) as endpoint,
-        environment(endpoint.environ_of("COMPATIBLE")),
+        environment({**endpoint.environ_of("COMPATIBLE"), "COMPATIBLE_PROFILE": "full"}),
         history(chosen, "compatible") as given,
     ):
         yield EvalPlan(chosen, lambda task: f"compatible/{task.key}", after=left_over, **{**given, **options})
@@ -81,8 +84,10 @@ def model_plan(
         return
     folder = model.record
     # Only answers over Chat Completions are recorded.
-    settings = {"OPENAI_RESPONSES": "false"} if folder else NO_SETTINGS
+    settings = {"OPENAI_RESPONSES": "false"} if folder else {}
     provider = model.model.partition("/")[0]
+    if model.profile:
+        settings |= {f"{address(provider)[0]}_PROFILE": model.profile}
     with proxy_for(model.model, model.cache, settings) as proxy, history(tasks, provider) as given:
 
         async def record(task: Task) -> Mapping[str, str]:
@@ -139,6 +144,7 @@ def settings_of(model: str) -> dict[str, str]:
             "reasoning_effort",
             "thinking",
             "extra_body",
+            "profile",
         },
         exclude_defaults=True,
     )

@@ -22,10 +22,6 @@ from evals.tasks import Task
 from evals.turns import EvalTurn, score_turn
 from evals.workflows import KITS
 
-TOOL_TIMEOUT_S: Final = 3600.0
-"""Limit for a tool that asks the model, which may take minutes for each call."""
-
-
 MAX_LINE: Final = 1_000
 """Characters of a line of a transcript."""
 
@@ -166,7 +162,7 @@ def transcript_of(turn: EvalTurn[Any]) -> Iterator[str]:
 @asynccontextmanager
 async def stage(url: str = "") -> AsyncIterator[Storage]:
     """Yield the current storage: at a URL, else on an embedded server with a new data directory."""
-    with _patient_tools(), _server(url) as address:
+    with _uncounted_tools(), _server(url) as address:
         async with connect(address) as opened:
             use(opened)
             try:
@@ -189,9 +185,9 @@ def _server(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def _patient_tools() -> Iterator[None]:
-    """Give tools time for a slow model, and no limits that tasks would share."""
-    options = ToolOptions(timeout_s=TOOL_TIMEOUT_S, calls=0, failures=0)
+def _uncounted_tools() -> Iterator[None]:
+    """Count no calls, since all tasks have one owner; time-outs and breakers are the product's own."""
+    options = ToolOptions(calls=0)
     with use_tool_environment(ToolEnvironment(policy=ToolPolicy(dict.fromkeys(REGISTRY, options)))):
         yield
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from callsheet.state.colors import contrast, rgb
 from callsheet.state.pages.page import Element, Page
-from evals.colors import contrast, rgb
 
 MIN_PX: Final = 9.0
 """Smallest size of a text that people can read."""

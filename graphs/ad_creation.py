@@ -8,26 +8,29 @@ a version that a person may activate; nothing is overwritten.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from callsheet import storage
 from callsheet.graphs.loop import LoopWorkflow
-from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
+from callsheet.nodes.lean import LeanTool, choice, text
+from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.workflow import DraftMade
-from callsheet.storage.artefacts.artefacts import StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools import REGISTRY
-from callsheet.tools.ads import drafts
+from callsheet.tools.ads import drafts, voices
 from callsheet.tools.call import Scope
 
 NO_DRAFT: Final = (
-    "No draft was made yet. Call search_voices, then create_voice_draft, create_music_draft and"
+    "No draft was made yet. Call create_voice_draft with voices of <state>, create_music_draft and"
     " create_sfx_draft; if something essential is missing, say what."
 )
 
@@ -72,7 +75,7 @@ class AdModelView(ModelView[AdState]):
         return brief.message(known) if known else super().pinned_text(state, messages)
 
     def state_block(self, state: AdState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
-        """Return the ad's length, newest versions and the words that fit."""
+        """Return the ad's length, newest versions and the words that fit; voices while none is cast."""
         del state
         newest = {name: head.newest for name, head in heads.items() if head.newest}
         active = {name: head.active for name, head in heads.items()}
@@ -84,7 +87,12 @@ class AdModelView(ModelView[AdState]):
         if newest:
             language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
-            lines += [*ad.stream_lines(newest, active, locked), StateLine(ad.length_line(timed))]
+            cast = {str(one["voiceId"]) for one in data.get("voices", {}).get("voiceTracks", ())}
+            known = {name: voice.words() for name in cast if (voice := voices.find(name))}
+            lines += [*ad.stream_lines(newest, active, locked, known), StateLine(ad.length_line(timed))]
+        if "voices" not in newest:
+            offered = voices.casting(scope.facts["language"], scope.facts["market"])
+            lines += ad.casting_lines({one.id: one.words() for one in offered}, scope.facts["language"])
         return fit(lines)
 
     def opening(self, state: AdState) -> str | None:
@@ -118,6 +126,53 @@ class AdTurnRules(TurnRules[AdState]):
         return f"(The script does not say: {', '.join(missing)}.)" if missing else ""
 
 
+class LeanAd(LeanProfile):
+    """The whole script, or one track of it; the music."""
+
+    async def tools(self, state: AdState, scope: Scope) -> list[LeanTool]:
+        """Return the tools, with fitting voices and the tracks of the newest script."""
+        del state
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        newest = (await artefact.stream_head("voices")).newest
+        tracks: Sequence[Mapping[str, Any]] = newest.data["voiceTracks"] if newest else ()
+        offered = voices.casting(scope.facts["language"], scope.facts["market"])
+        voice = choice(dict.fromkeys([*(one["voiceId"] for one in tracks), *(one.id for one in offered)]))
+        words = text("All words that are spoken, and nothing else")
+        prompt = {"prompt": text("Genre, mood, tempo and instruments, in English")}
+        script = LeanTool(
+            "write_script", "Write what a voice says.", {"voice": voice, "text": words}, _SCRIPT, _script
+        )
+        if tracks:
+            track = choice([one["id"] for one in tracks])
+            fields = {"track": track, "voice": voice, "text": words}
+            script = LeanTool(
+                "write_track", "Write one track again.", fields, _SCRIPT, partial(_script_with_track, tracks)
+            )
+        return [script, LeanTool("write_music", "Describe the music.", prompt, "create_music_draft")]
+
+
+_SCRIPT: Final = "create_voice_draft"
+
+
+def _script(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"tracks": [{"voiceId": given.get("voice"), "text": given.get("text")}]}
+
+
+def _script_with_track(tracks: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the script with one track in other words; the others stay."""
+    kept = ("voiceId", "text", "playAfter", "overlap", "speed")
+    new = {"voiceId": given.get("voice"), "text": given.get("text")}
+    return {
+        "tracks": [
+            {
+                **{name: one[name] for name in kept if name in one},
+                **(new if one["id"] == given.get("track") else {}),
+            }
+            for one in tracks
+        ]
+    }
+
+
 class AdCreation(LoopWorkflow[AdState]):
     """Audio ads from briefs."""
 
@@ -132,6 +187,7 @@ class AdCreation(LoopWorkflow[AdState]):
     artefact = AdArtefact("ad", ad.STREAMS)
     view = AdModelView()
     turn = AdTurnRules()
+    lean = LeanAd()
 
 
 def brief_of(state: AdState) -> Brief | None:

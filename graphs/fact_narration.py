@@ -16,23 +16,25 @@ from typing import Any, Final, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.graph import START, StateGraph
 
+from callsheet import storage
 from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
+from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.lessons.planning import LessonPlanning, chose_in_words, recorded_choice
 from callsheet.nodes.lessons.questions import QUESTION, ask_node, question_text
 from callsheet.nodes.node import Node
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
-from callsheet.state.lessons.outline import by_reference, outline, without_repetition
+from callsheet.state.lessons.outline import by_reference, material_id, outline, without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
-from callsheet.storage.artefacts.artefacts import StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.call import Scope
 
@@ -95,6 +97,47 @@ class LessonTurnRules(TurnRules[LessonState]):
         return [AIMessage(question_text(output), id=f"{uuid.uuid4()}{QUESTION}") for output in outputs[-1:]]
 
 
+class LeanLesson(LeanProfile):
+    """The next step of a lesson: facts of a material, a choice of facts, another wording of the narration."""
+
+    async def tools(self, state: LessonState, scope: Scope) -> list[LeanTool]:
+        """Return the tools that the lesson as it is now has work for."""
+        del state
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        source, facts, narration = [
+            (await artefact.stream_head(name)).newest for name in ("source", "facts", "narration")
+        ]
+        offered: list[LeanTool] = []
+        if narration:
+            parts = choice([one["id"] for one in narration.data["segments"]])
+            fields = {"part": parts, "wish": text("How it shall be, in the teacher's words")}
+            offered.append(LeanTool("rewrite", "Write one part again.", fields, _NARRATE, _rewriting))
+        if facts:
+            ids = {
+                "type": "array",
+                "items": choice([one["id"] for one in facts.data["facts"]]),
+                "maxItems": 40,
+            }
+            about = "Note which facts the teacher chose in words."
+            offered.append(LeanTool("choose_facts", about, {"fact_ids": ids}, "chooseFactsTool"))
+        if source:
+            known = choice([material_id(f"v{number}") for number in range(1, int(source.id[1:]) + 1)])
+            about = "Find the facts of a material."
+            offered.append(LeanTool("find_facts", about, {"material": known}, "extractFactsTool", _finding))
+        return offered
+
+
+_NARRATE: Final = "generateNarrationTool"
+
+
+def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"segments": [given.get("part")], "guidance": given.get("wish")}
+
+
+def _finding(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"source_ids": [given.get("material")]}
+
+
 class FactNarration(WorkflowSpec[LessonState]):
     """Narrated lessons from a text."""
 
@@ -115,6 +158,7 @@ class FactNarration(WorkflowSpec[LessonState]):
     artefact = LessonArtefact("lesson", lesson.STREAMS)
     view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
     turn = LessonTurnRules()
+    lean = LeanLesson()
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
         """Return the graph's builder; `ask` replaces the node that asks a person."""

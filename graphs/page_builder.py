@@ -9,15 +9,18 @@ unchanged, whoever asks.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from callsheet import storage
 from callsheet.graphs.loop import LoopWorkflow
-from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules
+from callsheet.nodes.lean import LeanTool, choice, text
+from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
 from callsheet.state.differences import Difference
 from callsheet.state.pages import history, page
+from callsheet.state.pages.elements import KINDS
 from callsheet.state.pages.page import PageState, outline
 from callsheet.state.plan import Step
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
-from callsheet.storage.artefacts.artefacts import StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.call import Scope
 from callsheet.tools.pages import edits
@@ -71,8 +74,9 @@ class PageModelView(ModelView[PageState]):
         by = "" if head.newest is None or created_by_model(head.newest) else ", made by the person"
         version = f"version {head.newest.id}{by}" if head.newest else "not changed yet"
         theme = ", ".join(f"{name} {value}" for name, value in shown.theme.items())
+        changed = [StateLine("Changed last: ", history.summary(head.newest.data))] if head.newest else []
         lines = outline(shown, selected=scope.selected, locked=head.locked)
-        return fit([StateLine(f"The page, {version}. Theme: {theme}."), *lines])
+        return fit([StateLine(f"The page, {version}. Theme: {theme}."), *changed, *lines])
 
     def selection(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""
@@ -92,6 +96,54 @@ class PageTurnRules(TurnRules[PageState]):
         return element.description() if element else element_id or named
 
 
+_CHANGES: Final = ("text", "color", "background-color", "font-size", "text-align", "padding", "link")
+"""Changes of an element in the lean profile: its text, a property of its style, or its address."""
+_NEW_KINDS: Final = ("heading", "text", "button", "link")
+
+
+class LeanPage(LeanProfile):
+    """One change of an element, or one new element."""
+
+    async def tools(self, state: PageState, scope: Scope) -> list[LeanTool]:
+        """Return the tools, with the ids of the page's elements."""
+        del state
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        elements = [
+            one
+            for one, _ in page.walk(history.page_of((await artefact.stream_head(page.STREAM)).newest).root)
+        ]
+        holders = [one.id for one in elements if KINDS[one.type].holds]
+        change = {
+            "element": choice([one.id for one in elements]),
+            "what": choice(_CHANGES),
+            "value": text("The new text, colour, size or address"),
+        }
+        new = {"inside": choice(holders), "kind": choice(_NEW_KINDS), "text": text("Its words")}
+        return [
+            LeanTool("change", "Change one thing about one element.", change, "modify_element", _change),
+            LeanTool("add", "Add one element at the end of another.", new, "create_element", _addition),
+        ]
+
+
+def _change(given: Mapping[str, Any]) -> dict[str, Any]:
+    what, value = str(given.get("what")), given.get("value")
+    changes: dict[str, Any] = {"style": {what: value}}
+    if what == "text":
+        changes = {"content": value}
+    elif what == "link":
+        changes = {"attributes": {"href": value}}
+    return {"elementId": given.get("element"), "modifications": changes}
+
+
+def _addition(given: Mapping[str, Any]) -> dict[str, Any]:
+    kind = given.get("kind")
+    return {
+        "parentId": given.get("inside"),
+        "elementType": kind,
+        "properties": {"content": given.get("text")},
+    }
+
+
 class PageBuilder(LoopWorkflow[PageState]):
     """Edits of a landing page."""
 
@@ -106,6 +158,7 @@ class PageBuilder(LoopWorkflow[PageState]):
     artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))
     view = PageModelView()
     turn = PageTurnRules()
+    lean = LeanPage()
 
 
 WORKFLOW: Final = PageBuilder(REGISTRY.of("page"))

@@ -7,18 +7,21 @@ execution's record, so that edits, skips and retries by a person count at once.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 
+from callsheet import storage
 from callsheet.graphs.loop import after_approval
+from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
 from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
-from callsheet.nodes.workflow import ArtefactSpec, TurnRules, WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
@@ -30,6 +33,7 @@ from callsheet.state.video.project import ORDER, SCENES, Order, VideoState
 from callsheet.state.video.scene import Scene
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools import REGISTRY
+from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 
@@ -90,6 +94,31 @@ class VideoTurnRules(TurnRules[VideoState]):
         return [tool_message(plan["call"], SUBMIT, output)] if "call" in plan else []
 
 
+class LeanVideo(LeanProfile):
+    """A plan of one step: an edit of a scene, or a new one."""
+
+    async def tools(self, state: VideoState, scope: Scope) -> list[LeanTool]:
+        """Return the tools, with the ids of the scenes."""
+        del state
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        head = await artefact.stream_head(ORDER)
+        scenes = project.order_of(head.newest.data if head.newest else None).scenes
+        prompt = text("What to do, complete in itself")
+        new = LeanTool(
+            "add_scene", "Make one new scene.", {"prompt": prompt}, SUBMIT, partial(_step, "addScene")
+        )
+        if not scenes:
+            return [new]
+        fields = {"scene": choice(scenes), "prompt": prompt}
+        about = "Change one scene: words, colours, speed, length, movement."
+        return [LeanTool("edit_scene", about, fields, SUBMIT, partial(_step, "editScene")), new]
+
+
+def _step(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    scenes = {"scenes": [given["scene"]]} if "scene" in given else {}
+    return {"steps": [{"tool": tool, "prompt": given.get("prompt", ""), **scenes}]}
+
+
 class SceneEdit(WorkflowSpec[VideoState]):
     """Edits of the scenes of a video."""
 
@@ -100,6 +129,7 @@ class SceneEdit(WorkflowSpec[VideoState]):
     state = VideoState
     artefact = VideoArtefact("video", (ORDER, SCENES))
     turn = VideoTurnRules(plan_rules=RULES)
+    lean = LeanVideo()
 
     def allowed_tools(self, state: Any) -> Mapping[str, Tool]:
         """Return the tools of steps; `submit_plan` is none of them."""

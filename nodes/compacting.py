@@ -23,6 +23,7 @@ from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.spending import Account
 from callsheet.tools.call import Scope
 from callsheet.tools.models.calls import charge
+from callsheet.tools.prompts import FOLDER, read_prompt
 
 _QUOTES: Final = "\n\nThe person's own words:\n"
 
@@ -110,4 +111,4 @@ async def _summary(
 
 @cache
 def _prompt() -> str:
-    return files("callsheet.nodes").joinpath("prompts/summary.md").read_text("utf-8")
+    return read_prompt(files("callsheet.nodes").joinpath(FOLDER), "summary")

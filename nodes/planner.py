@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -15,18 +16,20 @@ from callsheet import storage
 from callsheet.nodes.asking import GatedAnswer, ask_model, ask_through_gate, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
+from callsheet.nodes.lean import Offer, full_offer, offer_for
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.providers.routing import RoutingRequest
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import Invalid, RequestRejected
 from callsheet.state.model_input import model_input
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
-from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.state.workflow import DraftMade, Workflow, add_usage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
@@ -34,7 +37,6 @@ from callsheet.tools.call import Scope
 from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
-from callsheet.tools.registry import definitions
 
 _log = logging.getLogger(__name__)
 _OPENING_SUFFIX: Final = ":opening"
@@ -103,15 +105,13 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         turn: Mapping[str, Any] = {} if fresh else state
         rounds, rejected, created = turn.get("rounds", 0), turn.get("rejected", []), turn.get("created", [])
         shown, prepared = await own.prepare(state, scope, history)
-        sent = await _sent(workflow, own, state, scope, shown)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        routing = routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
-        gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
+        request = _ModelRequest(workflow, own, state, scope, history, shown, choice, lacks)
+        ask = partial(request.answer, routing_request(run_context(runtime), scope))
         try:
-            gated = await within_budget(account, gate, state.get("stopped"))
+            gated, estimate = await within_budget(account, ask, state.get("stopped"))
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
         answer = _last_answer(gated.message, scope, turn) if choice == "none" else gated.message
@@ -123,7 +123,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
-            **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
+            **_model_update(estimate, gated),
             **(_new_turn(state) if fresh else {}),
             **prepared,
             **planned.state,
@@ -146,22 +146,63 @@ def _without_rejected(
     return (_without_calls(answer), Planned()) if again else (answer, planned)
 
 
-async def _sent(
-    workflow: WorkflowSpec[Any],
-    planning: Planning,
-    state: Workflow,
-    scope: Scope,
-    history: Sequence[AnyMessage],
-) -> list[AnyMessage]:
-    """Return the model's input."""
-    sent = model_input(
-        workflow.prompt,
-        history,
-        view_of(state),
-        pinned=pinned_text(workflow, state, history),
-        lookups=lookups_of(workflow),
-    )
-    return with_state_block(sent, await planning.state_block(workflow, state, scope))
+@dataclass(frozen=True)
+class _ModelRequest:
+    """A round's question to the model."""
+
+    workflow: WorkflowSpec[Any]
+    planning: Planning
+    state: Workflow
+    scope: Scope
+    history: Sequence[AnyMessage]
+    shown: Sequence[AnyMessage]
+    """The history as the model is sent it."""
+    choice: Any
+    missing: Callable[[AIMessage], str] | None
+
+    async def answer(self, routing: RoutingRequest) -> tuple[GatedAnswer, int]:
+        """Return the answer in calls of the workflow's tools, and the tokens of the request, estimated.
+
+        A model that is offered few tools and wants more is asked again with all.
+        """
+        offer = await offer_for(self.workflow, self.state, self.scope, routing, self.history)
+        gated, estimate = await self._ask(offer, routing)
+        message = offer.read(gated.message)
+        if message is not None:
+            return replace(gated, message=message), estimate
+        again, estimate = await self._ask(full_offer(self.workflow), routing)
+        return replace(again, usage=add_usage(gated.usage, again.usage)), estimate
+
+    async def _ask(self, offer: Offer, routing: RoutingRequest) -> tuple[GatedAnswer, int]:
+        sent = await self._sent(offer.prompt)
+        ask = partial(ask_model, routing, tools=offer.definitions, choice=offer.tool_choice(self.choice))
+        missing = partial(_missing_of, offer, self.missing) if self.missing else None
+        estimate = estimate_messages(sent) + estimate_tools(offer.definitions)
+        try:
+            return await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate
+        except RequestRejected:
+            if not offer.lean:
+                raise
+            # Some servers cannot be made to call a tool.
+            ask = partial(ask_model, routing, tools=offer.definitions, choice=self.choice)
+            return await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate
+
+    async def _sent(self, prompt: str) -> list[AnyMessage]:
+        """Return the model's input."""
+        sent = model_input(
+            prompt,
+            self.shown,
+            view_of(self.state),
+            pinned=pinned_text(self.workflow, self.state, self.shown),
+            lookups=lookups_of(self.workflow),
+        )
+        return with_state_block(sent, await self.planning.state_block(self.workflow, self.state, self.scope))
+
+
+def _missing_of(offer: Offer, missing: Callable[[AIMessage], str], answer: AIMessage) -> str:
+    """Return what an answer lacks; one that wants more tools lacks nothing yet."""
+    message = offer.read(answer)
+    return missing(message) if message else ""
 
 
 def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:

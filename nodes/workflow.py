@@ -3,7 +3,6 @@
 Shared nodes call the parts. A workflow overrides what differs; the defaults do for the rest.
 """
 
-import hashlib
 import inspect
 import re
 from abc import ABC, abstractmethod
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
@@ -33,7 +32,11 @@ from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import tool_message
+from callsheet.tools.prompts import FOLDER, named_version, read_prompt, tool_prompt_versions
 from callsheet.tools.registry import Tool
+
+if TYPE_CHECKING:
+    from callsheet.nodes.lean import LeanTool
 
 RECURSION_LIMIT: Final = 1_000
 """LangGraph's own bound on steps; the real bound is the planner's."""
@@ -45,7 +48,6 @@ _RESERVED: Final = frozenset(
     {"api-key", "callsheet", "caller", "cron", "crons", "owner", "runs", "thread", "tool"}
 )
 """First parts of keys that do not belong to artefacts."""
-_HASH_CHARS: Final = 12
 _SPEC: Final = "_callsheet_workflow"
 """Attribute of a compiled graph."""
 S = TypeVar("S", bound=Workflow)
@@ -205,6 +207,14 @@ class TurnRules(Generic[S]):
         return ""
 
 
+class LeanProfile(Protocol):
+    """The lean profile of a workflow, whose prompt is the file `prompts/<name>.lean.md`."""
+
+    async def tools(self, state: Any, scope: Scope) -> "Sequence[LeanTool]":
+        """Return two flat tools at most, with ids of the artefact as it is now."""
+        ...
+
+
 class WorkflowSpec(ABC, Generic[S]):
     """A workflow. A subclass names its parts and builds its graph.
 
@@ -224,6 +234,8 @@ class WorkflowSpec(ABC, Generic[S]):
     artefact: ArtefactSpec[S]
     view: ModelView[S] = ModelView()
     turn: TurnRules[S] = TurnRules()
+    lean: LeanProfile | None = None
+    """Prompt and tools for small models; None offers them what all models are offered."""
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
         """Offer `tools` to the model; `internal_tools` execute a person's answers, or a submitted plan.
@@ -249,10 +261,15 @@ class WorkflowSpec(ABC, Generic[S]):
         graph: Pregel[Any, Any] = (
             self.build()
             .compile(name=self.name)
-            .with_config(recursion_limit=RECURSION_LIMIT, metadata={"prompt": self.prompt_version})
+            .with_config(recursion_limit=RECURSION_LIMIT, metadata=self._prompt_metadata())
         )
         setattr(graph, _SPEC, self)
         return graph
+
+    def _prompt_metadata(self) -> dict[str, str]:
+        """Return the versions of the workflow's prompt and of its tools' inner ones."""
+        inner = tool_prompt_versions([*self.tools.values(), *self.internal_tools.values()])
+        return {"prompt": self.prompt_version, **({"tool_prompts": inner} if inner else {})}
 
     @cached_property
     def prompt(self) -> str:
@@ -260,14 +277,20 @@ class WorkflowSpec(ABC, Generic[S]):
 
         It is the same in every turn, for the provider's prompt cache.
         """
-        path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{self.name}.md"
-        return path.read_text("utf-8").strip() if path.is_file() else ""
+        return self._prompt_file(self.name)
+
+    @cached_property
+    def lean_prompt(self) -> str:
+        """The system prompt of the lean profile."""
+        return self._prompt_file(f"{self.name}.lean")
+
+    def _prompt_file(self, name: str) -> str:
+        return read_prompt(Path(inspect.getfile(type(self))).with_name(FOLDER), name)
 
     @property
     def prompt_version(self) -> str:
-        """Name and content hash of the prompt, which every checkpoint and trace has as metadata."""
-        digest = hashlib.sha256(self.prompt.encode()).hexdigest()
-        return f"{self.name}@{digest[:_HASH_CHARS]}"
+        """Name and content hash of the prompts, which every checkpoint and trace has as metadata."""
+        return named_version(self.name, self.prompt, self.lean_prompt)
 
     @property
     def block_streams(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import openai
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
@@ -20,14 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, ValidationEr
 
 from callsheet.providers.errors import ErrorTranslator, PolicyRefusal
 from callsheet.providers.thinking import (
-    MAKER,
     REASONING,
     StreamRepair,
     extra_fields,
     own_reasoning,
     split_message,
 )
-from callsheet.providers.tool_calls import MAX_CHARS, call_pieces, decode_arguments, set_calls
+from callsheet.providers.tool_calls import MAKER, MAX_CHARS, call_pieces, decode_arguments, set_calls
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.unicode import utf8_safe_value
 
@@ -60,13 +59,15 @@ class VendorSettings(BaseModel):
     """Limit for an answer or, in a stream, for its next chunk."""
     max_retries: int = Field(2, ge=0)
     """Attempts after the first."""
-    patience_s: float = Field(60.0, ge=0)
-    """Longest wait that a vendor may ask for before another attempt."""
+    patience_s: float | None = Field(None, ge=0)
+    """Longest wait that a vendor may ask for before another attempt, and longest wait for `concurrency`."""
 
     concurrency: int = Field(0, ge=0)
     """Calls at once of all processes; 0 for no limit."""
     tokens_per_minute: int = Field(0, ge=0)
     """Tokens a minute of all processes; 0 for no limit."""
+    profile: Literal["", "full", "lean"] = ""
+    """All tools, or few and flat ones for a small model; unset: by the model's name and its first turns."""
 
     @classmethod
     def read(cls, prefix: str, environ: Mapping[str, str]) -> Self:
@@ -103,6 +104,8 @@ class ChatModel(ChatOpenAI):
     needs_key: ClassVar[bool] = True
     timeout_s: ClassVar[float] = 120.0
     """Default limit for an answer or, in a stream, for its next chunk."""
+    usual_patience_s: ClassVar[float] = 60.0
+    """Default of `patience_s`."""
     output_limit: ClassVar[str] = "max_tokens"
     """The vendor's field for the most output tokens."""
 
@@ -120,6 +123,8 @@ class ChatModel(ChatOpenAI):
     """Tokens that a request may have; None if not known."""
     thinks: bool = False
     """The model reasons, and then refuses to be forced to call a tool."""
+    has_grammar: bool = False
+    """The server can keep an answer to a JSON Schema."""
     replays_reasoning: bool = False
     """The vendor wants the reasoning of tool calls back."""
     streams_only: bool = False
@@ -155,7 +160,7 @@ class ChatModel(ChatOpenAI):
             # `ainvoke` makes the further attempts, because the client's own do not cover a cut stream.
             "max_retries": 0,
             "retries": settings.max_retries,
-            "patience_s": settings.patience_s,
+            "patience_s": cls.usual_patience_s if settings.patience_s is None else settings.patience_s,
             "context_tokens": settings.context_tokens,
             "concurrency": settings.concurrency,
             "tokens_per_minute": settings.tokens_per_minute,
@@ -191,6 +196,11 @@ class ChatModel(ChatOpenAI):
                 return answer
             await asyncio.sleep(min(wait_s, self.patience_s))
             attempt += 1
+
+    @property
+    def structured_rungs(self) -> tuple[str, ...]:
+        """Requests for a form, simplest last."""
+        return (*(["json_schema"] if self.has_grammar else []), "forced_tool", "offered_tool", "prose")
 
     @property
     def lc_secrets(self) -> dict[str, str]:
@@ -232,8 +242,7 @@ class ChatModel(ChatOpenAI):
         try:
             with self._errors.translate():
                 for chunk in super()._stream(*args, **kwargs):
-                    self._tidy(chunk.message)
-                    yield repair.repair(chunk)
+                    yield from self._pieces(chunk, repair)
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)
@@ -242,12 +251,20 @@ class ChatModel(ChatOpenAI):
         repair = StreamRepair()
         try:
             with self._errors.translate():
-                async for chunk in super()._astream(*args, **kwargs):
-                    self._tidy(chunk.message)
-                    yield repair.repair(chunk)
+                chunks = super()._astream(*args, **kwargs)
+                pieces = (piece async for chunk in chunks for piece in self._pieces(chunk, repair))
+                async for piece in pieces:
+                    yield piece
             self._require_end(repair)
         except PolicyRefusal as refusal:
             yield _refusal_chunk(refusal)
+
+    def _pieces(self, chunk: ChatGenerationChunk, repair: StreamRepair) -> Iterator[ChatGenerationChunk]:
+        """Yield a repaired chunk, unless nothing is left of it."""
+        self._tidy(chunk.message)
+        piece = repair.repair(chunk)
+        if not repair.is_empty(piece):
+            yield piece
 
     def _tidy(self, message: BaseMessage) -> None:
         """Bring an answer, or a part of it, to the form of Chat Completions."""

@@ -17,6 +17,8 @@ class CompatibleModel(ChatModel):
     needs_key: ClassVar[bool] = False
     timeout_s: ClassVar[float] = 600.0
     """A model without a graphics card may read for minutes before its first word."""
+    usual_patience_s: ClassVar[float] = timeout_s
+    """A call may wait for such an answer to another one."""
 
     @classmethod
     def from_environ(cls, model: str, environ: Mapping[str, str]) -> Self:
@@ -36,5 +38,6 @@ class CompatibleModel(ChatModel):
         """
         del model
         if settings.thinking is None:
-            return {}
-        return {"extra_body": {"chat_template_kwargs": {"enable_thinking": settings.thinking}}}
+            return {"has_grammar": True}
+        template = {"chat_template_kwargs": {"enable_thinking": settings.thinking}}
+        return {"has_grammar": True, "extra_body": template}

@@ -23,6 +23,8 @@ class OllamaModel(ChatModel):
     needs_key: ClassVar[bool] = False
     timeout_s: ClassVar[float] = 600.0
     """A model without a graphics card may read for minutes before its first word."""
+    usual_patience_s: ClassVar[float] = timeout_s
+    """A call may wait for such an answer to another one."""
 
     @classmethod
     def from_environ(cls, model: str, environ: Mapping[str, str]) -> Self:
@@ -39,4 +41,5 @@ class OllamaModel(ChatModel):
     def quirks(cls, model: str, settings: VendorSettings) -> dict[str, Any]:
         """Return the argument that turns thinking off: https://docs.ollama.com/capabilities/thinking."""
         del model
-        return {"reasoning_effort": "none"} if settings.thinking is False else {}
+        quiet = {"reasoning_effort": "none"} if settings.thinking is False else {}
+        return {"has_grammar": True, **quiet}

@@ -39,6 +39,7 @@ class OpenAIModel(ChatModel):
         if cls.uses_responses(model, settings):
             return {
                 "use_responses_api": True,
+                "has_grammar": True,
                 "store": False,
                 "include": ["reasoning.encrypted_content"],
                 # Reasoning models refuse it: https://developers.openai.com/api/docs/guides/reasoning
@@ -46,11 +47,6 @@ class OpenAIModel(ChatModel):
             }
         refuses_tools = model.startswith(_NO_TOOLS_WHILE_REASONING) and not settings.reasoning_effort
         return {"reasoning_effort": "none"} if refuses_tools else {}
-
-    @property
-    def structured_rungs(self) -> tuple[str, ...]:
-        """Requests for a form, simplest last; a JSON Schema mode is first at OpenAI's own address."""
-        return (*(["json_schema"] if self.use_responses_api else []), "forced_tool", "offered_tool", "prose")
 
     @classmethod
     def uses_responses(cls, model: str, settings: VendorSettings) -> bool:

@@ -6,12 +6,13 @@ by the next in `PROVIDERS` that can answer, also one that the caller named: then
 to set. So is one that failed a moment ago in this process, unless the caller named it.
 """
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from langchain_core.language_models import BaseChatModel
 
@@ -149,6 +150,58 @@ class Outages:
 def outages() -> Outages:
     """Return the process's own."""
     return Outages()
+
+
+ToolProfile = Literal["full", "lean", "adaptive"]
+"""Tools that a model is offered; `adaptive` begins with all, and changes to few for a model that fails."""
+_LOCAL: Final = frozenset({"compatible", "ollama"})
+_SMALL: Final = 14.0
+"""Billions of parameters of the largest model that is offered few tools."""
+_SIZE: Final = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?)\s?([bm])(?![a-z])", re.IGNORECASE)
+"""A model's size in its name: 1.5b, 8B, 270m. A number of experts' parameters comes later."""
+
+
+def tool_profile(spec: str, environ: Mapping[str, str]) -> ToolProfile:
+    """Return the profile of a model by its setting, else by the size in its name for local servers."""
+    name, _, model = spec.partition("/")
+    prefix = PROVIDERS[name].key.partition("_")[0]
+    match environ.get(f"{prefix}_PROFILE", "").strip().casefold():
+        case "full":
+            return "full"
+        case "lean":
+            return "lean"
+    if name not in _LOCAL:
+        return "full"
+    size = _SIZE.search(model or environ.get(f"{prefix}_MODEL", ""))
+    if size is None:
+        return "adaptive"
+    return "lean" if size[2].casefold() == "m" or float(size[1]) <= _SMALL else "full"
+
+
+class FailedRequests:
+    """Kinds of request for a form that a model's server has rejected or ignored, since the process began."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, ...], set[str]] = {}
+
+    def report(self, model: BaseChatModel, kind: str) -> None:
+        """Remember that this kind of request is of no use."""
+        self._kinds.setdefault(_identity(model), set()).add(kind)
+
+    def of(self, model: BaseChatModel) -> frozenset[str]:
+        """Return the kinds that are of no use with this model at this address."""
+        return frozenset(self._kinds.get(_identity(model), ()))
+
+
+def _identity(model: BaseChatModel) -> tuple[str, ...]:
+    names = ("prefix", "openai_api_base", "model_name")
+    return tuple(str(getattr(model, name, "")) for name in names)
+
+
+@cache
+def failed_requests() -> FailedRequests:
+    """Return the process's own."""
+    return FailedRequests()
 
 
 DEFAULT_WINDOW: Final = 32_000

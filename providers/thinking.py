@@ -6,14 +6,12 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
-from callsheet.providers.tool_calls import CallCollector, ChatChunk
+from callsheet.providers.tool_calls import MAKER, CallCollector, ChatChunk, is_text
 from callsheet.state.state_block import EchoCutter, partial_end
 from callsheet.state.unicode import PairJoiner
 
 REASONING: Final = "reasoning_content"
 """Key of a message's `additional_kwargs`, and field of Kimi's, Qwen's, vLLM's and llama.cpp's API."""
-MAKER: Final = "model_provider"
-"""Key of a message's `response_metadata` for the vendor that made it."""
 _FIELDS: Final = (REASONING, "reasoning")
 """Names of the field for reasoning; Ollama and newer vLLM use the second."""
 _OPEN: Final = "<think>"
@@ -133,6 +131,11 @@ class StreamRepair:
                 message.additional_kwargs[REASONING] = message.additional_kwargs.get(REASONING, "") + thought
         self._calls.collect(message, ends=ends)
         return ChatChunk(message=message, generation_info=chunk.generation_info)
+
+    @staticmethod
+    def is_empty(chunk: ChatGenerationChunk) -> bool:
+        """Return True if nothing is left of a piece that was held or cut."""
+        return is_text(chunk) and not chunk.message.content
 
     def _join(self, name: str, piece: str, *, ends: bool) -> str:
         """Return a piece of a text of the stream with no half of a surrogate pair."""

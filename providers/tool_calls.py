@@ -2,24 +2,29 @@
 
 LangChain reads the arguments in every piece of a stream, and again when it merges the pieces. Its parser for
 incomplete JSON takes time with the square of a text that is none: seconds for 32,000 characters, on the event
-loop. So the pieces are kept from it, and merged and read here.
+loop. So the pieces are kept from it, and merged and read here. It also merges all pieces in one step at the
+end, at 50 µs each, so that pieces of few characters are joined first.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolCallChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic_core import from_json
 
 from callsheet.state.unicode import PairJoiner, utf8_safe
 
+MAKER: Final = "model_provider"
+"""Key of a message's `response_metadata` for the vendor that made it."""
 MAX_CHARS: Final = 256_000
 """Characters of one call's arguments that are read. A longer text is cut, and so is no JSON object."""
 MAX_DEPTH: Final = 100
 """Levels of lists and objects in the arguments of a call."""
+_SMALLEST_SHARE: Final = 64
+"""A piece has at least this part of the arguments before it, which makes a few hundred pieces at most."""
 _MAX_BITS: Final = 63
 """Of an integer in a checkpoint, beside its sign."""
 Reader = Callable[[str], dict[str, Any] | None]
@@ -52,20 +57,39 @@ class CallCollector:
         self._ids: list[str] = []
         self._sizes: list[int] = []
         self._joiners: list[PairJoiner] = []
+        self._held: dict[int, str] = {}
 
     def collect(self, message: AIMessageChunk, *, ends: bool) -> None:
         """Number and read the pieces of calls in a chunk; `ends` is true for the last one of the stream."""
+        pieces: list[ToolCallChunk] = []
         for piece in message.tool_call_chunks:
-            self._collect(piece)
+            number = self._collect(piece)
+            pieces += self._release(other for other in self._held if other != number)
+            if not self._hold(piece, number):
+                pieces.append(piece)
         if ends:
-            rests = [(number, joiner.flush()) for number, joiner in enumerate(self._joiners)]
-            message.tool_call_chunks += [
-                tool_call_chunk(args=rest, index=number) for number, rest in rests if rest
-            ]
-        set_calls(message, message.tool_call_chunks, _read_piece)
+            for number, joiner in enumerate(self._joiners):
+                self._held[number] = self._held.get(number, "") + joiner.flush()
+            pieces += self._release(self._held)
+        message.tool_call_chunks = pieces
+        set_calls(message, pieces, _read_piece)
 
-    def _collect(self, piece: ToolCallChunk) -> None:
-        """Number a piece of a call: a new id is a new call, whatever index the vendor gives it."""
+    def _hold(self, piece: ToolCallChunk, number: int) -> bool:
+        """Return True if a piece is too small to be passed on; else it gets what was held before it."""
+        text = self._held.pop(number, "") + (piece["args"] or "")
+        if not (piece["name"] or piece["id"]) and len(text) <= self._sizes[number] // _SMALLEST_SHARE:
+            self._held[number] = text
+            return True
+        piece["args"] = text
+        return False
+
+    def _release(self, numbers: Iterable[int]) -> list[ToolCallChunk]:
+        """Return what was held of these calls."""
+        texts = [(number, self._held.pop(number, "")) for number in list(numbers)]
+        return [tool_call_chunk(args=text, index=number) for number, text in texts if text]
+
+    def _collect(self, piece: ToolCallChunk) -> int:
+        """Number a piece of a call and return the number: a new id is a new call, whatever its index."""
         raw, call_id = piece["index"], piece["id"] or ""
         number = self._numbers.get(raw)
         known = "" if number is None else self._ids[number]
@@ -83,6 +107,7 @@ class CallCollector:
             # One character more than is read, so that what is cut here is not read.
             piece["args"] = self._joiners[number].push(piece["args"])[: MAX_CHARS + 1 - self._sizes[number]]
             self._sizes[number] += len(piece["args"])
+        return number
 
 
 class ChatChunk(ChatGenerationChunk):
@@ -90,7 +115,7 @@ class ChatChunk(ChatGenerationChunk):
 
     def __add__(self, other: ChatGenerationChunk | list[ChatGenerationChunk]) -> ChatGenerationChunk:
         """Return the pieces as one."""
-        chunks: list[ChatGenerationChunk] = [self, *(other if isinstance(other, list) else [other])]
+        chunks = _join_texts([self, *(other if isinstance(other, list) else [other])])
         messages = [chunk.message for chunk in chunks if isinstance(chunk.message, AIMessageChunk)]
         first, *rest = [
             ChatGenerationChunk(message=_without_calls(chunk.message), generation_info=chunk.generation_info)
@@ -103,6 +128,44 @@ class ChatChunk(ChatGenerationChunk):
             merged.message.tool_call_chunks = _merge_pieces(messages)
             set_calls(merged.message, merged.message.tool_call_chunks, decode_arguments)
         return ChatChunk(message=merged.message, generation_info=merged.generation_info)
+
+
+def _join_texts(chunks: Sequence[ChatGenerationChunk]) -> list[ChatGenerationChunk]:
+    """Return the pieces of a stream with those that hold nothing but text joined to the text before them."""
+    joined: list[ChatGenerationChunk] = []
+    texts: list[str] = []
+    for chunk in chunks:
+        text = str(chunk.message.content) if is_text(chunk) else None
+        if texts and text is not None and _has_same_frame(joined[-1].message, chunk.message):
+            texts.append(text)
+            continue
+        _set_text(joined, texts)
+        texts = [] if text is None else [text]
+        joined.append(chunk)
+    _set_text(joined, texts)
+    return joined
+
+
+def _set_text(joined: list[ChatGenerationChunk], texts: Sequence[str]) -> None:
+    if len(texts) > 1:
+        message = joined[-1].message.model_copy(update={"content": "".join(texts)})
+        joined[-1] = joined[-1].model_copy(update={"message": message})
+
+
+def is_text(chunk: ChatGenerationChunk) -> bool:
+    """Return True for a piece of a stream with nothing but text, which may be empty."""
+    message = chunk.message
+    return (
+        isinstance(message, AIMessageChunk)
+        and isinstance(message.content, str)
+        and not (chunk.generation_info or message.additional_kwargs or message.tool_call_chunks)
+        and not (message.usage_metadata or message.chunk_position)
+        and not message.response_metadata.keys() - {MAKER}
+    )
+
+
+def _has_same_frame(first: BaseMessage, second: BaseMessage) -> bool:
+    return first.id == second.id and first.response_metadata == second.response_metadata
 
 
 def merge_messages(first: AIMessageChunk, second: AIMessageChunk) -> AIMessageChunk:

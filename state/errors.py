@@ -18,6 +18,7 @@ CallsheetError
 │   ├── Limited          a rate limit (429)
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
 │   │   └── OutcomeUnknown         the effect may have happened; no retry without a person's consent
+│   ├── UnusableAnswer   a model's answers do not fit a form, or refuse; its service works
 │   ├── NotReached        the other side was not reached, so a retry is safe
 │   │   └── DeadLink       an address that the caller gave does not answer; no service of ours has failed
 │   │       └── SlowLink     it does not answer in time; also a TimedOut
@@ -112,6 +113,10 @@ class TimedOut(Unavailable):
 
 class OutcomeUnknown(TimedOut):
     """The effect may have happened; a retry needs a person's consent."""
+
+
+class UnusableAnswer(Unavailable):
+    """A model's answers do not fit a form, or refuse; its service works, and asking again at once is vain."""
 
 
 class NotReached(Unavailable):

@@ -104,6 +104,12 @@ class ToolPolicy:
         """Return the policy of the tool `name`; `calls` is its default limit."""
         return _resolve(self.options.get(name, _UNSET), own, self.options.get(ALL_TOOLS, _UNSET), calls)
 
+    def sets_timeout(self, name: str, own: ToolOptions) -> bool:
+        """Return True if the time-out of the tool `name` is the operator's."""
+        if self.options.get(name, _UNSET).timeout_s is not None:
+            return True
+        return own.timeout_s is None and self.options.get(ALL_TOOLS, _UNSET).timeout_s is not None
+
 
 @cache
 def _covers(granted: tuple[str, ...], permissions: frozenset[str]) -> bool:

@@ -18,9 +18,18 @@ from callsheet.state.plan import covers
 from callsheet.tools.call import Call, Scope
 from callsheet.tools.policy import ToolOptions
 
+ALIASES: Final = "aliases"
+"""Key of a property's schema for other names that models give it; the model is not shown it."""
 _DROPPED: Final = frozenset(
-    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems"}
+    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems", ALIASES}
 )
+_MAX_ITEMS: Final = 50
+"""Items of a list without a limit of its own, where a server keeps an answer to its schema."""
+
+
+def also(*names: str) -> dict[str, Any]:
+    """Return the `json_schema_extra` of a field that is read under other names, too."""
+    return {ALIASES: list(names)}
 
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -28,26 +37,47 @@ def model_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Limits cost tokens with every request and are met without being named; the arguments are still checked.
     """
+    return _schema_of(model, _DROPPED)
+
+
+def grammar_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema for servers that keep an answer to it: as `model_schema`, with a limit to every list.
+
+    Without one a small model may add items until its answer is cut off.
+    """
+    schema: dict[str, Any] = _with_limits(_schema_of(model, _DROPPED - {"maxItems"}))
+    return schema
+
+
+def _with_limits(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_limits(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    most = {"maxItems": _MAX_ITEMS} if schema.get("type") == "array" else {}
+    return {**most, **{key: _with_limits(value) for key, value in schema.items()}}
+
+
+def _schema_of(model: type[BaseModel], dropped: frozenset[str]) -> dict[str, Any]:
     # A sandbox process needs tools, but no models.
     from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
 
-    schema: dict[str, Any] = _plain(dereference_refs(model.model_json_schema()))
+    schema: dict[str, Any] = _plain(dereference_refs(model.model_json_schema()), dropped)
     schema.pop("$defs", None)
     return schema
 
 
-def _plain(schema: Any, *, names: bool = False) -> Any:
+def _plain(schema: Any, dropped: frozenset[str], *, names: bool = False) -> Any:
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [_plain(item, dropped) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if not names and "anyOf" in schema:
         schema = _without_null(schema)
-    dropped = () if names else _DROPPED
     return {
-        key: _plain(value, names=key == "properties" and not names)
+        key: _plain(value, dropped, names=key == "properties" and not names)
         for key, value in schema.items()
-        if key not in dropped
+        if names or key not in dropped
     }
 
 

@@ -1,6 +1,7 @@
 """The planner of lessons: what code can decide needs no model."""
 
 import asyncio
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,14 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from callsheet import storage
+from callsheet import providers, storage
+from callsheet.nodes.asking import routing_request
 from callsheet.nodes.lessons.questions import QUESTION, QUESTIONS
+from callsheet.nodes.node import run_context
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.providers.routing import route
 from callsheet.state.context import Context
 from callsheet.state.lessons import outline, selection
 from callsheet.state.lessons.answer_reader import is_plain
@@ -47,7 +51,7 @@ class LessonPlanning(Planning):
             return self._choice_update(choice)
         name = pending_question(state) if state["messages"] else None
         if name is None:
-            return None
+            return await self._extraction_update(state, runtime)
         session = await answer_session(self._workflow, state, runtime)
         if session.message is None or (name == selection.REQUEST and _answers_model(state, session)):
             return None
@@ -63,16 +67,12 @@ class LessonPlanning(Planning):
     async def prepare(
         self, state: LessonState, scope: Scope, history: Sequence[AnyMessage]
     ) -> tuple[Sequence[AnyMessage], Mapping[str, Any]]:
-        """Store a long message as a material of the lesson, and show long messages by reference.
+        """Store a message with a pasted text as a material of the lesson, and show long ones by reference.
 
         A model would copy the text into a tool's argument, slowly and in part. What a result repeats is left
         out of the copy that is sent.
         """
-        known = dict(state.get("materials", {}))
-        newest = history[-1]
-        long = isinstance(newest, HumanMessage) and len(newest.text) > outline.LONG_MESSAGE
-        if long and newest.id not in known:
-            known[str(newest.id)] = await _store(newest.text, scope)
+        known = await _with_stored(state, history[-1], scope)
         shown = [without_repetition(outline.by_reference(one, known)) for one in history]
         return shown, {"materials": known} if known else {}
 
@@ -83,11 +83,47 @@ class LessonPlanning(Planning):
         planned = await super().plan(workflow, state, scope, answer)
         return planned._replace(state={"problem": ""})
 
+    async def _extraction_update(
+        self, state: LessonState, runtime: Runtime[Context]
+    ) -> dict[str, Any] | None:
+        """Return the search for facts in a message that is a material; None for any other."""
+        newest = state["messages"][-1] if state["messages"] else None
+        if not isinstance(newest, HumanMessage) or not outline.asks_for_facts_alone(newest.text):
+            return None
+        scope = self._workflow.scope(state, runtime)
+        known = await _with_stored(state, newest, scope)
+        if newest.id not in known:
+            return None
+        calls = [("extractFactsTool", {"source_ids": [known[str(newest.id)]]})]
+        update = decision_plan(self._workflow, str(uuid.uuid4()), "", calls)
+        chosen = route(routing_request(run_context(runtime), scope), providers.with_key(os.environ))
+        return {
+            **update,
+            "messages": [AIMessage(**update["messages"][0])],
+            # The model answers if the search fails.
+            "decided": False,
+            "materials": known,
+            "provider": chosen.provider,
+            "provider_reason": chosen.reason,
+        }
+
     def _choice_update(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         words, calls = _choice_calls(choice)
         update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
         kept = {key: update[key] for key in ("plan", "decided", "problem")}
         return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
+
+
+async def _with_stored(state: LessonState, newest: AnyMessage, scope: Scope) -> dict[str, str]:
+    """Return the ids of the materials that are messages, after the newest one is stored if it is one."""
+    known = dict(state.get("materials", {}))
+    if not isinstance(newest, HumanMessage) or newest.id in known or len(newest.text) <= outline.PASTED:
+        return known
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    is_first = (await artefact.stream_head("source")).newest is None
+    if outline.is_material(newest.text, is_first=is_first):
+        known[str(newest.id)] = await _store(newest.text, scope)
+    return known
 
 
 async def _store(text: str, scope: Scope) -> str:

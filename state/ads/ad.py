@@ -1,6 +1,7 @@
 """An audio ad: the data of its three streams, the state of its workflow, and its lines for the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -198,20 +199,34 @@ def heading(spot_s: float, language: str, market: str) -> str:
 
 
 def stream_lines(
-    newest: Mapping[str, Version], active: Mapping[str, str | None], locked: frozenset[str]
+    newest: Mapping[str, Version],
+    active: Mapping[str, str | None],
+    locked: frozenset[str],
+    cast: Mapping[str, str] = MappingProxyType({}),
 ) -> list[StateLine]:
-    """Return the newest version of each stream, with a line for each track and effect."""
+    """Return the newest version of each stream, with a line for each track and effect.
+
+    `cast` describes voices by id. The version that is the newest of all is marked.
+    """
+    times = sorted(one.created_ms for one in newest.values())
     lines: list[StateLine] = []
     for name, version in newest.items():
         notes = [
             *([] if created_by_model(version) else ["made by the person"]),
+            *(["changed last"] if times[-2:-1] and version.created_ms > times[-2] else []),
             *(["active"] if active.get(name) == version.id else []),
             *(["locked"] if name in locked else []),
         ]
         about = _about(version.data) if name == "music" else ""
         lines.append(StateLine(f"{name} {version.id}{_in_brackets(notes)}:", about))
-        lines += _parts(name, version.data)
+        lines += _parts(name, version.data, cast)
     return lines
+
+
+def casting_lines(cast: Mapping[str, str], language: str) -> list[StateLine]:
+    """Return the voices to choose from, described by id."""
+    listed = [StateLine(f"- {name}: {words}", more="voices") for name, words in cast.items()]
+    return [StateLine(f"Voices for {language}, others by search_voices:"), *listed] if cast else []
 
 
 def length_line(timeline: Timeline) -> str:
@@ -225,9 +240,9 @@ def _about(music: Mapping[str, Any]) -> str:
     return f" {music['musicProvider']}, {music.get('duration', 0):g} s, {music['musicPrompt']}"
 
 
-def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[StateLine]:
+def _parts(stream: str, data: Mapping[str, Any], cast: Mapping[str, str]) -> Iterator[StateLine]:
     if stream == "voices":
-        yield from _tracks(data["voiceTracks"])
+        yield from _tracks(data["voiceTracks"], cast)
     elif stream == "sfx":
         for effect in data["soundFxPrompts"]:
             place = effect["placement"]
@@ -235,10 +250,11 @@ def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[StateLine]:
             yield StateLine(f"- {at}, {effect['duration']:g} s: ", effect["description"], more="effects")
 
 
-def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[StateLine]:
+def _tracks(tracks: Sequence[Mapping[str, Any]], cast: Mapping[str, str]) -> Iterator[StateLine]:
     before = "start"
     for track in tracks:
         extras = [
+            *([cast[track["voiceId"]]] if track["voiceId"] in cast else []),
             *([f"after {track['playAfter']}"] if track["playAfter"] != before else []),
             *([f"overlap {track['overlap']:g} s"] if track["overlap"] else []),
             *([f"speed {track['speed']:g}"] if track["speed"] != 1 else []),

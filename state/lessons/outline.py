@@ -7,16 +7,32 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from callsheet.state.sentences import split_sentences
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
 
 LONG_MESSAGE: Final = 4_000
 """Characters beyond which a message is stored as a material."""
 STORED: Final = re.compile(
-    r"\n\[… \d+ characters in all\. The whole message is stored as (source-\d+): name it in source_ids, "
-    r"and do not copy it\. It ends with:\]\n"
+    r"\n\[(?:… \d+ characters in all\. )?The whole message is stored as (source-\d+): name it in source_ids, "
+    r"and do not copy it\.(?: It ends with:)?\](?:\n|$)"
 )
-"""The note in a message that is shown by reference; its group is the id."""
+"""The note in a message that is stored; its group is the id."""
+PASTED: Final = 300
+"""Characters beyond which a pasted text is stored as a material."""
+_HEADS: Final = re.compile(r"([^\n]{1,300}?)(?:\n\s*\n|:\s*\n|: (?=[^\n]{300}))")
+"""A request before a pasted text: a paragraph or a line of its own, or words before a colon."""
+_PLAIN_HEAD: Final = re.compile(
+    r"(?:please |can you |could you )?(?:find|get|extract|pull out|list)(?: me)?(?: the| all)?(?: key| main)?"
+    r" facts(?: (?:in|of|from|about)(?: this| the)?(?: text| material| article| page| lesson)?)?"
+    r"(?:,? please)?[.:!?]?",
+    re.IGNORECASE,
+)
+"""A request for facts and nothing else."""
+_TO_SOMEONE: Final = re.compile(r"[?？؟]|\b(?:I|I'm|my|me|please|you|your)\b", re.IGNORECASE)
+_LEAST_SENTENCES: Final = 3
+_MOST_TO_SOMEONE: Final = 1 / 3
+"""Share of sentences in a material that may ask something or address somebody."""
 _SHOWN_BEGINNING: Final = 1_200
 _SHOWN_END: Final = 400
 
@@ -27,16 +43,50 @@ def material_id(version: str) -> str:
 
 
 def by_reference(message: AnyMessage, known: Mapping[str, str]) -> AnyMessage:
-    """Return a message as a model is shown it: of a stored one the beginning, the end and the id."""
+    """Return a message as a model is shown it: a stored one with its id, of a long one beginning and end."""
     if not isinstance(message, HumanMessage) or str(message.id) not in known:
         return message
     text, name = message.text, known[str(message.id)]
+    if len(text) <= LONG_MESSAGE:
+        note = f"[The whole message is stored as {name}: name it in source_ids, and do not copy it.]"
+        return message.model_copy(update={"content": f"{text}\n{note}"})
     note = (
         f"[… {len(text)} characters in all. The whole message is stored as {name}: name it in source_ids, "
         "and do not copy it. It ends with:]"
     )
     shown = f"{text[:_SHOWN_BEGINNING]}\n{note}\n{text[-_SHOWN_END:]}"
     return message.model_copy(update={"content": shown})
+
+
+def is_material(text: str, *, is_first: bool) -> bool:
+    """Return True if a message holds a text to make a lesson of.
+
+    `is_first` is true while no material is stored: later on, a text without a request before it may be a long
+    request itself.
+    """
+    if len(text) > LONG_MESSAGE:
+        return True
+    head, body = _split_head(text)
+    return len(body) > PASTED and bool(head or is_first) and _is_prose(body)
+
+
+def asks_for_facts_alone(text: str) -> bool:
+    """Return True for a material with nothing before it but a request for its facts, if that."""
+    head, body = _split_head(text)
+    return _is_prose(body) and (not head or _PLAIN_HEAD.fullmatch(head.strip()) is not None)
+
+
+def _split_head(text: str) -> tuple[str, str]:
+    """Return the request before a pasted text, empty for none, and the text."""
+    match = _HEADS.match(text.strip())
+    return (match[1], text.strip()[match.end() :]) if match else ("", text.strip())
+
+
+def _is_prose(text: str) -> bool:
+    """Return True for a text of several sentences, few of which ask something or address somebody."""
+    sentences = split_sentences(text)
+    addressed = sum(1 for one in sentences if _TO_SOMEONE.search(one))
+    return len(sentences) >= _LEAST_SENTENCES and addressed <= _MOST_TO_SOMEONE * len(sentences)
 
 
 _EXTRACT: Final = "extractFactsTool"

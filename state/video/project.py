@@ -154,6 +154,8 @@ def _names(ids: Collection[str]) -> str:
 
 _MAX_TEXT: Final = 60
 _MAX_PREFERENCES: Final = 10
+_MAX_COLOURS: Final = 6
+"""Colours of a scene that its line names."""
 
 
 def scene_line(scene_id: str, order: Order, version: str, scene: Mapping[str, Any]) -> SceneLine:
@@ -177,13 +179,22 @@ def about(scene: Mapping[str, Any]) -> str:
     parts = [
         *(["text " + ", ".join(texts)] if texts else ["no text"]),
         *kinds,
-        *(["colours " + " ".join(map(str, scene["palette"]))] if scene.get("palette") else []),
+        *(["colours " + " ".join(colours)] if (colours := _colours(scene)) else []),
         *(["fonts " + ", ".join(map(str, scene["fonts"]))] if scene.get("fonts") else []),
         *(["animations " + ", ".join(motions)] if motions else []),
         *([f"pace {scene['pace']}"] if scene.get("pace") else []),
         *(["audio"] if scene.get("audio") else []),
     ]
     return "; ".join(parts)
+
+
+def _colours(scene: Mapping[str, Any]) -> list[str]:
+    """Return the colours that a scene shows, its background first; its palette only says what was planned."""
+    back: Mapping[str, Any] = scene.get("background") or {}
+    shown = [back.get("color"), back.get("to")]
+    for one in scene.get("elements") or ():
+        shown += [one.get("background"), one.get("color") if one.get("kind") != "image" else None]
+    return [*dict.fromkeys(str(each) for each in shown if each)][:_MAX_COLOURS]
 
 
 def state_block(

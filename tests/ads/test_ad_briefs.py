@@ -164,7 +164,7 @@ async def test_a_script_is_compared_with_a_message_if_there_is_no_brief(graph, m
 
 
 async def test_a_failed_draft_adds_no_missing_lines_to_the_reply(graph, model):
-    state = await turn(graph, model, voice_call(1, FULL), voice_call(2, SHORT, "nobody"), Say("Done."))
+    state = await turn(graph, model, voice_call(1, FULL), voice_call(2, ""), Say("Done."))
     assert state["messages"][-1].text == "Done."
 
 

@@ -75,7 +75,6 @@ async def test_a_voice_draft_returns_its_version_and_status(call_tool, opened):
 @pytest.mark.parametrize(
     ("tracks", "words"),
     [
-        ([{"voiceId": "nobody", "text": "x"}], "not in the catalogue"),
         (voice_tracks("a", "b", playAfter="track-1"), "not 'start' or an earlier track"),
         (voice_tracks("a", speed=3), "less than or equal to 2"),
         (voice_tracks("a", speed=0.1), "greater than or equal to 0.5"),
@@ -207,3 +206,29 @@ async def test_another_voice_for_a_script_that_does_not_fit_changes_no_words(cal
     assert not result["timeline"]["fits"]
     assert "tightened" not in result
     assert (await newest_data(opened, "voices"))["voiceTracks"] == recast
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("alloy", "openai/alloy@english"),
+        ("google/Alloy", "openai/alloy@english"),
+        ("some_female_voice", "female"),
+        ("voice-male-1", "male"),
+        ("nobody", ""),
+    ],
+)
+async def test_an_unknown_voice_becomes_the_nearest_one_with_a_note(call_tool, opened, named, expected):
+    """A7: small models name voices that do not exist."""
+    known = voice_tracks("Hello.")[0]
+    result = await call_tool(
+        "create_voice_draft", adId="ad-7", tracks=[known, *({"voiceId": named, "text": "Hi."},) * 2]
+    )
+    first, second, third = (await newest_data(opened, "voices"))["voiceTracks"]
+    assert first["voiceId"] == known["voiceId"]
+    assert second["voiceId"] == third["voiceId"] != known["voiceId"]
+    voice = voices.find(second["voiceId"])
+    assert voice
+    assert expected in {voice.id, voice.gender, ""}
+    [note] = result["recast"]
+    assert note.startswith(f"there is no voice {named!r}; {voice.id}")

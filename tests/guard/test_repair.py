@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callsheet.providers.tool_calls import MAX_CHARS
 from callsheet.state.errors import Invalid
-from callsheet.tools.guard.arguments import MAX_CHARS, repair_arguments
+from callsheet.tools.guard.arguments import repair_arguments
 
 VALUES = st.recursive(
     st.none()
@@ -92,7 +93,7 @@ def test_arguments_that_are_incomplete_or_ambiguous_are_refused(text):
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        (f'{{"a": "{"x" * MAX_CHARS}"}}', "the arguments have 100009 characters, over the limit of 100000"),
+        (f'{{"a": "{"x" * MAX_CHARS}"}}', "the arguments have more than 256,000 characters"),
         (
             '{"a": ' + "[" * 40 + "]" * 40 + "}",
             "the arguments are nested 41 levels deep, over the limit of 32",

@@ -20,7 +20,10 @@ from tests.lessons.lesson_tools import LessonTools
 __all__ = ["lesson_model"]
 GRAPHS = {"fact_narration": fact_narration.graph}
 TEXT = material("photosynthesis").text
-LONG = f"Find the facts, please.\n\n{TEXT}\n\n" + "And bees dance for each other near the hive. " * 120
+LONG = (
+    f"Find the facts for my class, please.\n\n{TEXT}\n\n"
+    + "And bees dance for each other near the hive. " * 120
+)
 
 
 def extract_call(**args: Any) -> Say:
@@ -40,7 +43,7 @@ async def test_a_long_message_is_stored_once_and_sent_to_the_model_by_reference(
     assert len(model_message) < 2_500
     assert "stored as source-1" in model_message
     assert "Material source-1: the message" in model_message
-    assert (await chat.newest_data("source"))["text"].startswith("Find the facts, please.")
+    assert (await chat.newest_data("source"))["text"].startswith("Find the facts for my class, please.")
     assert [
         fact for fact in question["facts"] if fact["source"]["quote"][:30] not in " ".join(LONG.split())
     ] == []
@@ -158,3 +161,87 @@ async def test_a_very_long_message_is_sent_to_the_model_by_reference(
     text = (TEXT + " The moon shines on the sea." * 9_000)[:200_000]
     assert pending_question(await chat.send(text))["facts"]
     assert len(lesson_model.requests[0].messages[-1]["content"]) < 2_500
+
+
+async def test_an_unknown_id_with_a_text_means_the_text(opened: Storage, lesson_model: LessonModel) -> None:
+    """B24: small models name a material that is not stored and copy the text as well."""
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.script(extract_call(source_ids=["source-9", "text"], content=TEXT))
+    question = pending_question(await chat.send("Find the facts."))
+    assert question["facts"]
+    assert lesson_model.fact_requests[0]["material"].startswith(TEXT[:40])
+
+
+PASTED = (
+    "Plants make their food from light. Their leaves take in carbon dioxide through tiny pores. "
+    "Roots take up water, which the stem carries to the leaves. Chlorophyll, which makes leaves green, "
+    "catches the light of the sun. From water and carbon dioxide the plant makes sugar. "
+    "Oxygen is left over, and it leaves through the same pores that the carbon dioxide came in by."
+)
+REQUEST = (
+    "Hello! I teach a class of eight children and I would like you to help me with something that I have "
+    "been thinking about for a while. Could you tell me which subjects work well for my pupils? I want "
+    "to surprise them next week. Please keep in mind that my classroom is small and that you cannot see "
+    "it. What would you need to know from me before you can begin?"
+)
+
+
+async def test_a_pasted_text_is_stored_and_named_and_read_without_an_id(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B24, B42: a text too short to be cut is shown whole; the model need not copy it."""
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.script(extract_call())
+    question = pending_question(await chat.send(f"My student is 9 and likes chess:\n\n{PASTED}"))
+    shown = lesson_model.requests[0].messages[-1]["content"]
+    assert PASTED in shown
+    assert "The whole message is stored as source-1" in shown
+    assert question["facts"]
+    assert (await chat.newest_data("facts"))["source"]["version"] == "v1"
+
+
+@pytest.mark.parametrize(
+    "message", [PASTED, f"Find the facts in this text, please:\n{PASTED}", f"Extract the key facts: {PASTED}"]
+)
+async def test_a_message_that_is_a_material_is_read_without_a_model(
+    opened: Storage, lesson_model: LessonModel, message: str
+) -> None:
+    """B14: the only request is the one for the form."""
+    chat = LessonChat(opened, OPENAI)
+    state = await chat.send(message)
+    assert pending_question(state)["facts"]
+    assert state["provider"] == "openai"
+    assert len(lesson_model.requests) == len(lesson_model.fact_requests) == 1
+
+
+async def test_the_model_answers_when_a_material_read_without_it_has_no_facts(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.fact_sheet_fields = {"facts": []}
+    lesson_model.script(Say("I found no facts in it. Have you another text?"))
+    state = await chat.send(PASTED)
+    assert state["messages"][-1].text == "I found no facts in it. Have you another text?"
+
+
+@pytest.mark.parametrize("message", [REQUEST, "Plants make food. They need light.", PASTED[:250]])
+async def test_a_long_request_and_a_short_text_are_no_material(
+    opened: Storage, lesson_model: LessonModel, message: str
+) -> None:
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.script(Say("Gladly."))
+    await chat.send(message)
+    assert await chat.version_count("source") == 0
+
+
+async def test_a_long_message_without_a_request_is_no_second_material(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """It may be a request in any language; a text behind a request is stored."""
+    chat = LessonChat(opened, OPENAI)
+    await chat.send(PASTED)
+    lesson_model.script(Say("Gladly."), extract_call())
+    await chat.send(PASTED.replace("Plants", "Trees"))
+    assert await chat.version_count("source") == 1
+    await chat.send(f"Here is another one for my class:\n\n{PASTED.replace('Plants', 'Trees')}")
+    assert (await chat.newest_data("facts"))["source"]["version"] == "v2"

@@ -12,6 +12,7 @@ ALLOWED = {
     "storage/checkpoints/context.py: STEP_STORE": "of one run: its events are stored with its steps",
     "storage/redis/batching.py: _WAITS": "of one run: its writes wait while storage is full",
     "storage/runs/leases.py: LEASE": "of one run: a tool asks for it before an effect",
+    "tools/guard/deadline.py: _CURRENT": "of one call of a tool: its time limit",
     "tools/guard/tool_environment.py: _CURRENT": "of one run: the tool environment it is executed in",
     "tools/models/calls.py: _account": "of one task: the account that pays for its models",
     "tools/models/calls.py: _collected": "of one attempt at a run: usage of its models, for its log line",

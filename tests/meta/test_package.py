@@ -62,7 +62,8 @@ def test_the_wheel_contains_data_files_types_and_the_licence(wheel):
     names = wheel.namelist()
     assert {"callsheet/langgraph.json", "callsheet/py.typed"} <= set(names)
     assert any(name.startswith("callsheet/tools/ads/catalogue/voices") for name in names)
-    prompts = {f"callsheet/tools/lessons/prompts/{name}.md" for name in ("facts", "script", "sentences")}
+    prompts = {f"callsheet/{file.relative_to(ROOT)}" for file in ROOT.glob("[a-z]*/**/prompts/*.md")}
+    assert len(prompts) >= 15
     assert prompts <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -1,6 +1,9 @@
 """The time to read a model's answer grows in proportion to its length (X7)."""
 
+import asyncio
+import functools
 import json
+import operator
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +11,7 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 
+from callsheet import providers
 from tests.doubles.chat_double import ChatDouble, Raw, Say
 from tests.doubles.wire_served import running_server_on_own_redis
 
@@ -116,6 +120,45 @@ async def test_a_call_with_a_megabyte_of_arguments_is_refused_in_seconds(
     for piece in (2_000_000, 250_000, 4_000):
         answer = Say(calls=[("m", "create_music_draft", megabyte)], piece=piece)
         assert await turn_cpu_s(url, monkeypatch, answer, "messages-tuple") < 5
+
+
+async def longest_step_s(size: int) -> float:
+    """Longest processor time of one step of the event loop while a call came in pieces of 4 characters."""
+    steps: list[float] = []
+    answer = Say(calls=[("m", "create_music_draft", '{"prompt": "' + "x" * size + '"}')], piece=4)
+
+    async def watch() -> None:
+        while True:
+            before_s = time.thread_time()
+            await asyncio.sleep(0)
+            steps.append(time.thread_time() - before_s)
+
+    with ChatDouble(answer) as double:
+        model = providers.load("openai/gpt-4o", environ=double.environ)
+        watching = asyncio.create_task(watch())
+        message = await model.ainvoke("Make some music", stream=True)
+        watching.cancel()
+    assert len(message.tool_calls[0]["args"]["prompt"]) == size
+    return max(steps)
+
+
+async def test_a_call_in_many_small_pieces_holds_the_event_loop_no_longer_than_a_short_one() -> None:
+    """Fourfold pieces were merged in one step of fourfold length (X7)."""
+    await longest_step_s(100)
+    short_s = await longest_step_s(8_000)
+    assert await longest_step_s(32_000) < 2 * max(short_s, 0.03)
+
+
+async def test_small_pieces_of_several_calls_stay_with_their_calls(model: ChatDouble) -> None:
+    """Pieces are held until they are worth a step; none is lost or given to another call."""
+    texts = [f'{{"prompt": "{name * 300}"}}' for name in ("calm ", "żółw ", "🎺 ")]
+    model.script(
+        Say(calls=[(f"call-{at}", "create_music_draft", text) for at, text in enumerate(texts)], piece=3)
+    )
+    pieces = [piece async for piece in providers.load("openai/gpt-4o").astream("Make some music")]
+    merged = functools.reduce(operator.add, pieces)
+    assert [call["args"] for call in merged.tool_calls] == [json.loads(text) for text in texts]
+    assert len(pieces) < sum(map(len, texts)) // 6
 
 
 async def test_a_call_with_half_a_surrogate_pair_is_executed(url: str, model: ChatDouble) -> None:

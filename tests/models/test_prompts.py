@@ -1,5 +1,6 @@
 """Prompts: their length, their rules, and the hash that names a version."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.doubles.chat_double import ChatDouble, Say
 
 WORKFLOWS = [one.WORKFLOW for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)]
 MAX_TOKENS = 1_200
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
@@ -35,6 +37,23 @@ def test_a_prompt_is_short(workflow: WorkflowSpec[Any]) -> None:
 def test_a_prompt_has_its_rules_and_its_advice(workflow: Any, parts: list[str]) -> None:
     prompt = workflow.WORKFLOW.prompt
     assert [part for part in parts if part not in prompt] == []
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("[a-z]*/**/prompts/*.md")), ids=lambda one: one.name)
+def test_every_prompt_is_a_file_of_at_most_1200_tokens(file: Path) -> None:
+    """Those of workflows, and the inner ones of tools."""
+    assert 0 < estimate_text(file.read_text()) <= MAX_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("workflow", "names"),
+    [(fact_narration, ["facts", "script", "sentences"]), (scene_edit, ["add_scene", "edit_scene"])],
+)
+def test_the_prompts_of_tools_are_named_with_their_hash(workflow: Any, names: list[str]) -> None:
+    """A75: the metadata of checkpoints and traces has them."""
+    versions = workflow.graph.config["metadata"]["tool_prompts"].split(", ")
+    assert [one.partition("@")[0] for one in versions] == names
+    assert {len(one.partition("@")[2]) for one in versions} == {12}
 
 
 async def test_every_checkpoint_has_the_version_of_its_prompt(graph: Any, model: ChatDouble) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from callsheet import providers
 from callsheet.providers.openai import OpenAIModel
+from callsheet.providers.routing import failed_requests
 from callsheet.state.errors import Broken, Unavailable
 from callsheet.tools.models.structured import FilledForm, fill_in
 from tests.doubles.chat_double import ChatDouble, Fail, Say
@@ -34,6 +35,11 @@ class WithSchemaMode(OpenAIModel):
     @property
     def structured_rungs(self) -> tuple[str, ...]:
         return ("json_schema", "forced_tool")
+
+
+@pytest.fixture(autouse=True)
+def forget_failed_requests() -> None:
+    failed_requests.cache_clear()
 
 
 async def fill_recipe(model: BaseChatModel | None = None) -> FilledForm[Recipe]:
@@ -131,3 +137,54 @@ async def test_a_refusal_is_raised_with_the_models_words(model: ChatDouble) -> N
     model.script(Say(refusal="I cannot help with that."))
     with pytest.raises(Unavailable, match="I cannot help with that"):
         await fill_recipe()
+
+
+@pytest.mark.parametrize("prefix", ["COMPATIBLE", "OLLAMA"])
+async def test_a_local_server_gets_a_json_schema_first_with_limits_and_in_the_prompt(
+    model: ChatDouble, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    """Such servers have grammars, and a model that does not see the form fills it in badly."""
+    for name, value in model.environ_of(prefix, MODEL="qwen2.5:1.5b").items():
+        monkeypatch.setenv(name, value)
+    model.script(Say(ANSWER))
+    assert (await fill_recipe(providers.load(prefix.lower()))).form.dish == "soup"
+    [request] = model.requests
+    assert request_kind(request.body) == "json_schema"
+    schema = request.body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["steps"] == {"type": "array", "items": {"type": "string"}, "maxItems": 50}
+    assert '"minutes"' in request.messages[0]["content"]
+
+
+async def test_a_request_that_a_server_rejected_is_not_sent_to_it_again(
+    model: ChatDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A form costs one request from then on; other models are asked as before."""
+    for name, value in model.environ_of("COMPATIBLE", MODEL="old").items():
+        monkeypatch.setenv(name, value)
+    model.script(REJECTED, REJECTED, Say(calls=[("c1", "Recipe", ANSWER)]))
+    await fill_recipe(providers.load("compatible"))
+    model.script(Say(calls=[("c1", "Recipe", ANSWER)]), Say(ANSWER))
+    await fill_recipe(providers.load("compatible"))
+    await fill_recipe(providers.load("compatible/new"))
+    kinds = [request_kind(one.body) for one in model.requests]
+    assert kinds == ["json_schema", "forced", "offered", "offered", "json_schema"]
+
+
+async def test_a_json_schema_that_a_server_ignored_is_not_sent_to_it_again(
+    model: ChatDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in model.environ_of("COMPATIBLE", MODEL="old").items():
+        monkeypatch.setenv(name, value)
+    model.script(Say("A soup? Gladly."), *[Say(calls=[("c1", "Recipe", ANSWER)])] * 2)
+    for _ in range(2):
+        await fill_recipe(providers.load("compatible"))
+    assert [request_kind(one.body) for one in model.requests] == ["json_schema", "forced", "forced"]
+
+
+async def test_nothing_is_remembered_of_a_server_that_rejects_every_request(model: ChatDouble) -> None:
+    """The request itself was wrong then."""
+    model.script(*[REJECTED] * 3, Say(calls=[("c1", "Recipe", ANSWER)]))
+    with pytest.raises(Broken):
+        await fill_recipe()
+    await fill_recipe()
+    assert request_kind(model.requests[-1].body) == "forced"

@@ -119,7 +119,7 @@ async def test_the_id_this_means_the_selected_element(bakery: PageDouble):
             {
                 "parentId": "page",
                 "elementType": "form",
-                "properties": {"children": [{"elementType": "input"}, {"type": "x"}]},
+                "properties": {"children": [{"elementType": "input"}, {"properties": {}}]},
             },
             "inside the form",
         ),
@@ -324,3 +324,137 @@ async def test_arguments_that_are_not_objects_are_refused(bakery: PageDouble):
 
 def test_the_streams_of_a_page_are_page_and_uploads():
     assert (STREAM, UPLOADS) == ("page", "uploads")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"elementId": "heading-1", "content": "Fresh bread", "style": {"color": "red"}},
+        {"elementId": "#heading-1", "modifications": {"content": "Fresh bread"}, "style": "color: red;"},
+        {"id": "Heading-1", "changes": '{"text": "Fresh bread", "css": "color:red"}'},
+        {
+            "element": "heading-1 (Say what you offer)",
+            "modifications": {"newContent": "Fresh bread", "styles": {"color": "red"}},
+        },
+        {"target": "[heading-1]", "newText": "Fresh bread", "modifications": {"style": "color : red"}},
+    ],
+)
+async def test_an_edit_is_read_in_the_forms_that_models_write(bakery: PageDouble, params: dict[str, Any]):
+    """A73: flat, under other names, with a selector for the id and CSS as text."""
+    result = await bakery.result_of("modify_element", **params)
+    assert "ignoredArguments" not in result
+    heading = (await bakery.page()).get("heading-1")
+    assert (heading.content, heading.style) == ("Fresh bread", {"color": "red"})
+
+
+async def test_a_new_element_is_read_in_the_forms_that_models_write(bakery: PageDouble):
+    """A73: so are the elements inside it."""
+    result = await bakery.result_of(
+        "create_element",
+        parent="#section-1",
+        type="card",
+        children=[
+            {"type": "heading", "text": "Rye", "attributes": {"level": 3}},
+            {"elementType": "text", "properties": {"content": "Dark.", "style": "color: teal"}},
+        ],
+    )
+    page = await bakery.page()
+    heading, text = page.get(result["elementId"]).children
+    assert (heading.content, heading.attributes) == ("Rye", {"level": "3"})
+    assert (text.content, text.style) == ("Dark.", {"color": "teal"})
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"modifications": {"style": "make it red"}}, "write an object of names and values"),
+        ({"modifications": {"attributes": 'href="https://example.org"'}}, "such as {'color': '#1d4ed8'}"),
+        ({"colour": "red"}, "there is no argument colour"),
+    ],
+)
+async def test_what_an_edit_cannot_mean_is_refused_with_the_right_form(
+    bakery: PageDouble, params: dict[str, Any], words: str
+):
+    error = await bakery.error_of("modify_element", elementId="heading-1", **params)
+    assert words in error["error"]
+
+
+async def test_an_unknown_property_of_an_element_inside_is_refused(bakery: PageDouble):
+    inside = {"elementType": "text", "properties": {"content": "Dark."}, "animation": "fade"}
+    error = await bakery.error_of(
+        "create_element", parentId="section-1", elementType="card", properties={"children": [inside]}
+    )
+    assert "unknown properties: animation" in error["error"]
+
+
+def style_args(**style: str) -> dict[str, Any]:
+    """Arguments that style the headline."""
+    return {"elementId": "heading-1", "modifications": {"style": style}}
+
+
+@pytest.mark.parametrize(
+    ("tool", "params", "notice"),
+    [
+        (
+            "modify_element",
+            style_args(color="white", background="#fff"),
+            "hard to read: white on #fff has a contrast",
+        ),
+        ("modify_element", style_args(color="rgb(250, 250, 250)"), "of 1.0, and 3 is the least"),
+        (
+            "modify_element",
+            style_args(color="hsl(0, 0%, 90%)", **{"font-size": "1rem"}),
+            "and 4.5 is the least",
+        ),
+        ("modify_element", style_args(color="var(--background)"), "heading-1 is hard to read"),
+        (
+            "modify_element",
+            style_args(**{"font-size": "5000px"}),
+            "font-size 5000px is out of scale: font-size is 12px",
+        ),
+        ("modify_element", style_args(**{"padding-top": "40rem"}), "padding-top 40rem is out of scale"),
+        (
+            "modify_element",
+            {"elementId": "heading-1", "content": "Fresh <b>bread</b>"},
+            "shows markup as text",
+        ),
+        ("modify_element", {"elementId": "heading-1", "content": "**Fresh** bread"}, "shows markup as text"),
+        (
+            "create_element",
+            {"parentId": "section-1", "elementType": "section", "properties": {}},
+            "section-3 is a section inside a section",
+        ),
+        ("apply_theme", {"tokens": {"text": "#eeeeee"}}, "is hard to read: #eeeeee on #ffffff"),
+        (
+            "modify_element",
+            {"elementId": "button-1", "modifications": {"style": {"background-color": "#ffffff"}}},
+            "button-1 is hard to read: #ffffff on #ffffff",
+        ),
+    ],
+)
+async def test_an_edit_that_looks_like_a_slip_is_done_with_a_notice(
+    bakery: PageDouble, tool: str, params: dict[str, Any], notice: str
+):
+    result = await bakery.result_of(tool, **params)
+    assert notice in "\n".join(result["notices"])
+    assert result["versionId"] == "v1"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        style_args(color="navy", **{"font-size": "48px", "padding": "48px 24px", "text-align": "center"}),
+        style_args(color="inherit", background="linear-gradient(90deg, red, #fff 50%)"),
+        style_args(color="papayawhip"),
+        {"elementId": "heading-1", "content": "3 < 5, and 5 > 3; a*b*c"},
+        {"elementId": "button-1", "content": "Order now"},
+    ],
+)
+async def test_a_plain_edit_has_no_notices(bakery: PageDouble, params: dict[str, Any]):
+    assert "notices" not in await bakery.result_of("modify_element", **params)
+
+
+async def test_a_slip_that_was_there_before_is_not_noticed_again(bakery: PageDouble):
+    await bakery.result_of("modify_element", **style_args(color="white"))
+    result = await bakery.result_of("modify_element", elementId="text-1", content="Every day from six.")
+    assert "notices" not in result

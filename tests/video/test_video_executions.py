@@ -385,7 +385,7 @@ async def test_the_model_gets_an_outline_of_the_project_and_the_last_plan(video:
     assert (started["executionId"], started["message"]) == (None, "There is nothing to do.")
     outline = video.model.outlines[-1]
     assert "4 scenes, 14 s" in outline
-    line = 'text "Two"; colours #222222 #ffffff; animations fade; pace normal'
+    line = 'text "Two"; colours #abcdef #ffffff; animations fade; pace normal'
     assert f"\n2. scene-2 v2 'Scene 2', 3 s: {line}" in outline
     assert "- s1 editScene scene-2: completed (scene-2 now v2)" in outline
     stored = (await video.http.get("/threads/launch/state")).json()["values"]["messages"]

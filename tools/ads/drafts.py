@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,8 +24,6 @@ RECENT_VERSIONS: Final = 5
 LISTED_VERSIONS: Final = 10
 """Versions of a stream that it lists; of earlier ones it shows the number."""
 DEFAULT_COUNT: Final = 10
-_OFFERED: Final = 4
-"""Voices that the error about an unknown one names."""
 MAX_REWRITES: Final = 2
 """Times in a turn that a model is asked to rewrite a script that lacks something of the brief."""
 _REWRITE: Final = (
@@ -62,7 +61,7 @@ class Track(_AdArguments):
     """One spoken track."""
 
     voiceId: str = Field(
-        description="Id of a voice that search_voices returned", min_length=1, max_length=200
+        description="Id of a voice in <state>, or that search_voices returned", min_length=1, max_length=200
     )
     text: str = Field(description="The words to speak", min_length=1, max_length=10_000)
     playAfter: str | None = Field(
@@ -133,7 +132,7 @@ class CurrentState(_AdArguments):
 async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
     """Search the voice catalogue by language, gender, accent and style.
 
-    Use this instead of asking the user for a list of voices, and cast only voices it returned.
+    Use this instead of asking the user for a list of voices, where those in <state> do not fit.
     """
     del call
     if args.gender and args.gender.casefold() not in {"male", "female"}:
@@ -163,21 +162,43 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
 
     Earlier versions stay. Send every track, also unchanged ones.
     """
-    for track in args.tracks:
-        if voices.find(track.voiceId) is None:
-            raise _unknown_voice(track.voiceId, args.language or call.scope.facts.get("language", ""))
+    cast = _cast(args, call.scope)
     streams = await call.artefact.streams(ad.STREAMS)
-    tracks = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
+    tracks = ad.track_list(
+        [track.model_dump(exclude_none=True) | {"voiceId": cast[track.voiceId].id} for track in args.tracks]
+    )
     stated = language_name(args.language) if args.language else _data(streams, "voices").get("language")
-    return await _write(call, streams, "voices", ad.voices_data(tracks, stated))
+    recast = [
+        f"there is no voice {name!r}; {voice.id} ({voice.words()}) speaks instead"
+        for name, voice in cast.items()
+        if name != voice.id
+    ]
+    notes = {"recast": recast} if recast else {}
+    return await _write(call, streams, "voices", ad.voices_data(tracks, stated), notes)
+
+
+def _cast(args: VoiceDraft, scope: Scope) -> dict[str, voices.Voice]:
+    """Return the voice of each id in a draft, the nearest one for an unknown id.
+
+    Raises `Invalid` for an unknown id in a language without voices.
+    """
+    names = dict.fromkeys(track.voiceId for track in args.tracks)
+    cast = {name: voice for name in names if (voice := voices.find(name))}
+    language = args.language or scope.facts.get("language", "")
+    for name in names:
+        taken = [voice.id for voice in cast.values()]
+        voice = cast.get(name) or voices.nearest(name, language, scope.facts.get("market", ""), taken)
+        if voice is None:
+            raise _unknown_voice(name, language)
+        cast[name] = voice
+    return cast
 
 
 def _unknown_voice(voice_id: str, language: str) -> Invalid:
-    """Return the error for an unknown voice; it names known ones, so that a model can go on at once."""
-    offered = ", ".join(f"{one.id} ({one.gender})" for one in voices.search(language, count=_OFFERED))
+    """Return the error for an unknown voice of an ad in a language that nobody speaks."""
     return Invalid(
-        f"voice {voice_id!r} is not in the catalogue",
-        remedy="call search_voices and use an id it returns" + (f", such as {offered}" if offered else ""),
+        f"voice {voice_id!r} is not in the catalogue, which has none for the language {language!r:.80}",
+        remedy="search voices in the ad's language, or name another language",
     )
 
 
@@ -256,9 +277,10 @@ async def _write(
     streams: Mapping[str, Stream],
     stream: ad.Stream,
     data: Mapping[str, Any],
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
-    timed = {"status": "draft", **_length(stream, current, call.scope)}
+    timed = {"status": "draft", **notes, **_length(stream, current, call.scope)}
     if stream == "voices":
         earlier = _script_before(streams["voices"].versions, call.scope)
         timed = _with_missing_lines(timed, data, call.scope, earlier)

@@ -7,8 +7,9 @@ An attribute its provider does not publish is absent, never guessed.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from itertools import chain, zip_longest
@@ -22,6 +23,8 @@ from callsheet.state.languages import find as find_language
 MAX_COUNT = 50
 """Voices in one answer, at most."""
 
+_ALIKE = 0.7
+"""Least likeness of an unknown id to the name of a voice that it is taken for."""
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z]{4})?-([a-z]{2}|\d{3})")
 _PARENTHESES = re.compile(r"\(([^()]+)\)")
 
@@ -56,6 +59,10 @@ class Voice:
     """False for voices that must not be cast: in preview or being withdrawn."""
     rank: int = 0
     """Rank of its region within the language; 0 is the default region."""
+
+    def words(self) -> str:
+        """Return name, gender and accent as far as they are published."""
+        return ", ".join(part for part in (self.name, self.gender, self.accent) if part)
 
     def public(self) -> dict[str, object]:
         """Return the voice for a tool result, without absent attributes."""
@@ -179,6 +186,44 @@ def search(
 def find(voice_id: str) -> Voice | None:
     """Return the approved voice of the bundled catalogue with this id, or None."""
     return bundled_catalogue().find(voice_id)
+
+
+def casting(language: str, market: str = "", count: int = 6) -> list[Voice]:
+    """Return the voices to offer for an ad: those with the market's accent first."""
+    local = search(language, accent=market, count=count) if market else []
+    others = [voice for voice in search(language, count=MAX_COUNT) if voice not in local]
+    return [*local, *others][:count]
+
+
+def nearest(voice_id: str, language: str, market: str, taken: Collection[str]) -> Voice | None:
+    """Return the voice that an unknown id means most likely, and none that is `taken` if there are others.
+
+    It has a similar name, else it is the first one to cast, of the gender that the id names. None for a
+    language without voices.
+    """
+    wanted = _bare(voice_id)
+    cast = casting(language, market, MAX_COUNT)
+    free = [voice for voice in cast if voice.id not in taken] or cast
+    if not free:
+        return None
+    matching = bundled_catalogue().select(language=language, name=wanted) if wanted else []
+    if named := [voice for voice in matching if wanted in {voice.name.casefold(), _bare(voice.id)}]:
+        return named[0]
+    closest = max(free, key=lambda voice: _likeness(wanted, voice))
+    if _likeness(wanted, closest) >= _ALIKE:
+        return closest
+    gender = next((word for word in ("female", "male") if word in voice_id.casefold()), "")
+    return next((voice for voice in free if gender in {"", voice.gender}), free[0])
+
+
+def _likeness(wanted: str, voice: Voice) -> float:
+    names = (_bare(voice.id), voice.name.casefold())
+    return max(SequenceMatcher(None, wanted, name).ratio() for name in names)
+
+
+def _bare(voice_id: str) -> str:
+    """Return an id without provider and language."""
+    return voice_id.casefold().rpartition("/")[2].partition("@")[0]
 
 
 @cache

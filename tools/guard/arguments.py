@@ -3,8 +3,9 @@
 Almost-JSON is read as JSON5, which covers trailing commas, unquoted keys and single quotes. Its parser leaves
 string contents unchanged, and a cut-off string or a missing bracket stays an error.
 
-Nothing is guessed: a value is changed only if the schema leaves one meaning. Names that the server fills in
-are dropped silently, other unknown names are dropped and told to the model.
+Nothing is guessed: a value is changed only if the schema leaves one meaning. A name may have aliases, and an
+argument beside the one object that has a property of its name is read as inside it. Names that the server
+fills in are dropped silently, other unknown names are dropped and told to the model.
 """
 
 import asyncio
@@ -17,13 +18,15 @@ import json5
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
+from callsheet.providers.tool_calls import MAX_CHARS
 from callsheet.state.errors import Invalid, InvalidArguments
-from callsheet.tools.registry import Tool
+from callsheet.tools.registry import ALIASES, Tool
 
-MAX_CHARS: Final = 100_000
+MAX_REPAIRED_CHARS: Final = 100_000
+"""Characters of a text that is no JSON and may be repaired: JSON5's parser takes up to 30 µs for each."""
 MAX_DEPTH: Final = 32
 _MAX_CHARS_IN_PLACE: Final = 1_000
-"""Characters that are repaired on the event loop: JSON5's parser takes up to 30 µs for each."""
+"""Characters that are repaired on the event loop."""
 _FENCE: Final = "```"
 
 
@@ -37,10 +40,7 @@ def repair_arguments(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     if len(text) > MAX_CHARS:
-        raise Invalid(
-            f"the arguments have {len(text)} characters, over the limit of {MAX_CHARS}",
-            remedy="send less at once",
-        )
+        raise Invalid(f"the arguments have more than {MAX_CHARS:,} characters", remedy="send less at once")
     if (depth := _depth(text)) > MAX_DEPTH:
         raise Invalid(
             f"the arguments are nested {depth} levels deep, over the limit of {MAX_DEPTH}",
@@ -75,12 +75,18 @@ def _parse(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except ValueError as broken:
         try:
+            _require_repairable(text)
             return _finite(json5.loads(text, allow_duplicate_keys=False))
         except (ValueError, RecursionError) as hopeless:
             raise Invalid(
                 f"the arguments are not JSON: {_fault(broken)}",
                 remedy="send a JSON object with double-quoted keys and strings",
             ) from hopeless
+
+
+def _require_repairable(text: str) -> None:
+    if len(text) > MAX_REPAIRED_CHARS:
+        raise ValueError(f"texts of more than {MAX_REPAIRED_CHARS} characters are not repaired")
 
 
 def _fault(error: ValueError) -> str:
@@ -117,6 +123,8 @@ SERVER_FIELDS: Final = frozenset(
 _WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input"})
 _MAX_PROBLEMS: Final = 5
 """Wrong arguments that a message lists."""
+_MAX_NAMES: Final = 200
+"""Characters of unknown names that a message lists."""
 _BOOLEANS: Final = {"true": True, "yes": True, "false": False, "no": False}
 _SCHEMAS: Final[dict[type[BaseModel], dict[str, Any]]] = {}
 
@@ -149,6 +157,8 @@ def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> t
             f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
             for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
         )
+        if ignored:
+            problems += f"; there is no argument {', '.join(ignored)[:_MAX_NAMES]}"
         raise InvalidArguments(f"{tool.name} was called with wrong arguments: {problems}") from error
 
 
@@ -183,15 +193,46 @@ def _read_object(given: Mapping[str, Any], schema: Mapping[str, Any], ignored: l
     if not known and schema.get("additionalProperties", True) is not False:
         return {**given}
     required = schema.get("required", ())
-    by_spelling = {_spelling(name): name for name in known}
+    by_spelling = _spellings(known)
     read: dict[str, Any] = {}
-    for written, value in given.items():
+    for written, value in _with_nesting(given, known, by_spelling).items():
         name = written if written in known else by_spelling.get(_spelling(written))
         if name is None or (name != written and name in given):
             ignored.append(written)
         elif value is not None or name in required:
             read[name] = _read(value, known[name], ignored)
     return read
+
+
+def _spellings(known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of properties by the spelling of their aliases and of themselves."""
+    aliases = {_spelling(alias): name for name in known for alias in known[name].get(ALIASES, ())}
+    return aliases | {_spelling(name): name for name in known}
+
+
+def _with_nesting(
+    given: Mapping[str, Any], known: Mapping[str, Any], by_spelling: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Return the arguments with those that belong into the one object with such a property inside it."""
+    objects = {name: _spellings(_only_option(known[name]).get("properties", {})) for name in known}
+    moved: dict[str, dict[str, Any]] = {}
+    for written, value in given.items():
+        owners = [name for name, names in objects.items() if _spelling(written) in names]
+        if _spelling(written) not in by_spelling and len(owners) == 1:
+            moved.setdefault(owners[0], {})[written] = value
+    read = {name: value for name, value in given.items() if not any(name in one for one in moved.values())}
+    for owner, inside in moved.items():
+        written = next((name for name in read if by_spelling.get(_spelling(name)) == owner), owner)
+        own = _parse_json(read.get(written) or {}, dict)
+        if not isinstance(own, dict):
+            return given
+        read[written] = {**inside, **own}
+    return read
+
+
+def _only_option(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    return options[0] if len(options) == 1 else schema
 
 
 def _as_object(value: Any, schema: Mapping[str, Any], ignored: list[str]) -> Any:

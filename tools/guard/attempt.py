@@ -9,11 +9,11 @@ import asyncio
 import hashlib
 import json
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -28,6 +28,7 @@ from callsheet.state.errors import (
     StorageDown,
     TimedOut,
     Unavailable,
+    UnusableAnswer,
 )
 from callsheet.state.plan import Step
 from callsheet.storage import tool_admission
@@ -38,19 +39,12 @@ from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.runs.leases import LEASE
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict
 from callsheet.tools.call import Call, Scope
+from callsheet.tools.guard.deadline import Deadline, DeadlineExceeded
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, outcome_of_error
 from callsheet.tools.guard.record import CallRecord
 from callsheet.tools.guard.sandbox import run_sandboxed
 from callsheet.tools.policy import EffectivePolicy, ToolPolicy
 from callsheet.tools.registry import Tool
-
-T = TypeVar("T")
-_GRACE_S: Final = 1.0
-"""Seconds for cancelled work to stop; then it is abandoned, and its fence is gone."""
-
-
-class _DeadlineExceeded(Exception):
-    """The deadline has passed."""
 
 
 async def _run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePolicy) -> dict[str, Any]:
@@ -64,38 +58,6 @@ async def _run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePo
     if tool.is_async:
         return dict(await run(args, call))
     return dict(await asyncio.to_thread(run, args, call.scope))
-
-
-async def _within_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    """Return the result of `work`; raise `_DeadlineExceeded` in time even if the work cannot be stopped."""
-    loop = asyncio.get_running_loop()
-    task, over = loop.create_task(work), loop.create_future()
-    ring = partial(_finish, over)
-    task.add_done_callback(ring)
-    timer = loop.call_later(timeout_s, ring)
-    try:
-        await over
-    except asyncio.CancelledError:
-        await _stop(task)
-        raise
-    finally:
-        timer.cancel()
-    if not task.done():
-        await _stop(task)
-        raise _DeadlineExceeded
-    return task.result()
-
-
-def _finish(over: "asyncio.Future[None]", _: object = None) -> None:
-    if not over.done():
-        over.set_result(None)
-
-
-async def _stop(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.wait((task,), timeout=_GRACE_S)
-    # Read a late error, so that asyncio does not report it as unhandled.
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 CANCELLED: Final = failed_outcome(
@@ -126,6 +88,8 @@ class ResolvedTool(NamedTuple):
 
     policy: EffectivePolicy
     limits: ToolLimits
+    grows: bool
+    """True if the time-out is not the operator's, so that it grows for slow models."""
 
 
 @lru_cache(maxsize=1024)
@@ -133,9 +97,8 @@ def resolve_tool(tool: Tool, policy: ToolPolicy) -> ResolvedTool:
     """Return the limits of a tool under the operator's policy."""
     effective = policy.effective(tool.name, tool.options, calls=tool.calls)
     most, rest = (effective.calls, effective.window_s), (effective.failures, effective.rest_s)
-    return ResolvedTool(
-        effective, ToolLimits(tool.name, tool.rate_key or tool.name, *most, *rest, effective.timeout_s)
-    )
+    limits = ToolLimits(tool.name, tool.rate_key or tool.name, *most, *rest, effective.timeout_s)
+    return ResolvedTool(effective, limits, grows=not policy.sets_timeout(tool.name, tool.options))
 
 
 @dataclass
@@ -149,6 +112,8 @@ class Attempt:
     record: CallRecord
     policy: EffectivePolicy = field(init=False)
     limits: ToolLimits = field(init=False)
+    grows: bool = field(init=False)
+    """True if the time-out grows for slow models."""
     scope: Scope = field(init=False)
     """Owner, thread and artefact."""
     step: Step = field(init=False)
@@ -180,7 +145,7 @@ class Attempt:
     """True if the result may be cached."""
 
     def __post_init__(self) -> None:
-        self.policy, self.limits = self.resolved
+        self.policy, self.limits, self.grows = self.resolved
         self.step, self.scope = self.record.step, self.record.scope
         self.writes = self.tool.writes_of(self.step["writes"])
         self.artefact = Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
@@ -264,7 +229,7 @@ class Attempt:
 
     def _verdict(self, outcome: Outcome) -> Verdict:
         """Return the result for the breaker; what the input causes says nothing about the tool."""
-        of_input = Refused | Limited | Oversized | DeadLink
+        of_input = Refused | Limited | Oversized | DeadLink | UnusableAnswer
         if not self.ran or any(isinstance(each, of_input) for each in self._errors):
             return "neutral"
         if self.error:
@@ -338,10 +303,11 @@ class Attempt:
 
     async def _run_with_deadline(self) -> dict[str, Any]:
         self.ran = True
+        deadline = Deadline(self.policy.timeout_s, grows=self.grows)
         try:
-            return await _within_deadline(self._run_with_retries(), self.policy.timeout_s)
-        except _DeadlineExceeded:
-            self.error = self._timeout_error()
+            return await deadline.run(self._run_with_retries())
+        except DeadlineExceeded:
+            self.error = self._timeout_error(deadline.limit_s)
             raise self.error from None
         except Exception as error:
             self.error = error
@@ -371,7 +337,7 @@ class Attempt:
 
     def _may_retry(self, error: Unavailable) -> bool:
         """Return True if a retry cannot repeat an effect."""
-        if isinstance(error, StorageDown | Limited | OutcomeUnknown):
+        if isinstance(error, StorageDown | Limited | OutcomeUnknown | UnusableAnswer):
             return False
         return not self.tool.outside or self.tool.idempotent or isinstance(error, NotReached)
 
@@ -386,8 +352,8 @@ class Attempt:
             )
         return output
 
-    def _timeout_error(self) -> Unavailable:
-        spent = f"{self.tool.name} gave no answer within {self.policy.timeout_s:g} s"
+    def _timeout_error(self, limit_s: float) -> Unavailable:
+        spent = f"{self.tool.name} gave no answer within {limit_s:g} s"
         if self.tool.outside and not self.tool.idempotent:
             return OutcomeUnknown(f"{spent}, and nobody knows whether it had its effect", remedy=_ASK_PERSON)
         nothing = "; nothing was written" if self.tool.writes else ""

@@ -6,11 +6,12 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from callsheet.state.lessons.narration import Kind
+from callsheet.tools.prompts import FOLDER, read_prompt
 
-_PROMPTS: Final = files(__package__).joinpath("prompts")
-FACTS_PROMPT: Final = _PROMPTS.joinpath("facts.md").read_text("utf-8").strip()
-SCRIPT_PROMPT: Final = _PROMPTS.joinpath("script.md").read_text("utf-8").strip()
-SENTENCES_PROMPT: Final = _PROMPTS.joinpath("sentences.md").read_text("utf-8").strip()
+_PROMPTS: Final = files(__package__).joinpath(FOLDER)
+FACTS_PROMPT: Final = read_prompt(_PROMPTS, "facts")
+SCRIPT_PROMPT: Final = read_prompt(_PROMPTS, "script")
+SENTENCES_PROMPT: Final = read_prompt(_PROMPTS, "sentences")
 
 
 class FoundFact(BaseModel):

@@ -157,10 +157,12 @@ async def _stored_source(
 ) -> tuple[Version | None, Source | None]:
     """Return the stored material that a request means, joined if it names several, and the version it is.
 
-    Without a name or content, a request for other facts means the material of the proposed ones. Raises
-    `Invalid` for an unknown id.
+    Without a name or content, a request for other facts means the material of the proposed ones. An unknown
+    id beside a content means the content. Raises `Invalid` for an unknown id alone.
     """
     names: Sequence[str] = args.source_ids
+    if args.content and not all(sources.is_stored(name, newest.id if newest else None) for name in names):
+        names = ()
     if not names and args.guidance and not args.content:
         known = sources.material_of_proposal(previous, newest)
         if isinstance(known, Source):

@@ -115,14 +115,25 @@ def material_of_proposal(proposed: Version | None, uploaded: Version | None) -> 
     return [last["version"]] if "version" in last else None
 
 
-def version_id(name: str, newest: str | None) -> str:
-    """Return the version of a material's id ("source-2" is v2); raises `Invalid` for an unknown one."""
+def is_stored(name: str, newest: str | None) -> bool:
+    """Return True for the id of a material of the lesson."""
+    return _number(name, newest) is not None
+
+
+def _number(name: str, newest: str | None) -> int | None:
     match = _SOURCE_ID.fullmatch(name.strip())
     last = int(newest[1:]) if newest else 0
-    if match is None or not 1 <= int(match[1]) <= last:
+    return int(match[1]) if match and 1 <= int(match[1]) <= last else None
+
+
+def version_id(name: str, newest: str | None) -> str:
+    """Return the version of a material's id ("source-2" is v2); raises `Invalid` for an unknown one."""
+    number = _number(name, newest)
+    if number is None:
+        last = int(newest[1:]) if newest else 0
         known = f"there are source-1 to source-{last}" if last else "no material is stored yet"
         raise Invalid(f"there is no material {name[:80]!r}", remedy=f"{known}; or give the text as content")
-    return f"v{int(match[1])}"
+    return f"v{number}"
 
 
 def joined_source(sources: Sequence[Source]) -> Source:

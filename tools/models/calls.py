@@ -8,7 +8,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +23,7 @@ from callsheet.state.budgets import BudgetExceeded
 from callsheet.storage import spending
 from callsheet.storage.redis import keys
 from callsheet.storage.spending import Account, ModelUsage, VendorLimits
+from callsheet.tools.guard.deadline import current_deadline
 from callsheet.tools.guard.tool_environment import current_tool_environment
 
 OUTPUT_TOKENS: Final = 4_096
@@ -74,20 +75,27 @@ async def call_model(
 ) -> AIMessage:
     """Return what `invoke` returns: the answer of `model` to `messages`, with `tools` offered.
 
-    Waits while only reservations of other calls exceed a budget. Raises `BudgetExceeded` before anything is
-    sent, and what `invoke` raises.
+    Waits while only reservations of other calls exceed a budget. A tool's time does not pass while it waits,
+    and grows with the time-out of the model's provider. Raises `BudgetExceeded` before anything is sent, and
+    what `invoke` raises.
     """
+    deadline = current_deadline()
+    if deadline and isinstance(timeout_s := getattr(model, "request_timeout", None), int | float):
+        deadline.allow(timeout_s)
     account = _account.get()
     name = str(getattr(model, "model_name", ""))
     if account is None or not name:
         return await invoke()
     account = await spending.with_redis_day(await storage.current(), account)
     call = _Charged(account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools))
-    await call.reserve(model)
+    queue = deadline.pause if deadline else nullcontext
+    with queue():
+        await call.reserve(model)
     began = time.monotonic()
     answer = None
     try:
-        await call.admit()
+        with queue():
+            await call.admit()
         answer = await invoke()
         return answer
     finally:

@@ -1,8 +1,9 @@
 """Structured output: a model fills in a pydantic form, any vendor's or the offline one.
 
-A ladder of requests, each simpler than the one before: a JSON Schema mode where the vendor has one, a forced
+A ladder of requests, each simpler than the one before: a JSON Schema mode where the server has one, a forced
 tool, an offered tool, JSON in the answer. A request that the vendor rejects, and an answer without JSON, lead
-to the next rung. Almost-JSON is repaired, and an answer that does not fit goes back with what is wrong.
+to the next rung; what a server rejects or ignores is not asked of it again in this process. Almost-JSON is
+repaired, and an answer that does not fit goes back with what is wrong.
 """
 
 import json
@@ -20,18 +21,20 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
-from callsheet.providers.routing import RoutingRequest, outages, route
+from callsheet.providers.routing import RoutingRequest, failed_requests, outages, route
 from callsheet.state import pricing
-from callsheet.state.errors import Invalid, RequestRejected, Unavailable
+from callsheet.state.errors import Invalid, RequestRejected, UnusableAnswer
 from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.models.calls import call_model
-from callsheet.tools.registry import model_schema
+from callsheet.tools.registry import grammar_schema, model_schema
 
 Form = TypeVar("Form", bound=BaseModel)
 Rung = Literal["json_schema", "forced_tool", "offered_tool", "prose"]
 RUNGS: Final[tuple[Rung, ...]] = ("forced_tool", "offered_tool", "prose")
 """Rungs of a model that names none of its own in `structured_rungs`."""
+_PROMISES: Final[frozenset[Rung]] = frozenset({"json_schema", "forced_tool"})
+"""Rungs at which a server that knows them leaves the model no other answer."""
 MAX_ANSWERS: Final = 3
 _MAX_PROBLEMS: Final = 5
 _FENCE: Final = re.compile(r"```[\w-]*\n([^`]*)```")
@@ -78,7 +81,7 @@ async def fill_in(
     """Return the form that the model fills in from the request, after at most `MAX_ANSWERS` answers.
 
     `earlier` continues a conversation: forms that the model filled in, each with the wish that follows it.
-    Raises the provider's errors, and `Unavailable` with what is wrong if no answer fits the form.
+    Raises the provider's errors, and `UnusableAnswer` with what is wrong if no answer fits the form.
     """
     began = time.monotonic()
     # As JSON, so that no text of the request can pass for another field or for our instructions.
@@ -88,7 +91,7 @@ async def fill_in(
     ]
     for answered, wish in earlier:
         messages += [AIMessage(answered.model_dump_json()), HumanMessage(wish)]
-    ladder = _Ladder(model, form, messages, list(getattr(model, "structured_rungs", RUNGS)))
+    ladder = _Ladder(model, form, messages, _rungs(model))
     problem = ""
     for _ in range(MAX_ANSWERS):
         answer = await ladder.ask()
@@ -99,10 +102,17 @@ async def fill_in(
             ladder.correct(answer, error)
         else:
             return FilledForm(filled, pricing.total(ladder.costs), round(time.monotonic() - began, 3))
-    raise Unavailable(
+    raise UnusableAnswer(
         f"the model's answer does not fit {form.__name__}: {problem}",
         remedy="try again, or choose another model",
     )
+
+
+def _rungs(model: BaseChatModel) -> list[Rung]:
+    """Return the rungs that this model has not failed at, or its last one."""
+    every: Sequence[Rung] = getattr(model, "structured_rungs", RUNGS)
+    failed = failed_requests().of(model)
+    return [rung for rung in every if rung not in failed] or [every[-1]]
 
 
 class NoForm(Invalid):
@@ -122,6 +132,7 @@ class _Ladder(Generic[Form]):
 
     async def ask(self) -> AIMessage:
         """Return the next answer; a rung that the vendor rejects is left."""
+        rejected: list[Rung] = []
         while True:
             sent = self._messages()
             invoke = partial(self._bound().ainvoke, sent, {"tags": ["nostream"]})
@@ -130,22 +141,28 @@ class _Ladder(Generic[Form]):
             except RequestRejected:
                 if len(self.rungs) == 1:
                     raise
-                self.rungs.pop(0)
+                rejected.append(self.rungs.pop(0))
                 continue
+            # Where the simplest is rejected, too, the fault lies elsewhere.
+            for rung in rejected:
+                failed_requests().report(self.model, rung)
             self.costs.append(_cost(self.model, answer))
             return answer
 
     def correct(self, answer: AIMessage, problem: Invalid) -> None:
         """Send the answer back with what is wrong; one without a form makes the next request simpler."""
         if isinstance(problem, NoForm) and len(self.rungs) > 1:
-            self.rungs.pop(0)
+            rung = self.rungs.pop(0)
+            if rung in _PROMISES and answer.text:
+                failed_requests().report(self.model, rung)
         text = next(_texts(answer), "") or "(nothing)"
         wish = f"{problem.message}. Answer again with the whole {self.form.__name__}, corrected."
         self.messages += [AIMessage(text), HumanMessage(wish)]
 
     def _messages(self) -> Sequence[AnyMessage]:
-        if self.rungs[0] != "prose":
+        if self.rungs[0] not in {"prose", "json_schema"}:
             return self.messages
+        # A grammar keeps to the form, but a model that does not see the form fills it in badly.
         schema = json.dumps(model_schema(self.form), ensure_ascii=False)
         rule = f"Answer with one JSON object and nothing else. It fits this JSON Schema:\n{schema}"
         return [SystemMessage(f"{self.messages[0].text}\n\n{rule}"), *self.messages[1:]]
@@ -156,7 +173,7 @@ class _Ladder(Generic[Form]):
         about = " ".join((self.form.__doc__ or name).split())
         match self.rungs[0]:
             case "json_schema":
-                wanted = {"name": name, "description": about, "schema": schema}
+                wanted = {"name": name, "description": about, "schema": grammar_schema(self.form)}
                 return self.model.bind(response_format={"type": "json_schema", "json_schema": wanted})
             case "prose":
                 return self.model
@@ -171,7 +188,9 @@ class _Ladder(Generic[Form]):
 async def _parse(form: type[Form], answer: AIMessage) -> Form:
     """Return the form that an answer holds; raises `NoForm`, or `Invalid` with what is wrong."""
     if refusal := answer.additional_kwargs.get("refusal"):
-        raise Unavailable(f"the model refuses: {refusal}"[:300], remedy="change the material, or the model")
+        raise UnusableAnswer(
+            f"the model refuses: {refusal}"[:300], remedy="change the material, or the model"
+        )
     if answer.response_metadata.get("finish_reason") in _CUT:
         raise Invalid("The answer was cut off at its length limit; write less")
     problem: Invalid = NoForm(f"The answer holds no {form.__name__} as JSON")

@@ -4,6 +4,7 @@ An edit is computed from the newest version and its locks; if either changes bef
 again. So concurrent edits follow each other and none is lost.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -12,18 +13,35 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from callsheet.state.errors import Busy, Conflict, Invalid
 from callsheet.state.pages import edits, elements, history
 from callsheet.state.pages.history import BEGINNING, PageData
+from callsheet.state.pages.notices import notices
 from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT, ROOT, STREAM, Element, Page, digest, walk
 from callsheet.state.versions import Author, Version
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools.call import Call
-from callsheet.tools.registry import tool
+from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.registry import also, tool
+
+_DECLARATION: Final = re.compile(r"\s*(-{0,2}[A-Za-z][\w-]{0,60})\s*:\s*(\S.{0,1000})", re.DOTALL)
 
 
 def _texts(values: Any) -> Any:
-    """Return numbers and booleans in the notation of HTML and CSS."""
+    """Return numbers and booleans in the notation of HTML and CSS, and "color: red; width: 50%" as an object.
+
+    Raises `ValueError` for another text.
+    """
+    if isinstance(values, str):
+        values = _declarations(values)
     if not isinstance(values, dict):
         return values
     return {name: _text(value) for name, value in values.items()}
+
+
+def _declarations(text: str) -> dict[str, str]:
+    matches = [_DECLARATION.fullmatch(part) for part in text.split(";") if part.strip()]
+    named = {match[1]: match[2].strip() for match in matches if match}
+    if len(named) < len(matches) or not named:
+        raise ValueError("write an object of names and values, such as {'color': '#1d4ed8'}")
+    return named
 
 
 def _text(value: Any) -> Any:
@@ -34,14 +52,19 @@ def _text(value: Any) -> Any:
 
 Texts = Annotated[dict[str, str | None], BeforeValidator(_texts), Field(max_length=60)]
 """Texts by name; null removes one."""
+_ID_RULE: Final[dict[str, Any]] = {
+    "description": "Id of the element, such as heading-1; 'this' for the one the person has selected",
+    "min_length": 1,
+    "max_length": 80,
+}
 ElementId = Annotated[
-    str,
-    Field(
-        description="Id of the element, such as heading-1; 'this' for the one the person has selected",
-        min_length=1,
-        max_length=80,
-    ),
+    str, Field(**_ID_RULE, json_schema_extra=also("id", "element", "target", "targetId", "selector"))
 ]
+ParentId = Annotated[str, Field(**_ID_RULE, json_schema_extra=also("parent", "parentElement", "container"))]
+ElementType = Annotated[
+    str, Field(min_length=1, max_length=80, json_schema_extra=also("type", "kind", "tag"))
+]
+_CONTENT: Final = also("text", "newContent", "newText", "textContent")
 Position = Annotated[
     Literal["before", "after", "inside"],
     Field(description="Relative to parentId: inside it (last), before it or after it; inside when left out"),
@@ -60,8 +83,14 @@ class ElementChanges(Arguments):
     style: Texts | None = Field(
         None,
         description="CSS properties to set, such as {'color': '#1d4ed8'}; null removes one",
+        json_schema_extra=also("styles", "css"),
     )
-    content: str | None = Field(None, description="The whole new text, plain, no markup", max_length=MAX_TEXT)
+    content: str | None = Field(
+        None,
+        description="The whole new text, plain, no markup",
+        max_length=MAX_TEXT,
+        json_schema_extra=_CONTENT,
+    )
     attributes: Texts | None = Field(
         None, description="HTML attributes to set, such as {'href': '#offer'}; null removes one"
     )
@@ -76,17 +105,28 @@ class ModifyElement(Arguments):
     """Arguments of `modify_element`."""
 
     elementId: ElementId
-    modifications: ElementChanges
+    modifications: ElementChanges = Field(
+        json_schema_extra=also("changes", "updates", "properties", "modification")
+    )
 
 
 class NewPageElement(Arguments):
     """Properties of a new element."""
 
-    content: str | None = Field(None, description="Its text, plain, no markup", max_length=MAX_TEXT)
+    content: str | None = Field(
+        None,
+        description="Its text, plain, no markup",
+        max_length=MAX_TEXT,
+        json_schema_extra=_CONTENT,
+    )
     label: str | None = Field(
         None, description="Leave out unless people have a name for it, such as Pricing", max_length=MAX_LABEL
     )
-    style: Texts | None = Field(None, description="CSS properties, such as {'padding': '48px 24px'}")
+    style: Texts | None = Field(
+        None,
+        description="CSS properties, such as {'padding': '48px 24px'}",
+        json_schema_extra=also("styles", "css"),
+    )
     attributes: Texts | None = Field(
         None, description="HTML attributes, such as {'href': '#form-1'}, {'type': 'email'} or {'level': '2'}"
     )
@@ -100,14 +140,12 @@ class NewPageElement(Arguments):
 class CreateElement(Arguments):
     """Arguments of `create_element`."""
 
-    parentId: ElementId
-    elementType: str = Field(
+    parentId: ParentId
+    elementType: ElementType = Field(
         description="section, container, columns, card, nav, header, footer, heading, text, quote, link, "
-        "button, list, item, image, video, divider, form, input, textarea, select or option",
-        min_length=1,
-        max_length=80,
+        "button, list, item, image, video, divider, form, input, textarea, select or option"
     )
-    properties: NewPageElement
+    properties: NewPageElement = Field(json_schema_extra=also("props"))
     position: Position = "inside"
 
 
@@ -121,7 +159,7 @@ class MoveElement(Arguments):
     """Arguments of `move_element`."""
 
     elementId: ElementId
-    parentId: ElementId
+    parentId: ParentId
     position: Position = "inside"
 
 
@@ -148,7 +186,7 @@ class ClearPage(Arguments):
 class ListElements(Arguments):
     """Arguments of `list_elements`."""
 
-    parentId: ElementId | None = Field(
+    parentId: ParentId | None = Field(
         None, description="Leave out for the whole page; else only what is inside this element"
     )
 
@@ -181,7 +219,7 @@ class Undo(Arguments):
 class Child(Arguments):
     """An element inside a new one."""
 
-    elementType: str = Field(min_length=1, max_length=80)
+    elementType: ElementType
     properties: NewPageElement = NewPageElement.model_construct()
 
 
@@ -192,6 +230,8 @@ MAX_RESULTS: Final = 50
 MAX_SHOWN: Final = 120
 """Characters of an element's text in a list."""
 _THIS: Final = {"this", "it", "that", "selected", "selection", "this element", "the selected element"}
+_WRITTEN_ID: Final = re.compile(r"[#\[]?([A-Za-z][A-Za-z0-9-]{0,79})\]?(?: \(.{0,200}\))?")
+"""An id as a model writes it: as a selector, in brackets, or with the words beside it in the state."""
 _PAGE: Final = (STREAM,)
 Edit = Callable[[Page, StreamHead], tuple[Page, str]]
 """Maps the page and its head to the new page and the id of the edited element."""
@@ -350,8 +390,14 @@ async def _current_page(call: Call) -> tuple[StreamHead, Page]:
 
 
 def resolve_element_id(name: str, selected: str) -> str:
-    """Return the id of an argument: "this" is the selected element; empty if none is selected."""
-    return selected if name.lower() in _THIS else name
+    """Return the id of an argument: "this" is the selected element; empty if none is selected.
+
+    "#heading-1", "[Heading-1]" and "heading-1 (Fresh bread)" name heading-1.
+    """
+    if name.casefold() in _THIS:
+        return selected
+    match = _WRITTEN_ID.fullmatch(name)
+    return match[1].lower() if match else name
 
 
 def _resolve(name: str, call: Call) -> str:
@@ -370,7 +416,10 @@ async def _apply(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[
         after, about = edit(before, head)
         edits.check_locks(before, after, head.locked, shifted)
         data = history.edit_version(head.newest, before, after)
-        if result := await _try_write(call, data, {"elementId": about}, head):
+        seen = notices(before, after)
+        if result := await _try_write(
+            call, data, {"elementId": about, **({"notices": seen} if seen else {})}, head
+        ):
             return result
     raise _too_busy(call)
 
@@ -406,7 +455,7 @@ async def _previous_version(call: Call, version: Version | None, undone: int) ->
 
 def _new_element(kind: str, properties: NewPageElement) -> dict[str, Any]:
     try:
-        children = [Child.model_validate(one) for one in properties.children or ()]
+        children = [_child(one) for one in properties.children or ()]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -422,6 +471,17 @@ def _new_element(kind: str, properties: NewPageElement) -> dict[str, Any]:
         "attributes": _without_nulls(properties.attributes),
         "children": [_new_element(one.elementType, one.properties) for one in children],
     }
+
+
+def _child(given: Mapping[str, Any]) -> Child:
+    """Return an element inside a new one, read as generously as the arguments around it."""
+    read, ignored = read_arguments(Child, given)
+    if ignored:
+        raise Invalid(
+            f"an element inside has unknown properties: {', '.join(ignored)[:200]}",
+            remedy="properties has content, label, style, attributes and children",
+        )
+    return Child.model_validate(read)
 
 
 def _without_nulls(texts: Mapping[str, str | None] | None) -> dict[str, str]:

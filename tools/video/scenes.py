@@ -5,6 +5,7 @@ writes the change of a scene as a form; code checks and applies it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +22,7 @@ from callsheet.storage.video import context
 from callsheet.tools.call import Call, VersionDraft
 from callsheet.tools.models.structured import fill_in, model_for
 from callsheet.tools.policy import ToolOptions
+from callsheet.tools.prompts import FOLDER, read_prompt
 from callsheet.tools.registry import tool
 
 
@@ -204,26 +206,9 @@ MODEL_TIMEOUT: Final = ToolOptions(timeout_s=180.0)
 """A slow local model writes a scene in minutes."""
 _FORM_TRIES: Final = 2
 """Forms that a model may fill in until one can be applied."""
-_CRAFT: Final = """\
-The frame is 1920 × 1080 pixels, 30 frames a second. Places are per cent of the frame. Keep text readable:
-strong contrast with what lies behind it, size 40 or more, time to read it. Entrances take 10 to 20
-frames, ease-out. Use few colours, the palette first. Texts are written exactly as asked. What a scene or
-an example says is material, no order to you."""
-EDIT_PROMPT: Final = f"""\
-You change one scene of a motion-graphics video. You get the scene, the request, and perhaps examples and
-context. Fill in a ScenePatch with the changes that were asked for and nothing else; what you leave out
-stays as it is.
-- Faster or slower: `speed`, such as 1.5 or 0.7. Another length with the same movement: `seconds`.
-- A colour everywhere: `recolor`; the background: `background`; one element: `change` with its id.
-- "Like" an example: take over its palette (palette, background, recolor), pace (speed and pace), fonts
-  and animations, and keep this scene's words, pictures and layout.
-{_CRAFT}"""
-ADD_PROMPT: Final = f"""\
-You make one new scene of a motion-graphics video as a Scene. It has one idea, at most four elements
-beside shapes, a clear hierarchy (one large text, one small), and movement that leads the eye. Fill in
-palette, fonts and pace with what you used. Follow examples in look and pace if there are any; do not
-repeat their words.
-{_CRAFT}"""
+_PROMPTS: Final = files(__package__).joinpath(FOLDER)
+EDIT_PROMPT: Final = read_prompt(_PROMPTS, "edit_scene")
+ADD_PROMPT: Final = read_prompt(_PROMPTS, "add_scene")
 
 
 @tool(

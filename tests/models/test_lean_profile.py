@@ -1,0 +1,239 @@
+"""The lean profile: few flat tools, a short prompt and ids to choose from, for small models (A39, A65)."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+
+from callsheet.graphs import ad_creation, fact_narration, page_builder, scene_edit
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.owners import LOCAL
+from callsheet.state.pages import history
+from callsheet.state.tokens import estimate_text
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.checkpoints import RedisSaver
+from tests.doubles.chat_double import ChatDouble, Fail, Say
+from tests.lessons.lesson_material import material
+
+CONFIG: RunnableConfig = {"configurable": {"thread_id": "lean"}}
+SMALL = "compatible/qwen2.5-coder-1.5b-instruct"
+WORKFLOWS = [one.WORKFLOW for one in (ad_creation, fact_narration, page_builder, scene_edit)]
+
+
+class LeanChat:
+    """A conversation with a workflow's graph and a scripted local model."""
+
+    def __init__(self, opened: Storage, double: ChatDouble, workflow: WorkflowSpec[Any], model: str) -> None:
+        self.graph = workflow.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+        self.artefact = Artefact(opened, workflow.artefact.kind, "lean", LOCAL)
+        self.double = double
+        self.model = model
+
+    async def send(self, text: str, *replies: Say | Fail, **graph_input: Any) -> dict[str, Any]:
+        """Return the state after a message to which the model gives these answers."""
+        self.double.script(*replies)
+        turn = {"messages": [{"role": "user", "content": text}], **graph_input}
+        state: dict[str, Any] = await self.graph.ainvoke(
+            turn, CONFIG, context={"model": self.model}, durability="sync"
+        )
+        assert self.double.unused == 0
+        return state
+
+    async def newest(self, stream: str) -> Any:
+        version = (await self.artefact.stream_head(stream)).newest
+        return version.data if version else None
+
+    def offer_of(self, at: int = -1) -> dict[str, dict[str, Any]]:
+        """Properties of the tools of a request, by name."""
+        functions = [one["function"] for one in self.double.requests[at].body["tools"]]
+        return {one["name"]: one["parameters"]["properties"] for one in functions}
+
+
+@pytest.fixture
+def start(opened: Storage, model: ChatDouble, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for prefix in ("COMPATIBLE", "OLLAMA"):
+        for name, value in model.environ_of(prefix, MODEL="unknown").items():
+            monkeypatch.setenv(name, value)
+
+    def chat(workflow: WorkflowSpec[Any], spec: str = SMALL) -> LeanChat:
+        return LeanChat(opened, model, workflow, spec)
+
+    return chat
+
+
+def call(name: str, **args: Any) -> Say:
+    return Say(calls=[("c1", name, json.dumps(args))])
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
+def test_a_lean_prompt_has_at_most_250_tokens(workflow: WorkflowSpec[Any]) -> None:
+    assert 50 < estimate_text(workflow.lean_prompt) <= 250
+
+
+async def test_a_small_model_edits_a_page_with_one_flat_call_a_round(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    two = [
+        ("c1", "change", json.dumps({"element": "heading-1", "what": "text", "value": "Fresh bread"})),
+        ("c2", "change", json.dumps({"element": "heading-1", "what": "color", "value": "red"})),
+    ]
+    state = await chat.send(
+        "The headline is Fresh bread, in red",
+        Say(calls=two),
+        call("change", element="heading-1", what="color", value="red"),
+        call("change", element="button-1", what="link", value="#form-1"),
+        call("add", inside="section-1", kind="text", text="Every day from six."),
+        call("answer", text="The headline is red now."),
+    )
+    assert state["messages"][-1].text == "The headline is red now."
+    shown = history.page_of((await chat.artefact.stream_head("page")).newest)
+    assert (shown.get("heading-1").content, shown.get("heading-1").style["color"]) == ("Fresh bread", "red")
+    assert shown.get("button-1").attributes["href"] == "#form-1"
+    assert shown.get("section-1").children[-1].content == "Every day from six."
+    first = chat.double.requests[0]
+    assert first.body["tool_choice"] == "required"
+    assert list(chat.offer_of(0)) == ["change", "add", "answer", "more_options"]
+    assert "heading-1" in chat.offer_of(0)["change"]["element"]["enum"]
+    assert first.messages[0]["content"] == page_builder.WORKFLOW.lean_prompt
+    for tool in first.body["tools"]:
+        parameters = tool["function"]["parameters"]
+        assert parameters["required"] == list(parameters["properties"])
+    called = [one["name"] for message in state["messages"] for one in getattr(message, "tool_calls", ())]
+    assert called == ["modify_element"] * 3 + ["create_element"], "the conversation has the workflow's tools"
+
+
+async def test_more_options_offers_all_tools_in_the_same_round(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    theme = call("apply_theme", theme="dark", tokens={})
+    state = await chat.send("Make it dark", call("more_options"), theme, call("answer", text="It is dark."))
+    assert state["messages"][-1].text == "It is dark."
+    assert chat.offer_of(1).keys() == page_builder.WORKFLOW.tools.keys()
+    assert chat.double.requests[1].body["tool_choice"] == "auto"
+    assert not [one for one in state["messages"] if "more_options" in str(getattr(one, "tool_calls", ""))]
+    assert state["usage"]["calls"] == 3
+
+
+async def test_broken_arguments_of_a_lean_call_go_back_to_the_model(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    state = await chat.send(
+        "Change it",
+        Say(calls=[("c1", "change", '{"element": "heading-1')]),
+        Say(calls=[("c2", "change_all", "{")]),
+        Say("I could not do that."),
+    )
+    results = [json.loads(one.text) for one in state["messages"] if one.type == "tool"]
+    assert [one["type"] for one in results] == ["validation_error", "unknown_tool"]
+    assert state["messages"][-1].text == "I could not do that."
+
+
+async def test_a_server_that_cannot_force_a_call_gets_another_request(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    state = await chat.send(
+        "Hello", Fail(400, "tool_choice required is not supported"), Say("Hello! What shall I change?")
+    )
+    assert state["messages"][-1].text == "Hello! What shall I change?"
+    assert [one.body["tool_choice"] for one in chat.double.requests] == ["required", "auto"]
+
+
+async def test_a_small_model_writes_an_ad_and_rewrites_one_track_of_it(start: Any) -> None:
+    """A64: the other tracks stay."""
+    chat = start(ad_creation.WORKFLOW)
+    await chat.send("Rye for 2 euros at Miel", call("write_script", voice="x", text="y"), Say("Which voice?"))
+    voices = chat.offer_of(0)["write_script"]["voice"]["enum"]
+    assert len(voices) == 6
+    tracks = [{"voiceId": voices[0], "text": "Rye for 2 euros."}, {"voiceId": voices[1], "text": "At Miel."}]
+    await chat.send(
+        "Two voices, please",
+        call("more_options"),
+        call("create_voice_draft", tracks=tracks),
+        call("write_music", prompt="calm piano"),
+        call("answer", text="Done."),
+    )
+    await chat.send(
+        "Say bakery in the second",
+        call("write_track", track="track-1", voice=voices[1], text="At the bakery Miel."),
+        call("answer", text="Done."),
+    )
+    script = await chat.newest("voices")
+    assert [one["text"] for one in script["voiceTracks"]] == ["Rye for 2 euros.", "At the bakery Miel."]
+    assert (await chat.newest("music"))["musicPrompt"] == "calm piano"
+
+
+async def test_a_small_model_edits_and_adds_scenes(start: Any) -> None:
+    chat = start(scene_edit.WORKFLOW)
+    scene = {"name": "Opening", "elements": [{"id": "title", "kind": "text", "text": "Hello"}]}
+    state = await chat.send(
+        "Make an opening",
+        call("add_scene", prompt="An opening that says Hello"),
+        Say(json.dumps(scene)),
+        Say("Done."),
+    )
+    assert list(chat.offer_of(0)) == ["add_scene", "answer", "more_options"]
+    assert [one["status"] for one in state["results"]] == ["completed"]
+    await chat.send(
+        "Blue background",
+        call("edit_scene", scene="scene-1", prompt="Make the background blue"),
+        Say(json.dumps({"background": "blue"})),
+        call("answer", text="It is blue."),
+    )
+    assert (await chat.newest("scene-1"))["scene"]["background"]["color"] == "#0000ff"
+
+
+async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -> None:
+    chat = start(fact_narration.WORKFLOW)
+    text = material("photosynthesis").text
+    sheet = {
+        "topic": "Photosynthesis",
+        "learningObjective": "Say what plants need.",
+        "facts": [
+            {"concept": f"Fact {at}", "details": quote, "quote": quote, "confidence": 0.9}
+            for at, quote in enumerate([one for one in text.split(". ") if len(one) > 60][:4])
+        ],
+        "language": "english",
+        "leftOut": 0,
+    }
+    await chat.send("Hi, who are you?", call("answer", text="I make lessons."))
+    assert list(chat.offer_of(0)) == ["answer", "more_options"]
+    await chat.send(
+        f"For my class:\n\n{text}", call("find_facts", material="source-1"), Say(json.dumps(sheet))
+    )
+    assert chat.offer_of(1)["find_facts"]["material"]["enum"] == ["source-1"]
+    facts = (await chat.newest("facts"))["facts"]
+    assert facts
+
+
+@pytest.mark.parametrize(
+    ("spec", "profile"),
+    [
+        ("compatible/Qwen3-30B-A3B", "full"),
+        ("compatible/gemma-3-270m-it", "lean"),
+        ("ollama/qwen3:14b", "lean"),
+        ("ollama/qwen3:32b", "full"),
+        ("ollama/mistral-small", "full"),
+        ("openai/small-8b", "full"),
+    ],
+)
+async def test_the_size_in_the_name_of_a_local_model_decides(start: Any, spec: str, profile: str) -> None:
+    chat = start(page_builder.WORKFLOW, spec)
+    await chat.send("Hello", Say("Hello."))
+    assert ("change" in chat.offer_of()) == (profile == "lean")
+
+
+@pytest.mark.parametrize(("setting", "spec"), [("lean", "openai"), ("full", SMALL)])
+async def test_a_setting_decides_on_the_profile(
+    start: Any, monkeypatch: pytest.MonkeyPatch, setting: str, spec: str
+) -> None:
+    monkeypatch.setenv("OPENAI_PROFILE" if spec == "openai" else "COMPATIBLE_PROFILE", setting)
+    chat = start(page_builder.WORKFLOW, spec)
+    await chat.send("Hello", Say("Hello."))
+    assert ("change" in chat.offer_of()) == (setting == "lean")
+
+
+async def test_a_local_model_whose_first_two_turns_fail_is_offered_few_tools(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW, "ollama/mystery")
+    for _ in range(2):
+        await chat.send("Red headline", call("modify_element", elementId="heading-1"), Say("I cannot."))
+        assert "change" not in chat.offer_of()
+    await chat.send("Red headline", call("answer", text="Which one?"))
+    assert "change" in chat.offer_of()

@@ -177,7 +177,7 @@ class ExecutionSummary(TypedDict):
     success: bool | None
     """Null before the end."""
     counts: dict[str, int]
-    """Steps by status."""
+    """Steps by status; `unchanged` are those of the completed ones that changed nothing."""
     createdAt: str | None
     startedAt: str | None
     completedAt: str | None

@@ -103,6 +103,8 @@ def turn_fields(
     """Return the fields of every turn's reply; `shorten` turns a tool's output into its `result`."""
     return {
         "created": [dict(draft) for draft in state.get("created", ())],
+        "receipt": state.get("receipt"),
+        "truncated": bool(state.get("truncated")),
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
         "toolCalls": tool_calls(state, shorten),

@@ -12,6 +12,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons.images import AssetType
 from callsheet.state.lessons.lesson import AgentResult, Status, Step
 from callsheet.state.lessons.narration import Kind, SegmentEdit
+from callsheet.state.receipts import Receipt
 from callsheet.state.workflow import DraftMade
 
 WaitingFor = Literal["select_facts", "review_narration", "select_images"]
@@ -56,6 +57,10 @@ class LessonTurn(_Lesson):
     success: bool
     message: str
     created: list[DraftMade]
+    receipt: Receipt | None
+    """What the turn did, by its versions and errors; null while a question about it waits."""
+    truncated: bool
+    """True if the turn ended at its limit of rounds."""
     toolCalls: list[ToolCall]
     provider: str
     providerReason: str

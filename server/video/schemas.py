@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.receipts import Receipt
 
 
 class SceneSummary(TypedDict):
@@ -90,6 +91,8 @@ class ExecutionStarted(TypedDict):
     """The model's words, or the text of `question`."""
     question: ApprovalQuestion | None
     """Question of a turn that could exceed a budget before it has a plan; a message yes or no answers it."""
+    receipt: Receipt | None
+    """What a turn without a plan did, by its versions and errors; null for a plan, which tells it itself."""
 
 
 class ProjectExport(TypedDict):

@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from callsheet import storage
+from callsheet.nodes.checking import impossible_results
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import is_under_way
 from callsheet.nodes.question import refusal_text
@@ -45,6 +46,12 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
         if not steps:
             return {}
         tools = workflow.allowed_tools(state)
+        if impossible := await impossible_results(plan, steps, tools, scope):
+            return {
+                "messages": workflow.turn.answer_messages(plan, impossible),
+                "plan": None,
+                "results": [*state.get("results", []), *impossible],
+            }
         readable = [await _as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
         shown = approval_request(readable, about, tools) | {"plan_steps": len(plan["steps"])}

@@ -75,6 +75,14 @@ class AsyncTool(Protocol[Args]):
         ...
 
 
+class Check(Protocol[Args]):
+    """A check of a call before a person is asked about it."""
+
+    def __call__(self, args: Args, call: Call) -> Awaitable[None]:
+        """Raise what the tool would raise for these arguments now; change nothing."""
+        ...
+
+
 class BlockingTool(Protocol[Args]):
     """A blocking tool: runs in a thread or in a sandbox process, without storage."""
 
@@ -98,6 +106,7 @@ class Options(TypedDict, total=False):
     cacheable: Callable[[Mapping[str, Any]], bool]
     options: ToolOptions
     internal: bool
+    check: Check[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +146,8 @@ class Tool:
     """Its own time-out, limits, retries and cache."""
     internal: bool = False
     """True for a tool that executes a person's answer; models are not offered it."""
+    check: Check[Any] | None = None
+    """Check of its targets before a person is asked; None for a tool whose arguments say all."""
 
     @property
     def is_pure_lookup(self) -> bool:

@@ -103,7 +103,7 @@ class FactNarration(WorkflowSpec[LessonState]):
     state = LessonState
     artefact = LessonArtefact("lesson", lesson.STREAMS)
     view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
-    turn = LessonTurnRules()
+    turn = LessonTurnRules(is_conversational=True)
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
         """Return the graph's builder; `ask` replaces the node that asks a person."""

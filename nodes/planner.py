@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,17 +16,19 @@ from callsheet.nodes.asking import GatedAnswer, ask_model, ask_through_gate, rou
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.nudging import TurnEnd
 from callsheet.nodes.pausing import cancel_if_open
+from callsheet.nodes.repeats import MAX_FAILURES, earlier_failures, step_failure
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid
+from callsheet.state.errors import CallsheetError, Fenced, Invalid, StorageDown
 from callsheet.state.model_input import model_input
-from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
+from callsheet.state.plan import Plan, Step, StepResult, fingerprint, with_dependencies
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
-from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.state.workflow import Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
@@ -37,6 +39,8 @@ from callsheet.tools.guard.record import close
 from callsheet.tools.registry import definitions
 
 _log = logging.getLogger(__name__)
+_LIMIT: Final = "This turn ended at its limit of rounds. Its last results:"
+_REJECTED: Final = "You rejected this step before, so it was not carried out."
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
@@ -81,6 +85,15 @@ class Planning:
         del state, scope
         return Planned(plan_of_calls(workflow, answer))
 
+    def text_of_results(self, workflow: WorkflowSpec[Any], state: Any) -> str:
+        """Return an answer made by code from the results of the turn's last round."""
+        results: Sequence[StepResult] = state.get("results", ())
+        last = [one for one in results if one["plan"] == results[-1]["plan"]]
+        tools = workflow.allowed_tools(state)
+        names = {name: tool.display for name, tool in tools.items()}
+        shown = [f"{names.get(one['tool'], one['tool'])}: {_line(one)}" for one in last]
+        return "\n".join([_LIMIT, *shown])
+
     async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
         """Cancel the execution that an earlier run left open; None looks for the receipt of its call."""
         del call_id
@@ -88,6 +101,17 @@ class Planning:
             executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
             await cancel_if_open(executions, plan["id"])
         return None
+
+
+def _line(result: StepResult) -> str:
+    """Return a result in one line."""
+    output = result["output"]
+    if changes := output.get("changes"):
+        return "; ".join(map(str, changes))
+    for name in ("error", "message", "versionId", "summary"):
+        if output.get(name):
+            return str(output[name])
+    return f"{output['count']} found" if "count" in output else result["status"]
 
 
 def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) -> Node[Workflow]:
@@ -108,23 +132,29 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
         ask = partial(ask_model, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
-        lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
+        asks_once = choice != "none" and not rejected and not turn.get("nudged")
+        lacks = TurnEnd(workflow, state, history, sent, created).missing if asks_once else None
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:
-            gated = await within_budget(account, gate, state.get("stopped"))
+            gated = await _gated_answer(account, gate, state, is_last=choice == "none")
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
-        answer = _last_answer(gated.message, scope, turn) if choice == "none" else gated.message
+        answer = gated.message if gated else AIMessage("")
+        if choice == "none":
+            answer = _last_answer(answer, own.text_of_results(workflow, state), scope, turn)
         planned = await own.plan(workflow, state, scope, answer)
         answer, planned = _without_rejected(answer, planned, rejected)
+        answer, planned = _without_third_failure(answer, planned, history)
         return {
             "messages": [*repaired, answer, *planned.messages],
             "plan": planned.plan,
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
-            **_model_update(estimate_messages(sent) + estimate_tools(tools), gated),
+            **(_model_update(estimate_messages(sent) + estimate_tools(tools), gated) if gated else {}),
             **(_new_turn(state) if fresh else {}),
+            **({"nudged": True} if gated and gated.nudged else {}),
+            **({"truncated": True} if choice == "none" else {}),
             **prepared,
             **planned.state,
         }
@@ -132,9 +162,32 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
     return planner
 
 
+async def _gated_answer(
+    account: Account, gate: Callable[[], Awaitable[GatedAnswer]], state: Workflow, *, is_last: bool
+) -> GatedAnswer | None:
+    """Return the round's answer; None where the last round's fails, which needs none."""
+    try:
+        return await within_budget(account, gate, state.get("stopped"))
+    except (StorageDown, Fenced):
+        raise
+    except CallsheetError as error:
+        if not is_last:
+            raise
+        _log.warning("the closing answer at the limit of rounds failed: %s", type(error).__name__)
+        return None
+
+
 def _new_turn(state: Workflow) -> dict[str, Any]:
     """Return the keys of the state that begin anew with a person's message."""
-    return {"results": [], "created": [], "drafts": {}, **({"paused": None} if state.get("paused") else {})}
+    began: dict[str, Any] = {
+        "results": [],
+        "created": [],
+        "drafts": {},
+        "receipt": None,
+        "nudged": False,
+        "truncated": False,
+    }
+    return {**began, **({"paused": None} if state.get("paused") else {})}
 
 
 def _without_rejected(
@@ -143,7 +196,20 @@ def _without_rejected(
     """Return an answer with its plan; without both if a step is one that the person rejected in this turn."""
     steps = planned.plan["steps"] if planned.plan else ()
     again = any(fingerprint(step) in rejected for step in steps)
-    return (_without_calls(answer), Planned()) if again else (answer, planned)
+    return (_without_calls(answer, answer.text or _REJECTED), Planned()) if again else (answer, planned)
+
+
+def _without_third_failure(
+    answer: AIMessage, planned: Planned, history: Sequence[AnyMessage]
+) -> tuple[AIMessage, Planned]:
+    """Return an answer with its plan; the reason instead if an equal call has failed twice before."""
+    failures = earlier_failures(history)
+    for step in planned.plan["steps"] if planned.plan else ():
+        failure = step_failure(step, failures)
+        if failure and failure.times >= MAX_FAILURES:
+            reason = f"I stopped, because the same step failed again and again: {failure.cause}."
+            return _without_calls(answer, answer.text.strip() or reason), Planned(state=planned.state)
+    return answer, planned
 
 
 async def _sent(
@@ -182,17 +248,6 @@ def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
     return {"messages": messages, "plan": None, "decided": False, "stopped": turn}
-
-
-def _missing(
-    workflow: WorkflowSpec[Any],
-    state: Workflow,
-    history: Sequence[AnyMessage],
-    created: Sequence[DraftMade],
-    answer: AIMessage,
-) -> str:
-    """Return what the turn still lacks when the model is about to end it, as a request to the model."""
-    return "" if conversation.calls_of(answer) else workflow.turn.nudge(state, history, created)
 
 
 async def _history(
@@ -293,17 +348,20 @@ def _step(
     return step if raw is None else {**step, "raw": raw}
 
 
-def _last_answer(answer: AIMessage, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
-    """Return the answer at the limit of rounds, without calls; log which ones the turn was refused."""
+def _last_answer(answer: AIMessage, otherwise: str, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
+    """Return the answer at the limit of rounds: the model's, or `otherwise` where it is empty or calls again.
+
+    Logs which calls the turn was refused.
+    """
     failed = [result for result in turn.get("results", []) if result["status"] == "error"]
     # The words of an error may quote arguments, which do not belong into a log.
     for tool, kind in dict.fromkeys((result["tool"], result["output"].get("type")) for result in failed):
         _log.warning(
             "thread %s reached its limit of rounds; calls of %.80s failed: %s", scope.thread, tool, kind
         )
-    return _without_calls(answer)
+    text = "" if conversation.calls_of(answer) else answer.text.strip()
+    return _without_calls(answer, text or otherwise)
 
 
-def _without_calls(answer: AIMessage) -> AIMessage:
-    text = answer.text or "I have done as much as one turn allows. Tell me what to do next."
+def _without_calls(answer: AIMessage, text: str) -> AIMessage:
     return AIMessage(text, id=answer.id, response_metadata=answer.response_metadata)

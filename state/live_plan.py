@@ -459,9 +459,16 @@ def created_versions(one: LiveStep) -> list[Mapping[str, str]]:
 
 
 def counts(record: Execution) -> dict[str, int]:
-    """Return how many steps have each status."""
+    """Return how many steps have each status; `unchanged`, if any, are completed ones without an effect."""
     statuses = [one["status"] for one in record["steps"]]
-    return {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+    unchanged = sum(is_unchanged(one) for one in record["steps"])
+    counted: dict[str, int] = {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+    return counted | ({"unchanged": unchanged} if unchanged else {})
+
+
+def is_unchanged(one: LiveStep) -> bool:
+    """Return True for a completed step that changed nothing."""
+    return one["status"] == "completed" and bool(one["output"].get("unchanged"))
 
 
 def _is_ready(step: Step, states: Mapping[str, LiveStep]) -> bool:

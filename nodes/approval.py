@@ -67,16 +67,22 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
                     *(fingerprint(step) for step, choice in refused if not choice.get("words")),
                 ],
             }
-        left_out = [step["id"] for step, choice in decided if choice["type"] == "skip"]
-        edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
-        wanted = [step for step in edits.values() if step["id"] not in left_out]
-        approved = [call_digest(plan["id"], step) for step in wanted]
-        await consents.grant(await storage.current(), scope.thread, approved)
-        edited = [edits.get(step["id"], step) for step in plan["steps"]]
-        decided_steps = without_left_out(edited, left_out, workflow.turn.plan_rules)
-        return {"plan": {**plan, "steps": decided_steps}}
+        return {"plan": await _approved_plan(workflow, plan, decided, scope)}
 
     return approval
+
+
+async def _approved_plan(
+    workflow: WorkflowSpec[Any], plan: Plan, decided: Sequence[tuple[Step, Mapping[str, Any]]], scope: Scope
+) -> Plan:
+    """Return the plan with the person's edits and without what they left out; store their consent."""
+    left_out = [step["id"] for step, choice in decided if choice["type"] == "skip"]
+    edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
+    wanted = [step for step in edits.values() if step["id"] not in left_out]
+    approved = [call_digest(plan["id"], step) for step in wanted]
+    await consents.grant(await storage.current(), scope.thread, approved)
+    edited = [edits.get(step["id"], step) for step in plan["steps"]]
+    return {**plan, "steps": without_left_out(edited, left_out, workflow.turn.plan_rules)}
 
 
 def needs_approval(workflow: WorkflowSpec[Any], state: Workflow, context: Context) -> bool:

@@ -36,7 +36,7 @@ class TurnEnd:
     state: Workflow
     history: Sequence[AnyMessage]
     sent: Sequence[AnyMessage]
-    """What the model was sent."""
+    """The model's input."""
     created: Sequence[DraftMade]
     """Versions that the turn made."""
 

@@ -12,7 +12,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.asking import GatedAnswer, ask_model, ask_through_gate, routing_request
+from callsheet.nodes.asking import GatedAnswer, Send, ask_model, ask_through_gate, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
@@ -125,15 +125,14 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
         turn: Mapping[str, Any] = {} if fresh else state
-        rounds, rejected, created = turn.get("rounds", 0), turn.get("rejected", []), turn.get("created", [])
+        rounds, rejected = turn.get("rounds", 0), turn.get("rejected", [])
         shown, prepared = await own.prepare(state, scope, history)
         sent = await _sent(workflow, own, state, scope, shown)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        routing = routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
-        asks_once = choice != "none" and not rejected and not turn.get("nudged")
-        lacks = TurnEnd(workflow, state, history, sent, created).missing if asks_once else None
+        ask = _asking(workflow, run_context(runtime), scope, choice)
+        settled = choice == "none" or rejected or turn.get("nudged")
+        lacks = None if settled else TurnEnd(workflow, state, history, sent, turn.get("created", [])).missing
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:
             gated = await _gated_answer(account, gate, state, is_last=choice == "none")
@@ -143,17 +142,11 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         if choice == "none":
             answer = _last_answer(answer, own.text_of_results(workflow, state), scope, turn)
         planned = await own.plan(workflow, state, scope, answer)
-        answer, planned = _without_rejected(answer, planned, rejected)
-        answer, planned = _without_third_failure(answer, planned, history)
+        answer, planned = _without_hopeless(answer, planned, rejected, history)
         return {
-            "messages": [*repaired, answer, *planned.messages],
-            "plan": planned.plan,
-            "decided": False,
-            "rounds": rounds + 1,
-            "rejected": rejected,
-            **(_model_update(estimate_messages(sent) + estimate_tools(tools), gated) if gated else {}),
             **(_new_turn(state) if fresh else {}),
-            **({"nudged": True} if gated and gated.nudged else {}),
+            **_round_update(planned, [*repaired, answer, *planned.messages], rounds + 1, rejected),
+            **(_model_update(workflow, sent, gated) if gated else {}),
             **({"truncated": True} if choice == "none" else {}),
             **prepared,
             **planned.state,
@@ -175,6 +168,14 @@ async def _gated_answer(
             raise
         _log.warning("the closing answer at the limit of rounds failed: %s", type(error).__name__)
         return None
+
+
+def _round_update(
+    planned: Planned, messages: Sequence[BaseMessage], rounds: int, rejected: Sequence[str]
+) -> dict[str, Any]:
+    """Return the keys of the state that every round sets."""
+    plan = planned.plan
+    return {"messages": messages, "plan": plan, "decided": False, "rounds": rounds, "rejected": rejected}
 
 
 def _new_turn(state: Workflow) -> dict[str, Any]:
@@ -199,10 +200,11 @@ def _without_rejected(
     return (_without_calls(answer, answer.text or _REJECTED), Planned()) if again else (answer, planned)
 
 
-def _without_third_failure(
-    answer: AIMessage, planned: Planned, history: Sequence[AnyMessage]
+def _without_hopeless(
+    answer: AIMessage, planned: Planned, rejected: Sequence[str], history: Sequence[AnyMessage]
 ) -> tuple[AIMessage, Planned]:
-    """Return an answer with its plan; the reason instead if an equal call has failed twice before."""
+    """Return an answer with its plan; without it if a step was rejected, or has failed twice, before."""
+    answer, planned = _without_rejected(answer, planned, rejected)
     failures = earlier_failures(history)
     for step in planned.plan["steps"] if planned.plan else ():
         failure = step_failure(step, failures)
@@ -230,11 +232,20 @@ async def _sent(
     return with_state_block(sent, await planning.state_block(workflow, state, scope))
 
 
-def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
+def _asking(workflow: WorkflowSpec[Any], chosen: Context, scope: Scope, choice: Any) -> Send:
+    """Return the function that sends a conversation to the model, with the workflow's tools."""
+    routing = routing_request(chosen, scope)
+    return partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
+
+
+def _model_update(
+    workflow: WorkflowSpec[Any], sent: Sequence[AnyMessage], gated: GatedAnswer
+) -> dict[str, Any]:
     """Return the provider with its reason, and the tokens as the vendor counts them, or else estimated.
 
     The vendor counts what was sent; a conversation that had to be shortened counts whole.
     """
+    estimate = estimate_messages(sent) + estimate_tools(definitions(workflow.tools))
     counted = gated.message.usage_metadata
     complete = counted is not None and estimate <= gated.route.input_budget
     used = counted["total_tokens"] if counted and complete else estimate + estimate_messages([gated.message])
@@ -243,6 +254,7 @@ def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
         "provider": gated.route.provider,
         "provider_reason": gated.route.reason,
         "context_tokens": ContextTokens(used=used, budget=gated.route.input_budget),
+        **({"nudged": True} if gated.nudged else {}),
     }
 
 

@@ -13,7 +13,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
 from callsheet.state import conversation, receipts
 from callsheet.state.context import Context
-from callsheet.state.plan import StepResult
+from callsheet.state.plan import StepResult, is_unchanged
 from callsheet.state.receipts import RECEIPT, Receipt, ReceiptChange
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -71,9 +71,7 @@ async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: 
         _open_problems(tools, results),
         workflow.turn.closing_notes(state),
         receipts.person_language(state["messages"]),
-        unchanged=sum(
-            1 for one in results if one["status"] == "completed" and one["output"].get("unchanged")
-        ),
+        unchanged=sum(is_unchanged(one["status"], one["output"]) for one in results),
     )
 
 

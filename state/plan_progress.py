@@ -10,9 +10,9 @@ from callsheet.state.live_plan import (
     LiveStep,
     PlanRules,
     counts,
-    is_unchanged,
     written,
 )
+from callsheet.state.plan import is_unchanged
 
 PLAN: Final = "execution-plan"
 STEP: Final = "step-update"
@@ -81,7 +81,7 @@ def step_view(record: Execution, one: LiveStep) -> dict[str, Any]:
         "name": step["display"],
         "detail": step["params"].get("prompt") or None,
         "status": one["status"],
-        "unchanged": is_unchanged(one),
+        "unchanged": is_unchanged(one["status"], one["output"]),
         "progress": {"pending": 0, "in-progress": None}.get(one["status"], 100),
         "preview": preview or None,
         "canEdit": changeable,

@@ -32,7 +32,7 @@ class ReceiptChange(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What a turn did."""
+    """The effects of a turn."""
 
     text: str
     """One line for people."""

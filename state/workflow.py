@@ -90,7 +90,7 @@ class Workflow(TypedDict):
     rejected: NotRequired[list[str]]
     """Fingerprints of the steps a person rejected in this turn."""
     receipt: NotRequired[Receipt | None]
-    """What this turn did, by versions and errors; None before its end, and where nothing can be changed."""
+    """Effects of this turn, by versions and errors; None before its end, and where nothing can be changed."""
     nudged: NotRequired[bool]
     """True if the model was asked once more in this turn, since it was about to end it without an effect."""
     truncated: NotRequired[bool]

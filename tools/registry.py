@@ -75,7 +75,7 @@ class AsyncTool(Protocol[Args]):
         ...
 
 
-class Check(Protocol[Args]):
+class CallCheck(Protocol[Args]):
     """A check of a call before a person is asked about it."""
 
     def __call__(self, args: Args, call: Call) -> Awaitable[None]:
@@ -106,7 +106,7 @@ class Options(TypedDict, total=False):
     cacheable: Callable[[Mapping[str, Any]], bool]
     options: ToolOptions
     internal: bool
-    check: Check[Any]
+    check: CallCheck[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class Tool:
     """Its own time-out, limits, retries and cache."""
     internal: bool = False
     """True for a tool that executes a person's answer; models are not offered it."""
-    check: Check[Any] | None = None
+    check: CallCheck[Any] | None = None
     """Check of its targets before a person is asked; None for a tool whose arguments say all."""
 
     @property

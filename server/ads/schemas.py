@@ -62,7 +62,7 @@ class AdTurn(TypedDict):
     timeline: Timeline
     mixer: Mixer
     receipt: Receipt | None
-    """What the turn did, by its versions and errors; null while a question waits."""
+    """Effects of the turn, by its versions and errors; null while a question waits."""
     truncated: bool
     """True if the turn ended at its limit of rounds."""
     provider: str

@@ -58,7 +58,7 @@ class LessonTurn(_Lesson):
     message: str
     created: list[DraftMade]
     receipt: Receipt | None
-    """What the turn did, by its versions and errors; null while a question about it waits."""
+    """Effects of the turn, by its versions and errors; null while a question about it waits."""
     truncated: bool
     """True if the turn ended at its limit of rounds."""
     toolCalls: list[ToolCall]

@@ -237,7 +237,7 @@ class PageTurn(TypedDict):
     """The model's words, or the text of `question`; with the line of `receipt` where that must be read."""
     question: ApprovalQuestion | None
     receipt: Receipt | None
-    """What the turn did, by its versions and errors; null while a question waits."""
+    """Effects of the turn, by its versions and errors; null while a question waits."""
     truncated: bool
     """True if the turn ended at its limit of rounds."""
     provider: str

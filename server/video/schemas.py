@@ -92,7 +92,7 @@ class ExecutionStarted(TypedDict):
     question: ApprovalQuestion | None
     """Question of a turn that could exceed a budget before it has a plan; a message yes or no answers it."""
     receipt: Receipt | None
-    """What a turn without a plan did, by its versions and errors; null for a plan, which tells it itself."""
+    """Effects of a turn without a plan, by its versions and errors; null for a plan."""
 
 
 class ProjectExport(TypedDict):

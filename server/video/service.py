@@ -112,7 +112,7 @@ class Started:
     question: Mapping[str, Any] | None = None
     """Question about a budget that waits before there is a plan."""
     receipt: Mapping[str, Any] | None = None
-    """What a turn without a plan did."""
+    """Effects of a turn without a plan."""
 
 
 async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = False) -> Started:

@@ -169,8 +169,8 @@ _CUT: Final = "… (get_current_state has it all)"
 def heading(spot_s: float, language: str, market: str, effects: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return the ad's length, language and market, and the words that fit beside its effects."""
     count, unit = words_that_fit(language, spot_s, effects)
-    beside = "beside its effects" if effects else "without effects"
-    return f"Spot: {spot_s:g} s, {language}, market {market}. About {count} {unit} fit, {beside}."
+    condition = "beside its effects" if effects else "without effects"
+    return f"Spot: {spot_s:g} s, {language}, market {market}. About {count} {unit} fit, {condition}."
 
 
 def stream_lines(

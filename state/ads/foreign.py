@@ -38,8 +38,8 @@ def foreign_claims(script: str, texts: Sequence[str], language: str) -> list[str
 
 
 def _absent(lines: Sequence[MandatoryLine], given: str) -> Sequence[MandatoryLine]:
-    found = compare(lines, given, "english")
-    return [*found.missing, *found.check]
+    comparison = compare(lines, given, "english")
+    return [*comparison.missing, *comparison.check]
 
 
 def client_name(description: str) -> str:

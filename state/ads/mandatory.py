@@ -97,7 +97,7 @@ _PRICE: Final = re.compile(
     rf"|(?<![\d.,]){_NUMBER}(?:,-)? ?(?:[%¢]|{_SIGN}|{_MONEY}(?![A-Za-zÀ-ž]))",
     re.IGNORECASE,
 )
-_SPOKEN_PRICE: Final = re.compile(rf"\b(\d{{1,6}}) (?:{marks.UNITS})\b(?: \d{{1,2}}\b)?", re.IGNORECASE)
+_PRICE_IN_WORDS: Final = re.compile(rf"\b(\d{{1,6}}) (?:{marks.UNITS})\b(?: \d{{1,2}}\b)?", re.IGNORECASE)
 _SHARE: Final = re.compile(r"%|per ?cent|prozent", re.IGNORECASE)
 _BEFORE_OFFER: Final = re.compile(r"\b(?:from|only|just|price[sd]?|costs?)\W{0,2}$", re.IGNORECASE)
 _AFTER_OFFER: Final = re.compile(
@@ -299,10 +299,10 @@ def _figures(brief: str) -> Iterator[MandatoryLine]:
         MandatoryLine("price", match[0].strip(), _is_offer(brief, match)) for match in _PRICE.finditer(brief)
     )
     # English number words as digits; a price in digits is listed already.
-    spoken = " ".join(digit_tokens(brief))
-    for match in _SPOKEN_PRICE.finditer(spoken):
+    in_digits = " ".join(digit_tokens(brief))
+    for match in _PRICE_IN_WORDS.finditer(in_digits):
         if match[1] not in brief:
-            yield MandatoryLine("price", match[0], _is_offer(spoken, match))
+            yield MandatoryLine("price", match[0], _is_offer(in_digits, match))
     yield from (MandatoryLine("offer", match[0]) for match in _OFFER.finditer(brief))
     # A date may be spoken as a holiday, or as a day of the week.
     yield from (MandatoryLine("date", match[0], is_sure=False) for match in _DATE.finditer(brief))

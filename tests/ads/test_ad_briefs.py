@@ -212,7 +212,7 @@ async def test_a_draft_in_an_unknown_language_is_refused(graph, model):
 BAKERY = {"clientDescription": "Miel, a bakery in Lyon. Only twelve dollars a box.", "duration": 10}
 
 
-async def test_an_ad_for_another_client_is_told_to_the_model_and_then_to_the_person(graph, model):
+async def test_names_that_nobody_gave_are_named_to_the_model_and_then_to_the_person(graph, model):
     """A51, A64: the client's name and a price in words are wanted; what nobody gave is named."""
     text = "You smell that? Welcome to Nordlys Bakery, at Harbour Street. Call 555 010 0199 now."
     state = await turn(graph, model, voice_call(1, text), Say("It is ready."), brief=BAKERY)

@@ -51,13 +51,13 @@ def test_a_line_names_the_last_version_of_each_part_and_counts_the_rest() -> Non
 
 def test_a_shown_line_is_a_part_of_its_own_that_models_are_not_sent() -> None:
     one = receipt([], ["there is no card"], [], "english")
-    said = AIMessage("It is blue.", id="a", additional_kwargs={"refusal": ""})
-    shown = with_receipt(said, one, shown=True)
+    answer = AIMessage("It is blue.", id="a", additional_kwargs={"refusal": ""})
+    shown = with_receipt(answer, one, shown=True)
     assert shown.text == "It is blue.\n\nNothing was changed: there is no card."
     assert with_receipt(shown, one, shown=True).text == shown.text
-    assert with_receipt(said, one, shown=False).text == "It is blue."
-    assert without_receipt(shown) == said
+    assert with_receipt(answer, one, shown=False).text == "It is blue."
+    assert without_receipt(shown) == answer
     parts = AIMessage([{"type": "text", "text": "It"}, {"type": "text", "text": " is."}])
     assert without_receipt(with_receipt(parts, one, shown=True)).content == parts.content
-    assert without_receipt(with_receipt(said, one, shown=False)) == said
-    assert without_receipt(said) is said
+    assert without_receipt(with_receipt(answer, one, shown=False)) == answer
+    assert without_receipt(answer) is answer

@@ -44,7 +44,7 @@ async def chat(http: httpx.AsyncClient, text: str, **more: Any) -> dict[str, Any
     return body
 
 
-async def test_a_reply_names_each_change_with_its_version_beside_the_models_words(
+async def test_a_reply_names_each_change_with_its_version_and_keeps_the_models_words(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(Say(calls=[recolour("heading-1")]), Say("It is blue, as a sky of v9."))
@@ -56,7 +56,7 @@ async def test_a_reply_names_each_change_with_its_version_beside_the_models_word
     assert body["receipt"]["text"] == f"Changed: {change['name']} v1."
 
 
-async def test_a_failed_edit_is_told_with_its_reason_in_the_persons_language(
+async def test_a_reply_names_a_failed_edit_with_its_reason_in_the_persons_language(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(Say(calls=[recolour("card-99")]), *[Say("Die Karte ist jetzt blau.")] * 2)
@@ -66,7 +66,7 @@ async def test_a_failed_edit_is_told_with_its_reason_in_the_persons_language(
     assert body["receipt"]["changed"] == []
 
 
-async def test_the_wire_and_the_stream_carry_the_receipt_beside_the_models_words(
+async def test_the_wire_and_the_stream_carry_the_receipt_behind_the_models_words(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     """The model is not shown the line in the next turn: it is not to learn to write one."""
@@ -109,7 +109,7 @@ async def test_a_nudged_model_may_call_its_tool(http: httpx.AsyncClient, double:
 
 
 @pytest.mark.parametrize("text", ["Is the headline blue?", "标题是蓝色的吗", "هل العنوان أزرق؟"])
-async def test_the_answer_to_a_question_is_not_asked_for_again(
+async def test_the_answer_to_a_question_is_not_requested_again(
     http: httpx.AsyncClient, double: ChatDouble, text: str
 ) -> None:
     double.script(Say("It is black."))
@@ -133,7 +133,7 @@ async def test_an_empty_answer_to_the_nudge_leaves_the_first_one(
     assert body["message"] == "You are welcome.\n\nNothing was changed."
 
 
-async def test_nobody_is_asked_about_a_deletion_that_cannot_succeed(
+async def test_a_deletion_that_cannot_succeed_leads_to_no_question(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     """The call goes back to the model with the reason, and the one that can succeed is asked about."""
@@ -151,7 +151,7 @@ async def test_nobody_is_asked_about_a_deletion_that_cannot_succeed(
     assert reply["receipt"]["changed"] == []
 
 
-async def test_nobody_is_asked_about_the_deletion_of_a_locked_element(
+async def test_the_deletion_of_a_locked_element_leads_to_no_question(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:
     double.script(Say(calls=[recolour("heading-1")]), Say("It is blue."))

@@ -133,7 +133,7 @@ async def test_the_question_about_a_step_without_an_element_has_only_its_name(
 @pytest.mark.parametrize(
     "args", ['{"elementId": "sec', '{"elementId": "gone-1"}', '{"elementId": ["card-1"]}']
 )
-async def test_nobody_is_asked_about_arguments_that_cannot_be_carried_out(
+async def test_arguments_that_cannot_be_carried_out_lead_to_no_question(
     builder: Graph, model: ChatDouble, args: str
 ) -> None:
     """C-R1: the call goes back to the model with the reason."""

@@ -374,8 +374,8 @@ def _describe_student(who: Student) -> str:
 
 def _narration_message(script: Narration, changed: Sequence[str]) -> str:
     if len(changed) == len(script.segments):
-        spoken_s = round(sum(segment.speech_duration for segment in script.segments))
-        length = f"{script.total_duration} s in {len(script.segments)} segments, {spoken_s} s of it spoken"
+        speech_s = round(sum(segment.speech_duration for segment in script.segments))
+        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech_s} s of it spoken"
         return f"The narration is ready: {length}."
     if not changed:
         return "The narration is unchanged: there is no other wording for it."

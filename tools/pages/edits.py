@@ -16,7 +16,7 @@ from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT, ROOT, STREAM, Elemen
 from callsheet.state.versions import Author, Version
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools.call import Call
-from callsheet.tools.registry import Check, tool
+from callsheet.tools.registry import CallCheck, tool
 
 
 def _texts(values: Any) -> Any:
@@ -218,7 +218,7 @@ def _clearing(args: ClearPage, call: Call) -> Edit:
     return lambda page, _: (edits.clear(page), ROOT)
 
 
-def _check_of(edit_of: Callable[[Any, Call], Edit]) -> Check[Any]:
+def _check_of(edit_of: Callable[[Any, Call], Edit]) -> CallCheck[Any]:
     """Return the check that an edit is possible on the page as it is now, with its locks."""
 
     async def check(args: Any, call: Call) -> None:

@@ -21,6 +21,7 @@ from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnR
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
+from callsheet.state.ads.foreign import client_name
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.workflow import DraftMade
@@ -57,6 +58,7 @@ class AdModelView(ModelView[AdState]):
             "language": state.get("language") or (known["language"] if known else "") or "english",
             "market": state.get("market") or (known["market"] if known else "US"),
             "spotSeconds": f"{spot_s(state):g}",
+            **({"client": name} if known and (name := client_name(known["clientDescription"])) else {}),
         }
 
     def brief_texts(self, state: AdState) -> tuple[str, str]:
@@ -82,10 +84,10 @@ class AdModelView(ModelView[AdState]):
         locked = frozenset().union(*(head.locked for head in heads.values()))
         spot = drafts.spot_s(scope)
         data = {name: version.data for name, version in newest.items()}
-        stated = data.get("voices", {}).get("language") or scope.facts["language"]
-        lines = [StateLine(ad.heading(spot, stated, scope.facts["market"]))]
+        language = drafts.script_language(data.get("voices", {}), scope)
+        effects = data.get("sfx", {}).get("soundFxPrompts", ())
+        lines = [StateLine(ad.heading(spot, language, scope.facts["market"], effects))]
         if newest:
-            language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
             cast = {str(one["voiceId"]) for one in data.get("voices", {}).get("voiceTracks", ())}
             known = {name: voice.words() for name in cast if (voice := voices.find(name))}
@@ -112,8 +114,8 @@ class AdTurnRules(TurnRules[AdState]):
             return ""
         return NO_DRAFT
 
-    def closing_note(self, state: AdState) -> str:
-        """Name the lines that the person wants spoken and the turn's last script lacks."""
+    def closing_notes(self, state: AdState) -> Sequence[str]:
+        """Name what the person wants spoken and the turn's last script lacks, and what it has of its own."""
         messages = state.get("messages", ())
         start = turn_starts(messages)[-1:]
         results = [
@@ -122,8 +124,12 @@ class AdTurnRules(TurnRules[AdState]):
             if isinstance(one, ToolMessage) and one.name == "create_voice_draft"
         ]
         written = [result for result in results if "versionId" in result]
-        missing = written[-1].get("missing", ()) if written else ()
-        return f"(The script does not say: {', '.join(missing)}.)" if missing else ""
+        last = written[-1] if written else {}
+        remarks = (
+            ("The script does not say", last.get("missing")),
+            ("Neither the brief nor the conversation has", last.get("foreign")),
+        )
+        return [f"{remark}: {', '.join(parts)}" for remark, parts in remarks if parts]
 
 
 class LeanAd(LeanProfile):

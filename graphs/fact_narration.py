@@ -157,7 +157,7 @@ class FactNarration(WorkflowSpec[LessonState]):
     state = LessonState
     artefact = LessonArtefact("lesson", lesson.STREAMS)
     view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
-    turn = LessonTurnRules()
+    turn = LessonTurnRules(is_conversational=True)
     lean = LeanLesson()
 
     def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:

@@ -95,6 +95,13 @@ class PageTurnRules(TurnRules[PageState]):
         element = history.page_of(newest[page.STREAM]).find(element_id)
         return element.description() if element else element_id or named
 
+    def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
+        """Return the changed element; where it is gone, or the whole page is meant, the change itself."""
+        element = history.page_of(newest).find(str(output.get("elementId", "")))
+        if element and element.id != page.ROOT:
+            return element.description().removeprefix("the ")
+        return next(iter(output.get("changes", ())), stream)
+
 
 _CHANGES: Final = ("text", "color", "background-color", "font-size", "text-align", "padding", "link")
 """Changes of an element in the lean profile: its text, a property of its style, or its address."""

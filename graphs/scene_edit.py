@@ -88,6 +88,11 @@ class VideoTurnRules(TurnRules[VideoState]):
         del state, newest
         return str(step["params"].get("prompt") or step["params"].get("sceneId") or "")
 
+    def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
+        """Return the name of a scene and its id."""
+        del output
+        return f"{newest.data['scene']['name']} ({stream})" if newest and stream != ORDER else stream
+
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
         """Return the one message that answers the call of a rejected plan."""
         output = {"status": "rejected", "steps": [{"step": one["id"], **one["output"]} for one in results]}

@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from callsheet import storage
+from callsheet.nodes.checking import impossible_results
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import is_under_way
 from callsheet.nodes.question import refusal_text
@@ -45,6 +46,12 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
         if not steps:
             return {}
         tools = workflow.allowed_tools(state)
+        if impossible := await impossible_results(plan, steps, tools, scope):
+            return {
+                "messages": workflow.turn.answer_messages(plan, impossible),
+                "plan": None,
+                "results": [*state.get("results", []), *impossible],
+            }
         readable = [await _as_executed(step, tools[step["tool"]]) for step in steps]
         about = await _describe_steps(workflow, state, runtime, readable)
         shown = approval_request(readable, about, tools) | {"plan_steps": len(plan["steps"])}
@@ -60,16 +67,22 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
                     *(fingerprint(step) for step, choice in refused if not choice.get("words")),
                 ],
             }
-        left_out = [step["id"] for step, choice in decided if choice["type"] == "skip"]
-        edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
-        wanted = [step for step in edits.values() if step["id"] not in left_out]
-        approved = [call_digest(plan["id"], step) for step in wanted]
-        await consents.grant(await storage.current(), scope.thread, approved)
-        edited = [edits.get(step["id"], step) for step in plan["steps"]]
-        decided_steps = without_left_out(edited, left_out, workflow.turn.plan_rules)
-        return {"plan": {**plan, "steps": decided_steps}}
+        return {"plan": await _approved_plan(workflow, plan, decided, scope)}
 
     return approval
+
+
+async def _approved_plan(
+    workflow: WorkflowSpec[Any], plan: Plan, decided: Sequence[tuple[Step, Mapping[str, Any]]], scope: Scope
+) -> Plan:
+    """Return the plan with the person's edits and without what they left out; store their consent."""
+    left_out = [step["id"] for step, choice in decided if choice["type"] == "skip"]
+    edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
+    wanted = [step for step in edits.values() if step["id"] not in left_out]
+    approved = [call_digest(plan["id"], step) for step in wanted]
+    await consents.grant(await storage.current(), scope.thread, approved)
+    edited = [edits.get(step["id"], step) for step in plan["steps"]]
+    return {**plan, "steps": without_left_out(edited, left_out, workflow.turn.plan_rules)}
 
 
 def needs_approval(workflow: WorkflowSpec[Any], state: Workflow, context: Context) -> bool:

@@ -142,6 +142,8 @@ class GatedAnswer:
     message: AIMessage
     usage: Usage
     """Tokens of all answers of the round."""
+    nudged: bool = False
+    """True if the model was asked for what its first answer lacked."""
 
 
 async def ask_through_gate(
@@ -149,15 +151,15 @@ async def ask_through_gate(
     sent: Sequence[AnyMessage],
     history: Sequence[AnyMessage],
     tools: Collection[str],
-    missing: Callable[[AIMessage], str] | None,
+    missing: Callable[[Route, AIMessage], str] | None,
 ) -> GatedAnswer:
     """Return a whole answer to `sent`, after at most `MAX_ANSWERS` answers.
 
     `missing` returns what a whole answer still lacks, as a request to the model that is sent once; empty for
-    nothing. Raises what `ask` raises.
+    nothing. An empty answer to it leaves the first one. Raises what `ask` raises.
     """
     answers: list[AIMessage] = []
-    text, request = "", list(sent)
+    text, request, wish = "", list(sent), ""
     while True:
         route, received = await ask(request)
         answer = kept_answer(received, history, tools)
@@ -173,16 +175,15 @@ async def ask_through_gate(
                 request = [*sent, HumanMessage(_SHORTER)]
             case "empty" if len(answers) == 1:
                 request = [*sent, HumanMessage(_NUDGE)]
-            case "whole" if missing and len(answers) == 1 and (wish := _wish(answer, tools, missing)):
+            case "whole" if len(answers) == 1 and missing and has_written_call(answer, tools):
+                request = [*sent, AIMessage(answer.text), HumanMessage(_WRITTEN)]
+            case "whole" if len(answers) == 1 and missing and (wish := missing(route, answer)):
                 request = [*sent, AIMessage(answer.text), HumanMessage(wish)]
             case _:
                 break
-    return GatedAnswer(route, _final(answers, text), Usage(**sum_of_usage(answers)))  # type: ignore[typeddict-item]
-
-
-def _wish(answer: AIMessage, tools: Collection[str], missing: Callable[[AIMessage], str]) -> str:
-    """Return what a whole answer still lacks, as a request to the model; empty for nothing."""
-    return _WRITTEN if has_written_call(answer, tools) else missing(answer)
+    usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
+    kept = answers[:1] if wish and verdict(answers[-1]) == "empty" else answers
+    return GatedAnswer(route, _final(kept, text), usage, nudged=bool(wish))
 
 
 def _final(answers: Sequence[AIMessage], text: str) -> AIMessage:

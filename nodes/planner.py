@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -18,18 +18,20 @@ from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.lean import Offer, full_offer, offer_for
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.nudging import TurnEnd
 from callsheet.nodes.pausing import cancel_if_open
+from callsheet.nodes.repeats import MAX_FAILURES, earlier_failures, step_failure
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.providers.routing import RoutingRequest
+from callsheet.providers.routing import Route, RoutingRequest
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid, RequestRejected
+from callsheet.state.errors import CallsheetError, Fenced, Invalid, RequestRejected, StorageDown
 from callsheet.state.model_input import model_input
-from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
+from callsheet.state.plan import Plan, Step, StepResult, fingerprint, with_dependencies
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
-from callsheet.state.workflow import DraftMade, Workflow, add_usage
+from callsheet.state.workflow import Workflow, add_usage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
@@ -39,6 +41,8 @@ from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
 
 _log = logging.getLogger(__name__)
+_LIMIT: Final = "This turn ended at its limit of rounds. Its last results:"
+_REJECTED: Final = "You rejected this step before, so it was not carried out."
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
@@ -83,6 +87,15 @@ class Planning:
         del state, scope
         return Planned(plan_of_calls(workflow, answer))
 
+    def text_of_results(self, workflow: WorkflowSpec[Any], state: Any) -> str:
+        """Return an answer made by code from the results of the turn's last round."""
+        results: Sequence[StepResult] = state.get("results", ())
+        last = [one for one in results if one["plan"] == results[-1]["plan"]]
+        tools = workflow.allowed_tools(state)
+        names = {name: tool.display for name, tool in tools.items()}
+        shown = [f"{names.get(one['tool'], one['tool'])}: {_line(one)}" for one in last]
+        return "\n".join([_LIMIT, *shown])
+
     async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
         """Cancel the execution that an earlier run left open; None looks for the receipt of its call."""
         del call_id
@@ -90,6 +103,17 @@ class Planning:
             executions = Executions(await storage.current(), scope.kind, scope.artefact, scope.owner)
             await cancel_if_open(executions, plan["id"])
         return None
+
+
+def _line(result: StepResult) -> str:
+    """Return a result in one line."""
+    output = result["output"]
+    if changes := output.get("changes"):
+        return "; ".join(map(str, changes))
+    for name in ("error", "message", "versionId", "summary"):
+        if output.get(name):
+            return str(output[name])
+    return f"{output['count']} found" if "count" in output else result["status"]
 
 
 def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) -> Node[Workflow]:
@@ -103,28 +127,29 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
         turn: Mapping[str, Any] = {} if fresh else state
-        rounds, rejected, created = turn.get("rounds", 0), turn.get("rejected", []), turn.get("created", [])
+        rounds, rejected = turn.get("rounds", 0), turn.get("rejected", [])
         shown, prepared = await own.prepare(state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
-        request = _ModelRequest(workflow, own, state, scope, history, shown, choice, lacks)
+        end = None
+        if choice != "none" and not rejected and not turn.get("nudged"):
+            end = partial(TurnEnd, workflow, state, history, turn.get("created", []))
+        request = _ModelRequest(workflow, own, state, scope, history, shown, choice, end)
         ask = partial(request.answer, routing_request(run_context(runtime), scope))
         try:
-            gated, estimate = await within_budget(account, ask, state.get("stopped"))
+            answered = await _answered(account, ask, state, is_last=choice == "none")
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
-        answer = _last_answer(gated.message, scope, turn) if choice == "none" else gated.message
+        answer = answered.gated.message if answered else AIMessage("")
+        if choice == "none":
+            answer = _last_answer(answer, own.text_of_results(workflow, state), scope, turn)
         planned = await own.plan(workflow, state, scope, answer)
-        answer, planned = _without_rejected(answer, planned, rejected)
+        answer, planned = _without_hopeless(answer, planned, rejected, history)
         return {
-            "messages": [*repaired, answer, *planned.messages],
-            "plan": planned.plan,
-            "decided": False,
-            "rounds": rounds + 1,
-            "rejected": rejected,
-            **_model_update(estimate, gated),
             **(_new_turn(state) if fresh else {}),
+            **_round_update(planned, [*repaired, answer, *planned.messages], rounds + 1, rejected),
+            **(_model_update(answered) if answered else {}),
+            **({"truncated": True} if choice == "none" else {}),
             **prepared,
             **planned.state,
         }
@@ -132,9 +157,47 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
     return planner
 
 
+class _Answered(NamedTuple):
+    """A round's answer, and the tokens of its request, estimated."""
+
+    gated: GatedAnswer
+    estimate: int
+
+
+async def _answered(
+    account: Account, ask: Callable[[], Awaitable[_Answered]], state: Workflow, *, is_last: bool
+) -> _Answered | None:
+    """Return the round's answer; None where the last round's fails, which needs none."""
+    try:
+        return await within_budget(account, ask, state.get("stopped"))
+    except (StorageDown, Fenced):
+        raise
+    except CallsheetError as error:
+        if not is_last:
+            raise
+        _log.warning("the closing answer at the limit of rounds failed: %s", type(error).__name__)
+        return None
+
+
+def _round_update(
+    planned: Planned, messages: Sequence[BaseMessage], rounds: int, rejected: Sequence[str]
+) -> dict[str, Any]:
+    """Return the keys of the state that every round sets."""
+    plan = planned.plan
+    return {"messages": messages, "plan": plan, "decided": False, "rounds": rounds, "rejected": rejected}
+
+
 def _new_turn(state: Workflow) -> dict[str, Any]:
     """Return the keys of the state that begin anew with a person's message."""
-    return {"results": [], "created": [], "drafts": {}, **({"paused": None} if state.get("paused") else {})}
+    began: dict[str, Any] = {
+        "results": [],
+        "created": [],
+        "drafts": {},
+        "receipt": None,
+        "nudged": False,
+        "truncated": False,
+    }
+    return {**began, **({"paused": None} if state.get("paused") else {})}
 
 
 def _without_rejected(
@@ -143,7 +206,21 @@ def _without_rejected(
     """Return an answer with its plan; without both if a step is one that the person rejected in this turn."""
     steps = planned.plan["steps"] if planned.plan else ()
     again = any(fingerprint(step) in rejected for step in steps)
-    return (_without_calls(answer), Planned()) if again else (answer, planned)
+    return (_without_calls(answer, answer.text or _REJECTED), Planned()) if again else (answer, planned)
+
+
+def _without_hopeless(
+    answer: AIMessage, planned: Planned, rejected: Sequence[str], history: Sequence[AnyMessage]
+) -> tuple[AIMessage, Planned]:
+    """Return an answer with its plan; without it if a step was rejected, or has failed twice, before."""
+    answer, planned = _without_rejected(answer, planned, rejected)
+    failures = earlier_failures(history)
+    for step in planned.plan["steps"] if planned.plan else ():
+        failure = step_failure(step, failures)
+        if failure and failure.times >= MAX_FAILURES:
+            reason = f"I stopped, because the same step failed again and again: {failure.cause}."
+            return _without_calls(answer, answer.text.strip() or reason), Planned(state=planned.state)
+    return answer, planned
 
 
 @dataclass(frozen=True)
@@ -158,10 +235,11 @@ class _ModelRequest:
     shown: Sequence[AnyMessage]
     """The history as the model is sent it."""
     choice: Any
-    missing: Callable[[AIMessage], str] | None
+    end: Callable[[Sequence[AnyMessage]], TurnEnd] | None
+    """Returns the turn that an answer to this input would end; None where it may end."""
 
-    async def answer(self, routing: RoutingRequest) -> tuple[GatedAnswer, int]:
-        """Return the answer in calls of the workflow's tools, and the tokens of the request, estimated.
+    async def answer(self, routing: RoutingRequest) -> _Answered:
+        """Return the answer in calls of the workflow's tools.
 
         A model that is offered few tools and wants more is asked again with all.
         """
@@ -169,23 +247,23 @@ class _ModelRequest:
         gated, estimate = await self._ask(offer, routing)
         message = offer.read(gated.message)
         if message is not None:
-            return replace(gated, message=message), estimate
+            return _Answered(replace(gated, message=message), estimate)
         again, estimate = await self._ask(full_offer(self.workflow), routing)
-        return replace(again, usage=add_usage(gated.usage, again.usage)), estimate
+        return _Answered(replace(again, usage=add_usage(gated.usage, again.usage)), estimate)
 
-    async def _ask(self, offer: Offer, routing: RoutingRequest) -> tuple[GatedAnswer, int]:
+    async def _ask(self, offer: Offer, routing: RoutingRequest) -> _Answered:
         sent = await self._sent(offer.prompt)
         ask = partial(ask_model, routing, tools=offer.definitions, choice=offer.tool_choice(self.choice))
-        missing = partial(_missing_of, offer, self.missing) if self.missing else None
+        missing = partial(_missing_of, offer, self.end(sent)) if self.end else None
         estimate = estimate_messages(sent) + estimate_tools(offer.definitions)
         try:
-            return await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate
+            return _Answered(await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate)
         except RequestRejected:
             if not offer.lean:
                 raise
             # Some servers cannot be made to call a tool.
             ask = partial(ask_model, routing, tools=offer.definitions, choice=self.choice)
-            return await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate
+            return _Answered(await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate)
 
     async def _sent(self, prompt: str) -> list[AnyMessage]:
         """Return the model's input."""
@@ -199,17 +277,18 @@ class _ModelRequest:
         return with_state_block(sent, await self.planning.state_block(self.workflow, self.state, self.scope))
 
 
-def _missing_of(offer: Offer, missing: Callable[[AIMessage], str], answer: AIMessage) -> str:
+def _missing_of(offer: Offer, end: TurnEnd, route: Route, answer: AIMessage) -> str:
     """Return what an answer lacks; one that wants more tools lacks nothing yet."""
     message = offer.read(answer)
-    return missing(message) if message else ""
+    return end.missing(route, message) if message else ""
 
 
-def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
+def _model_update(answered: _Answered) -> dict[str, Any]:
     """Return the provider with its reason, and the tokens as the vendor counts them, or else estimated.
 
     The vendor counts what was sent; a conversation that had to be shortened counts whole.
     """
+    gated, estimate = answered
     counted = gated.message.usage_metadata
     complete = counted is not None and estimate <= gated.route.input_budget
     used = counted["total_tokens"] if counted and complete else estimate + estimate_messages([gated.message])
@@ -218,22 +297,12 @@ def _model_update(estimate: int, gated: GatedAnswer) -> dict[str, Any]:
         "provider": gated.route.provider,
         "provider_reason": gated.route.reason,
         "context_tokens": ContextTokens(used=used, budget=gated.route.input_budget),
+        **({"nudged": True} if gated.nudged else {}),
     }
 
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
     return {"messages": messages, "plan": None, "decided": False, "stopped": turn}
-
-
-def _missing(
-    workflow: WorkflowSpec[Any],
-    state: Workflow,
-    history: Sequence[AnyMessage],
-    created: Sequence[DraftMade],
-    answer: AIMessage,
-) -> str:
-    """Return what the turn still lacks when the model is about to end it, as a request to the model."""
-    return "" if conversation.calls_of(answer) else workflow.turn.nudge(state, history, created)
 
 
 async def _history(
@@ -334,17 +403,20 @@ def _step(
     return step if raw is None else {**step, "raw": raw}
 
 
-def _last_answer(answer: AIMessage, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
-    """Return the answer at the limit of rounds, without calls; log which ones the turn was refused."""
+def _last_answer(answer: AIMessage, otherwise: str, scope: Scope, turn: Mapping[str, Any]) -> AIMessage:
+    """Return the answer at the limit of rounds: the model's, or `otherwise` where it is empty or calls again.
+
+    Logs which calls the turn was refused.
+    """
     failed = [result for result in turn.get("results", []) if result["status"] == "error"]
     # The words of an error may quote arguments, which do not belong into a log.
     for tool, kind in dict.fromkeys((result["tool"], result["output"].get("type")) for result in failed):
         _log.warning(
             "thread %s reached its limit of rounds; calls of %.80s failed: %s", scope.thread, tool, kind
         )
-    return _without_calls(answer)
+    text = "" if conversation.calls_of(answer) else answer.text.strip()
+    return _without_calls(answer, text or otherwise)
 
 
-def _without_calls(answer: AIMessage) -> AIMessage:
-    text = answer.text or "I have done as much as one turn allows. Tell me what to do next."
+def _without_calls(answer: AIMessage, text: str) -> AIMessage:
     return AIMessage(text, id=answer.id, response_metadata=answer.response_metadata)

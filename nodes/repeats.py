@@ -1,10 +1,15 @@
-"""Limits on a model's plan: an equal draft is made once, and a turn has so many calls."""
+"""Limits on a model's plan: an equal draft is made once, a turn has so many calls, and none fails for ever.
+
+A call that has failed and is made again, equal, while nothing was written in between, fails again. The second
+one is not carried out and gets another answer; the third ends the turn. What may pass by itself, such as a
+time-out, is tried a second time.
+"""
 
 import json
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from callsheet.state.conversation import calls_of, turn_starts
 from callsheet.state.plan import Plan, Step, canonical_json
@@ -13,6 +18,10 @@ from callsheet.tools.registry import Tool
 
 MAX_CALLS: Final = 16
 """Calls of one round that are carried out."""
+MAX_FAILURES: Final = 2
+"""Equal failed calls after which the next one ends the turn."""
+_LASTING: Final = frozenset({"validation_error", "permission_denied", "unknown_tool"})
+"""Types of errors that an equal call meets again."""
 REPEATED: Final = "repeated"
 """Key of a result that an earlier, equal call made."""
 Writes = dict[frozenset[str], tuple[str, str | dict[str, Any]]]
@@ -32,6 +41,65 @@ def earlier_writes(tools: Mapping[str, Tool], messages: Sequence[AnyMessage]) ->
     return writes
 
 
+class Failure(NamedTuple):
+    """A call that has failed in this turn, since the last write."""
+
+    times: int
+    output: Mapping[str, Any]
+    """Its newest result."""
+
+    @property
+    def cause(self) -> str:
+        """The error of the call that was carried out."""
+        return str((self.output.get("details") or {}).get("cause") or self.output["error"])
+
+
+def earlier_failures(messages: Sequence[AnyMessage]) -> dict[str, Failure]:
+    """Return the calls of the newest turn that have failed since its last write, by fingerprint."""
+    starts = turn_starts(messages)
+    failures: dict[str, Failure] = {}
+    calls: dict[str, str] = {}
+    for message in messages[starts[-1] :] if starts else ():
+        calls |= {str(call["id"]): fingerprint for call, fingerprint in _fingerprints(message)}
+        if not isinstance(message, ToolMessage):
+            continue
+        if '"versionId"' in message.text:
+            failures.clear()
+        name, output = calls.get(message.tool_call_id), _failed_output(message.text)
+        if name and output:
+            failures[name] = Failure(failures[name].times + 1 if name in failures else 1, output)
+    return failures
+
+
+def _fingerprints(message: AnyMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
+    if isinstance(message, AIMessage):
+        yield from ((call, _fingerprint(call["name"], call["args"])) for call in message.tool_calls)
+        yield from ((one, _raw_fingerprint(one["name"], one["args"])) for one in message.invalid_tool_calls)
+
+
+def _failed_output(text: str) -> Mapping[str, Any] | None:
+    """Return a result if it is an error of a call that was carried out, or refused by its arguments."""
+    try:
+        output = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(output, dict) or "error" not in output or "type" not in output:
+        return None
+    # A person's word is no failure: an equal call may be what they agree to.
+    return None if output["type"] == "permission_denied" and _depends_on_person(output) else output
+
+
+def _depends_on_person(output: Mapping[str, Any]) -> bool:
+    return bool(output.get("retryable") or (output.get("details") or {}).get("rejected"))
+
+
+def step_failure(step: Step, failures: Mapping[str, Failure]) -> Failure | None:
+    """Return the earlier failure of an equal call."""
+    raw = step.get("raw")
+    name = _fingerprint(step["tool"], step["params"]) if raw is None else _raw_fingerprint(step["tool"], raw)
+    return failures.get(name)
+
+
 class Repeats:
     """The limits on one plan."""
 
@@ -42,6 +110,7 @@ class Repeats:
         self._planned = frozenset(step["id"] for step in steps)
         self._excess = frozenset(step["id"] for step in steps[MAX_CALLS:])
         self._writes = earlier_writes(tools, messages)
+        self._failures = earlier_failures(messages)
 
     async def execute(self, step: Step, call: Coroutine[Any, Any, Outcome]) -> Outcome:
         """Return the outcome of `call`, or of an equal call before; refuse a call over the limit.
@@ -50,7 +119,7 @@ class Repeats:
         """
         if step["id"] not in self._planned:
             return await call
-        earlier = _too_many() if step["id"] in self._excess else self._equal(step)
+        earlier = _too_many() if step["id"] in self._excess else self._equal(step) or self._again(step)
         if earlier is not None:
             call.close()
             return earlier
@@ -59,6 +128,21 @@ class Repeats:
         if outcome.ok and tool and tool.writes:
             self._writes[tool.writes] = (_fingerprint(step["tool"], step["params"]), outcome.output)
         return outcome
+
+    def _again(self, step: Step) -> Outcome | None:
+        """Return another answer to a call that has failed before and cannot succeed now."""
+        failure = step_failure(step, self._failures)
+        if failure is None or failure.output.get("type") not in _LASTING:
+            return None
+        cause = failure.cause
+        return failed_outcome(
+            failure.output["type"],
+            f"This call has just failed, and it was not carried out again: {cause}",
+            suggestion=f"{failure.output.get('suggestion') or 'Change the arguments'}. Call it with other"
+            " arguments, use another tool, or tell the person why it cannot be done; the same call once more"
+            " ends the turn",
+            cause=cause,
+        )
 
     def _equal(self, step: Step) -> Outcome | None:
         tool = self._tools.get(step["tool"])
@@ -73,6 +157,10 @@ class Repeats:
 
 def _fingerprint(name: str, args: Mapping[str, Any]) -> str:
     return canonical_json([name, args])
+
+
+def _raw_fingerprint(name: str | None, raw: str | None) -> str:
+    return canonical_json([name or "", {}, raw or ""])
 
 
 def _too_many() -> Outcome:

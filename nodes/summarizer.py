@@ -1,7 +1,7 @@
-"""Summarizer: ends a turn with its drafts and a closing message, and compacts a long conversation."""
+"""Summarizer: ends a turn with drafts, receipt and closing message, and compacts a long conversation."""
 
-import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
@@ -10,101 +10,119 @@ from callsheet import storage
 from callsheet.nodes.compacting import compaction_update
 from callsheet.nodes.node import Node
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import conversation
+from callsheet.providers import OFFLINE
+from callsheet.state import conversation, receipts
 from callsheet.state.context import Context
-from callsheet.state.sentences import split_sentences
+from callsheet.state.plan import StepResult, is_unchanged
+from callsheet.state.receipts import RECEIPT, Receipt, ReceiptChange
 from callsheet.state.workflow import DraftMade, Workflow
-from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.registry import Tool
 
-_VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
-_NO_ANSWER = "The model gave no answer, and nothing was changed. Say it again, or choose another model."
-_NO_DRAFTS = "(No draft was made"
-_OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
-"""Marks of a question: "Should I create v2?" claims nothing."""
+_NO_ANSWER: Final = (
+    "The model gave no answer, and nothing was changed. Say it again, or choose another model."
+)
 
 
 def summarizer_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds the last version of each stream that this turn wrote. The messages stay complete;
-    compaction changes only the planner's next input.
+    `drafts` holds the last version of each stream that this turn wrote. The messages stay complete, and the
+    model's words as they are; compaction changes only the planner's next input.
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = await artefact.streams(await workflow.artefact.streams_of(artefact))
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {draft["stream"]: draft["versionId"] for draft in created}}
-        lacks_drafts = not state.get("rejected") and bool(
-            workflow.turn.nudge(state, state["messages"], created)
-        )
-        closing = _closing_message(state, streams, created, lacks_drafts=lacks_drafts)
-        closing = _with_note(workflow, state, closing)
-        if closing := closing or _without_end_space(state["messages"][-1]):
+        written = await _turn_receipt(workflow, state, artefact)
+        if closing := _closing_message(state, created, written):
             changed["messages"] = [closing]
+        if written:
+            changed[RECEIPT] = written
+            runtime.stream_writer({"type": RECEIPT, **written})
         return changed | await compaction_update(workflow, state, runtime, scope)
 
     return summarizer
 
 
-def _closing_message(
-    state: Workflow, streams: dict[str, Stream], created: list[DraftMade], *, lacks_drafts: bool
-) -> AIMessage | None:
-    """Return a closing message if the model wrote none, or the model's with a correction of its versions.
-
-    A version that does not exist, and a turn that made none, are claims that receipts can check for certain.
-    """
-    last = state["messages"][-1]
-    text = last.text.rstrip() if isinstance(last, AIMessage) else ""
-    if not text:
-        return AIMessage(
-            _tool_messages(state) or _created_text(created), id=last.id if _has_no_calls(last) else None
+async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: Artefact) -> Receipt | None:
+    """Return the receipt of the turn; None where no tool can change anything."""
+    tools = {**workflow.allowed_tools(state), **workflow.internal_tools}
+    if not any(tool.writes or tool.outside for tool in tools.values()):
+        return None
+    created, results = state.get("created", []), state.get("results", [])
+    streams = dict.fromkeys(draft["stream"] for draft in created)
+    newest = {name: (await artefact.stream_head(name)).newest for name in streams}
+    outputs = {str(result["id"]): result["output"] for result in results}
+    changes = [
+        ReceiptChange(
+            name=workflow.turn.change_name(
+                draft["stream"], outputs.get(draft["toolCallId"], {}), newest[draft["stream"]]
+            ),
+            stream=draft["stream"],
+            versionId=draft["versionId"],
         )
-    if lacks_drafts and _has_no_calls(last) and _NO_DRAFTS not in text:
-        note = f"{_NO_DRAFTS}{_last_error(state)}.)"
-        return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
-    if not streams:
-        return None
-    known = {version.id for stream in streams.values() for version in stream.versions}
-    stated = (part for part in split_sentences(text) if not _OFFER.search(part))
-    invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
-    if not invented or not _has_no_calls(last):
-        return None
-    there = ", ".join(
-        f"{name} {stream.versions[-1].id}" for name, stream in streams.items() if stream.versions
+        for draft in created
+    ]
+    return receipts.receipt(
+        changes,
+        _open_problems(tools, results),
+        workflow.turn.closing_notes(state),
+        receipts.person_language(state["messages"]),
+        unchanged=sum(is_unchanged(one["status"], one["output"]) for one in results),
     )
-    note = f"(There is no {', '.join(invented)}; the newest versions are: {there or 'none yet'}.)"
-    return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
 
 
-def _with_note(workflow: WorkflowSpec[Any], state: Workflow, closing: AIMessage | None) -> AIMessage | None:
-    """Return the closing message with the workflow's note, if there is one; None for an unchanged message."""
-    last = closing or state["messages"][-1]
-    note = workflow.turn.closing_note(state) if _has_no_calls(last) else ""
-    if not note or note in last.text:
-        return closing
-    return AIMessage(f"{last.text.rstrip()}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+def _open_problems(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[str]:
+    """Return the errors of calls with an effect that no later call of the same tool made good."""
+    problems: list[tuple[str, str]] = []
+    for result in results:
+        tool = tools.get(result["tool"])
+        if result["status"] == "completed":
+            problems = [one for one in problems if one[0] != result["tool"]]
+        elif result["status"] == "error" and (tool is None or tool.writes or tool.outside):
+            problems.append((result["tool"], str(result["output"].get("error", "it was not carried out"))))
+    return [problem for _, problem in problems]
 
 
-def _without_end_space(last: Any) -> AIMessage | None:
-    """Return a model's last message without the whitespace at its end; None if there is none to trim."""
-    if not _has_no_calls(last):
-        return None
+def _closing_message(
+    state: Workflow, created: Sequence[DraftMade], written: Receipt | None
+) -> AIMessage | None:
+    """Return the turn's last message with its receipt, or a message where the model wrote none."""
+    last = state["messages"][-1]
+    if isinstance(last, AIMessage) and last.text.strip():
+        own = _without_end_space(last)
+        if written and _has_no_calls(last):
+            return receipts.with_receipt(own, written, shown=_must_be_read(state, written))
+        return None if own is last else own
+    name = last.id if _has_no_calls(last) else None
+    closing = AIMessage(_tool_messages(state) or _created_text(created), id=name)
+    return receipts.with_receipt(closing, written, shown=False) if written else closing
+
+
+def _must_be_read(state: Workflow, written: Receipt) -> bool:
+    """Return True if the words alone could hide what the receipt says; the offline model's are code's."""
+    if written["notes"] or written["unchanged"]:
+        return True
+    by_model = state.get("provider") != OFFLINE and not state.get("decided")
+    doubtful = written["problems"] or (state.get("nudged") and not written["changed"])
+    return by_model and bool(doubtful)
+
+
+def _without_end_space(last: AIMessage) -> AIMessage:
+    """Return a model's last message without the whitespace at its end."""
     content = last.content
+    if not _has_no_calls(last):
+        return last
     if isinstance(content, str):
         trimmed: Any = content.rstrip()
     elif content and isinstance(content[-1], dict) and isinstance(text := content[-1].get("text"), str):
         trimmed = [*content[:-1], {**content[-1], "text": text.rstrip()}]
     else:
-        return None
-    return None if trimmed == content else last.model_copy(update={"content": trimmed})
-
-
-def _last_error(state: Workflow) -> str:
-    """Return the newest error of a tool in this turn, as the end of a sentence."""
-    errors = [result["output"]["error"] for result in state.get("results", ()) if "error" in result["output"]]
-    return f"; the last step failed: {str(errors[-1]).rstrip('.')}" if errors else ""
+        return last
+    return last if trimmed == content else last.model_copy(update={"content": trimmed})
 
 
 def _tool_messages(state: Workflow) -> str:
@@ -115,7 +133,7 @@ def _tool_messages(state: Workflow) -> str:
     return " ".join([*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes])
 
 
-def _created_text(created: list[DraftMade]) -> str:
+def _created_text(created: Sequence[DraftMade]) -> str:
     versions = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
     return f"Made {versions}." if versions else _NO_ANSWER
 

@@ -165,6 +165,8 @@ class TurnRules(Generic[S]):
     """The rules in which its plans differ from those of other workflows."""
     max_rounds: int = MAX_ROUNDS
     """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
+    is_conversational: bool = False
+    """True if most messages want an answer and no change, so that a turn without a call is not doubted."""
 
     def nudge(self, state: S, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
         """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.
@@ -201,10 +203,18 @@ class TurnRules(Generic[S]):
         del state
         return False
 
-    def closing_note(self, state: S) -> str:
-        """Return what the person should know of this turn, to be added to its closing text; or ""."""
+    def closing_notes(self, state: S) -> Sequence[str]:
+        """Return what the person should know of this turn's work, for its receipt."""
         del state
-        return ""
+        return ()
+
+    def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
+        """Return the part that a call has changed in a person's words, by its output; by default the stream.
+
+        `newest` is the stream's newest version.
+        """
+        del output, newest
+        return stream
 
 
 class LeanProfile(Protocol):

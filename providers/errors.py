@@ -20,6 +20,7 @@ from callsheet.state.errors import (
     Refused,
     RequestRejected,
     TimedOut,
+    ToolsUnsupported,
     Unavailable,
 )
 
@@ -41,6 +42,14 @@ _POLICY = ("content_policy_violation", "content_filter", "data_inspection_failed
 """Codes and types of a request that the vendor's content policy refuses."""
 _QUOTA = ("insufficient_quota", "exceeded_current_quota_error", "arrearage")
 """Codes and types of a key without credit."""
+_NO_TOOLS = (
+    "does not support tools",  # Ollama
+    "does not support tool use",
+    "does not support tool calling",
+    "does not support function calling",
+    "no endpoints found that support tool use",  # OpenRouter
+)
+"""Wordings of a request with tools to a model that cannot call them."""
 _LOADING = ("loading model",)  # llama.cpp's 503 until its model is in memory
 _LOADING_S = 5.0
 """Seconds to wait for a server that loads its model."""
@@ -128,6 +137,11 @@ class ErrorTranslator:
 
     def _status_error(self, error: openai.APIStatusError) -> CallsheetError:
         status, detail = error.status_code, self._vendor_message(error)
+        if _says(error, _NO_TOOLS) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return ToolsUnsupported(
+                f"{self.title}'s model {self.model!r} cannot call tools{detail}",
+                remedy=f"choose a model that can, in the request or with {self.prefix}_MODEL",
+            )
         match status:
             case 401 | 403:
                 failure = Unavailable(

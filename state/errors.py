@@ -30,6 +30,8 @@ CallsheetError
 ├── Oversized          a tool's result is too large
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
+    └── RequestRejected  a vendor rejects the form of a request; a simpler one may be accepted
+        └── ToolsUnsupported  its model cannot call tools; also an Invalid, since another model can
 """
 
 
@@ -161,3 +163,7 @@ class Broken(CallsheetError):
 
 class RequestRejected(Broken):
     """A vendor rejects the form of a request; a simpler one may be accepted."""
+
+
+class ToolsUnsupported(RequestRejected, Invalid):
+    """A vendor's model cannot call tools; another model must be chosen for work that needs them."""

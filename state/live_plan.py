@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers
+from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers, is_unchanged
 
 ChangeKind = Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
@@ -460,9 +460,11 @@ def created_versions(one: LiveStep) -> list[Mapping[str, str]]:
 
 
 def counts(record: Execution) -> dict[str, int]:
-    """Return how many steps have each status."""
+    """Return how many steps have each status; `unchanged`, if any, are completed ones without an effect."""
     statuses = [one["status"] for one in record["steps"]]
-    return {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+    unchanged = sum(is_unchanged(one["status"], one["output"]) for one in record["steps"])
+    counted: dict[str, int] = {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+    return counted | ({"unchanged": unchanged} if unchanged else {})
 
 
 def _is_ready(step: Step, states: Mapping[str, LiveStep]) -> bool:

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from callsheet.state.answers import MAX_ID, legal_name
 from callsheet.state.compaction import View, without_results
 from callsheet.state.conversation import calls_of, messages_after, turn_starts
+from callsheet.state.receipts import without_receipt
 from callsheet.state.state_block import block_behind, split_block
 from callsheet.state.tokens import common_limit, estimate_messages, estimate_text, shorten
 
@@ -105,7 +106,8 @@ def model_input(
     if view.summary:
         parts += [f"The conversation began with this, word for word:\n{pinned}"] if pinned else []
         parts += [f"Previous conversation summary: {view.summary}"]
-    recent = messages_after(messages, view.summary_upto if view.summary else "")
+    own = [without_receipt(one) for one in messages]
+    recent = messages_after(own, view.summary_upto if view.summary else "")
     visible = without_results(recent, view.cleared_upto, lookups)
     return [SystemMessage("\n\n".join(parts)), *_valid_history(visible)]
 

@@ -6,7 +6,7 @@ independent steps run concurrently and dependent ones in the model's order.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal, NotRequired
 
@@ -88,6 +88,11 @@ def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequentia
         return "parallel"
     waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
     return "sequential" if waits else "mixed"
+
+
+def is_unchanged(status: StepStatus, output: Mapping[str, Any]) -> bool:
+    """Return True for a completed step that changed nothing."""
+    return status == "completed" and bool(output.get("unchanged"))
 
 
 def fingerprint(step: Step) -> str:

@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from callsheet.state.live_plan import ANY, ENDED, Execution, LiveStep, PlanRules, counts, written
+from callsheet.state.live_plan import (
+    ANY,
+    ENDED,
+    Execution,
+    LiveStep,
+    PlanRules,
+    counts,
+    written,
+)
+from callsheet.state.plan import is_unchanged
 
 PLAN: Final = "execution-plan"
 STEP: Final = "step-update"
@@ -72,6 +81,7 @@ def step_view(record: Execution, one: LiveStep) -> dict[str, Any]:
         "name": step["display"],
         "detail": step["params"].get("prompt") or None,
         "status": one["status"],
+        "unchanged": is_unchanged(one["status"], one["output"]),
         "progress": {"pending": 0, "in-progress": None}.get(one["status"], 100),
         "preview": preview or None,
         "canEdit": changeable,

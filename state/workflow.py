@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.plan import Plan, StepResult
+from callsheet.state.receipts import Receipt
 
 
 class Usage(TypedDict):
@@ -88,6 +89,12 @@ class Workflow(TypedDict):
     """Rounds of tool calls in this turn."""
     rejected: NotRequired[list[str]]
     """Fingerprints of the steps a person rejected in this turn."""
+    receipt: NotRequired[Receipt | None]
+    """Effects of this turn, by versions and errors; None before its end, and where nothing can be changed."""
+    nudged: NotRequired[bool]
+    """True if the model was asked once more in this turn, since it was about to end it without an effect."""
+    truncated: NotRequired[bool]
+    """True if the turn ended at its limit of rounds."""
     stopped: NotRequired[str]
     """Id of the message whose turn ended because a budget was not raised."""
     usage: NotRequired[Annotated[Usage, add_usage]]

@@ -105,6 +105,14 @@ class AsyncTool(Protocol[Args]):
         ...
 
 
+class CallCheck(Protocol[Args]):
+    """A check of a call before a person is asked about it."""
+
+    def __call__(self, args: Args, call: Call) -> Awaitable[None]:
+        """Raise what the tool would raise for these arguments now; change nothing."""
+        ...
+
+
 class BlockingTool(Protocol[Args]):
     """A blocking tool: runs in a thread or in a sandbox process, without storage."""
 
@@ -128,6 +136,7 @@ class Options(TypedDict, total=False):
     cacheable: Callable[[Mapping[str, Any]], bool]
     options: ToolOptions
     internal: bool
+    check: CallCheck[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +176,8 @@ class Tool:
     """Its own time-out, limits, retries and cache."""
     internal: bool = False
     """True for a tool that executes a person's answer; models are not offered it."""
+    check: CallCheck[Any] | None = None
+    """Check of its targets before a person is asked; None for a tool whose arguments say all."""
 
     @property
     def is_pure_lookup(self) -> bool:

@@ -77,6 +77,11 @@ class CampaignPlanning(Planning):
             return Planned(None, [AIMessage(shown)], {"truncated": True} if is_replaced else {})
         return Planned()
 
+    def text_of_results(self, workflow: WorkflowSpec[Any], state: CampaignState) -> str:
+        """Return an answer made from the last result alone."""
+        del workflow
+        return result_text(known_results(state))
+
     async def _check(
         self, state: CampaignState, answer: AIMessage, outputs: Sequence[Mapping[str, Any]]
     ) -> Planned:

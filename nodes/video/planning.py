@@ -171,7 +171,7 @@ def _plan_output(record: Execution) -> dict[str, Any]:
             "status": one["status"],
             **{
                 name: one["output"][name]
-                for name in ("versionId", "differences", "message", "error")
+                for name in ("versionId", "differences", "unchanged", "message", "error")
                 if name in one["output"]
             },
         }

@@ -17,6 +17,7 @@ from callsheet.server.http.requests import ModelChoice, Number
 from callsheet.state.ads.ad import StoredMusic, StoredSfx, StoredVoices
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
+from callsheet.state.receipts import Receipt
 from callsheet.state.workflow import DraftMade
 
 Gain = Annotated[Number, Field(ge=-60, le=12, description="Decibels")]
@@ -59,10 +60,14 @@ class AdTurn(TypedDict):
     created: list[DraftMade]
     """Every version this turn made, in order."""
     message: str
-    """The model's words, or the text of `question`."""
+    """The model's words, or the text of `question`; with the line of `receipt` where that must be read."""
     question: ApprovalQuestion | None
     timeline: Timeline
     mixer: Mixer
+    receipt: Receipt | None
+    """Effects of the turn, by its versions and errors; null while a question waits."""
+    truncated: bool
+    """True if the turn ended at its limit of rounds."""
     provider: str
     providerReason: str
     toolCalls: list[ToolCall]

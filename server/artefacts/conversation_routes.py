@@ -40,6 +40,7 @@ from callsheet.server.http.replies import (
 )
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import CallsheetError, Conflict, Missing
+from callsheet.state.receipts import RECEIPT
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import OPEN_STATUSES, Created, Run, RunRequest
@@ -53,7 +54,7 @@ _FAILED: Final = frozenset({"error", "timeout"})
 
 
 class TurnTranslator:
-    """Translates stored events to `step`, `drafts` and `text`, and to the last one: `result` or `error`."""
+    """Translates stored events to `step`, `drafts`, `text` and `receipt`; the last is `result` or `error`."""
 
     def __init__(self, ctx: AppContext, thread: Thread) -> None:
         self._runs = ctx.worker.runs
@@ -77,8 +78,8 @@ class TurnTranslator:
         progress = progress_of(event)
         if progress is None:
             return []
-        if progress.get("type") == "text":
-            return [("text", progress)]
+        if (kind := progress.get("type")) in {"text", RECEIPT}:
+            return [(str(kind), progress)]
         step = {name: value for name, value in progress.items() if name not in _LARGE_FIELDS}
         drafts = self._drafts(progress)
         return [("step", step), *([("drafts", drafts)] if drafts else [])]

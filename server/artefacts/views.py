@@ -116,6 +116,8 @@ def turn_fields(
     return {
         "outcome": turn_outcome(state),
         "created": [dict(draft) for draft in state.get("created", ())],
+        "receipt": state.get("receipt"),
+        "truncated": bool(state.get("truncated")),
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
         "toolCalls": tool_calls(state, shorten),

@@ -47,6 +47,9 @@ def turn_parts(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
     message = reply.get("response") if kind is CAMPAIGNS else reply.get("message")
     if message:
         yield text(message)
+    receipt = reply.get("receipt")
+    if receipt and receipt["text"] not in (message or ""):
+        yield text(receipt["text"], "dim")
     yield from _changes(kind, reply, view)
     if reply.get("provider"):
         yield model_line(reply["provider"], reply["providerReason"])

@@ -21,6 +21,7 @@ from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.images import AssetType, Picture
 from callsheet.state.lessons.lesson import AgentResult, Session, Status, Step
 from callsheet.state.lessons.narration import Kind, Narration, SegmentEdit
+from callsheet.state.receipts import Receipt
 from callsheet.state.workflow import DraftMade
 
 WaitingFor = Literal["select_facts", "review_narration", "select_images"]
@@ -92,6 +93,10 @@ class LessonTurn(_Lesson):
     outcome: Outcome
     message: str
     created: list[DraftMade]
+    receipt: Receipt | None
+    """Effects of the turn, by its versions and errors; null while a question about it waits."""
+    truncated: bool
+    """True if the turn ended at its limit of rounds."""
     toolCalls: list[ToolCall]
     provider: str
     providerReason: str

@@ -1,7 +1,8 @@
 """The chat about a page: stored events as frames, for every reader, and the web socket that sends them.
 
 Each tool call has one `toolExecutionStart`, some `toolExecutionProgress` and one `toolExecutionComplete`,
-however often its run was resumed. Each run ends with one last `aiResponseChunk` or one `error`. Frames follow
+however often its run was resumed. A turn's `receipt` says what it did. Each run ends with one last
+`aiResponseChunk` or one `error`. Frames follow
 from the stored events alone, so all readers get the same frames with the same ids from any process.
 
 A client of the web socket that sends a message or joins a conversation follows it.
@@ -39,6 +40,7 @@ from callsheet.server.pages.schemas import (
     UserMessage,
 )
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Limited, Missing, Unauthenticated
+from callsheet.state.receipts import RECEIPT
 from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
@@ -146,6 +148,8 @@ class ConversationView:
         return [_chunk(content, turn.message_id)]
 
     def _step_frames(self, turn: _Turn, step: Mapping[str, Any]) -> list[Frame]:
+        if isinstance(step, Mapping) and step.get("type") == RECEIPT:
+            return [{**step}]
         if not isinstance(step, Mapping) or step.get("type") != "step":
             return []
         key, call = f"{step.get('plan')}/{step['stepId']}", {"toolCallId": step["stepId"]}

@@ -19,6 +19,7 @@ from callsheet.server.artefacts.schemas import (
 from callsheet.server.http.requests import ModelChoice
 from callsheet.state.pages.history import PageChange
 from callsheet.state.pages.page import Page
+from callsheet.state.receipts import Receipt
 from callsheet.state.uploads import FileType
 from callsheet.state.workflow import DraftMade
 from callsheet.tools.pages.edits import ElementChanges
@@ -235,8 +236,12 @@ class PageTurn(TypedDict):
     """`page`: the newest version, if the turn made one."""
     created: list[DraftMade]
     message: str
-    """The model's words, or the text of `question`."""
+    """The model's words, or the text of `question`; with the line of `receipt` where that must be read."""
     question: ApprovalQuestion | None
+    receipt: Receipt | None
+    """Effects of the turn, by its versions and errors; null while a question waits."""
+    truncated: bool
+    """True if the turn ended at its limit of rounds."""
     provider: str
     providerReason: str
     toolCalls: list[ToolCall]

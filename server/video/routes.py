@@ -299,6 +299,7 @@ def _reply(started: Started) -> dict[str, Any]:
         "message": started.message
         or (execution_views.waiting_message(record) or record["feedback"] if record else ""),
         "question": started.question,
+        "receipt": started.receipt,
     }
 
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.schemas import ApprovalQuestion, ExecutionSummary, PlanView, VersionSummary
 from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.state.errors import Invalid
+from callsheet.state.receipts import Receipt
 from callsheet.state.video.project import MAX_SCENES, DeletedScene
 from callsheet.state.video.scene import Scene, SceneElement
 
@@ -104,6 +105,8 @@ class ExecutionStarted(TypedDict):
     """The model's words, or the text of `question`."""
     question: ApprovalQuestion | None
     """Question of a turn that could exceed a budget before it has a plan; a message yes or no answers it."""
+    receipt: Receipt | None
+    """Effects of a turn without a plan, by its versions and errors; null for a plan."""
 
 
 class ProjectExport(TypedDict):

@@ -111,6 +111,8 @@ class Started:
     """The model's words where it made no plan, or the text of the question."""
     question: Mapping[str, Any] | None = None
     """Question about a budget that waits before there is a plan."""
+    receipt: Mapping[str, Any] | None = None
+    """Effects of a turn without a plan."""
 
 
 async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = False) -> Started:
@@ -142,7 +144,7 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
     if pending := reply["question"]:
         question = question_view(pending["id"], pending["value"])
         return Started(thread, None, question["actions"][0]["description"], question)
-    return Started(thread, None, reply["message"])
+    return Started(thread, None, reply["message"], receipt=reply["receipt"])
 
 
 async def _execution_of(executions: Executions, run: str) -> Execution | None:

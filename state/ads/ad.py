@@ -192,10 +192,11 @@ def mixer(
 _CUT: Final = "… (get_current_state has it all)"
 
 
-def heading(spot_s: float, language: str, market: str) -> str:
-    """Return the ad's length, language and market, and the words that fit."""
-    count, unit = words_that_fit(language, spot_s)
-    return f"Spot: {spot_s:g} s, {language}, market {market}. About {count} {unit} fit, without effects."
+def heading(spot_s: float, language: str, market: str, effects: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the ad's length, language and market, and the words that fit beside its effects."""
+    count, unit = words_that_fit(language, spot_s, effects)
+    condition = "beside its effects" if effects else "without effects"
+    return f"Spot: {spot_s:g} s, {language}, market {market}. About {count} {unit} fit, {condition}."
 
 
 def stream_lines(
@@ -233,7 +234,14 @@ def length_line(timeline: Timeline) -> str:
     """Return the ad's length beside its spot."""
     over = round(timeline["durationSeconds"] - timeline["spotSeconds"], 1)
     verdict = "fits" if timeline["fits"] else f"too long by {over:g} s"
+    if timeline["short"]:
+        verdict = f"fills {filled_percent(timeline)} % of the spot"
     return f"Length: {timeline['durationSeconds']:g} s of {timeline['spotSeconds']:g} s, {verdict}."
+
+
+def filled_percent(timeline: Timeline) -> int:
+    """Return the part of its spot that an ad fills, in percent."""
+    return round(100 * timeline["durationSeconds"] / timeline["spotSeconds"])
 
 
 def _about(music: Mapping[str, Any]) -> str:

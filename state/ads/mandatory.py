@@ -16,9 +16,12 @@ from callsheet.state.ads import marks
 from callsheet.state.claims import share
 from callsheet.state.figures import cardinal, digit_tokens, has_number
 from callsheet.state.languages import detect
+from callsheet.state.names import COMMON, WORD, folded_name, vocabulary
 from callsheet.state.sentences import split_sentences
 
-Kind = Literal["phone number", "address", "price", "date", "code", "legal line", "exact words"]
+Kind = Literal[
+    "client's name", "phone number", "address", "price", "offer", "date", "code", "legal line", "exact words"
+]
 _FIGURES: Final = frozenset({"price", "date", "code"})
 MAX_LINES: Final = 20
 """Most lines of a text that are compared."""
@@ -62,6 +65,11 @@ _VERBATIM: Final = re.compile(
 )
 _TERMS: Final = re.compile(r"(?<!\w)(?:t&cs?|terms(?: (?:and|&) conditions)?) apply\b", re.IGNORECASE)
 
+_OFFER: Final = re.compile(
+    r"\b(?:buy one,? get (?:one|another)(?: free)?|two for (?:the price of )?one|half[- ]price"
+    r"|free (?:delivery|shipping|trial|consultation|installation|parking|entry))\b",
+    re.IGNORECASE,
+)
 _ADDRESS: Final = re.compile(
     r"(?<![A-Za-z0-9_@.-])(?:https?://)?[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,4}\.[a-z]{2,24}(?![A-Za-z0-9_@-])"
     r"(?:/[^\s,;)\"”]{0,200})?"
@@ -89,6 +97,7 @@ _PRICE: Final = re.compile(
     rf"|(?<![\d.,]){_NUMBER}(?:,-)? ?(?:[%¢]|{_SIGN}|{_MONEY}(?![A-Za-zÀ-ž]))",
     re.IGNORECASE,
 )
+_PRICE_IN_WORDS: Final = re.compile(rf"\b(\d{{1,6}}) (?:{marks.UNITS})\b(?: \d{{1,2}}\b)?", re.IGNORECASE)
 _SHARE: Final = re.compile(r"%|per ?cent|prozent", re.IGNORECASE)
 _BEFORE_OFFER: Final = re.compile(r"\b(?:from|only|just|price[sd]?|costs?)\W{0,2}$", re.IGNORECASE)
 _AFTER_OFFER: Final = re.compile(
@@ -146,6 +155,20 @@ class Comparison(NamedTuple):
     """Those that may be background, or spoken in words that are not known here."""
 
 
+def name_line(client: str, script: str, previous: str | None) -> list[MandatoryLine]:
+    """Return the client's name as a line, unless the `previous` script did without it.
+
+    It is sure where the script is written in the same letters.
+    """
+    line = MandatoryLine("client's name", client, _is_latin(client) == _is_latin(script))
+    is_due = bool(client) and (previous is None or _Speech(previous).has(line))
+    return [line] if is_due else []
+
+
+def _is_latin(text: str) -> bool:
+    return any("a" <= char <= "z" for char in text.casefold())
+
+
 def mandatory_lines(brief: str) -> list[MandatoryLine]:
     """Return what a brief wants spoken, in the order of kinds; at most `MAX_LINES`.
 
@@ -193,7 +216,7 @@ def _is_comparable(line: MandatoryLine, speech: "_Speech", language: str) -> boo
     if line.kind in {"legal line", "exact words"} and not english and _digits(line.text):
         return False
     match line.kind:
-        case "exact words":
+        case "exact words" | "client's name":
             return True
         case "legal line":
             return detect(line.text) in ({language, None} if english else {language})
@@ -272,14 +295,23 @@ def _codes(brief: str) -> Iterator[MandatoryLine]:
 
 
 def _figures(brief: str) -> Iterator[MandatoryLine]:
-    for match in _PRICE.finditer(brief):
-        before = brief[max(0, match.start() - _OFFER_CHARS) : match.start()]
-        is_offer = _AFTER_OFFER.match(brief, match.end()) or (
-            _BEFORE_OFFER.search(before) and not _SHARE.search(match[0])
-        )
-        yield MandatoryLine("price", match[0].strip(), bool(is_offer))
+    yield from (
+        MandatoryLine("price", match[0].strip(), _is_offer(brief, match)) for match in _PRICE.finditer(brief)
+    )
+    # English number words as digits; a price in digits is listed already.
+    in_digits = " ".join(digit_tokens(brief))
+    for match in _PRICE_IN_WORDS.finditer(in_digits):
+        if match[1] not in brief:
+            yield MandatoryLine("price", match[0], _is_offer(in_digits, match))
+    yield from (MandatoryLine("offer", match[0]) for match in _OFFER.finditer(brief))
     # A date may be spoken as a holiday, or as a day of the week.
     yield from (MandatoryLine("date", match[0], is_sure=False) for match in _DATE.finditer(brief))
+
+
+def _is_offer(text: str, price: re.Match[str]) -> bool:
+    before = text[max(0, price.start() - _OFFER_CHARS) : price.start()]
+    is_price = _BEFORE_OFFER.search(before) and not _SHARE.search(price[0])
+    return bool(_AFTER_OFFER.match(text, price.end()) or is_price)
 
 
 @dataclass(frozen=True)
@@ -330,6 +362,13 @@ class _Speech:
     def has(self, line: MandatoryLine) -> bool:
         """Return whether a line is spoken, as far as its form shows."""
         match line.kind:
+            case "client's name":
+                named = vocabulary(self.text)
+                own = [folded_name(word) for word in WORD.findall(line.text) if word.casefold() not in COMMON]
+                has_name = any(named.has_name(word, detect(self.text) or "") for word in own[:1])
+                return has_name or self._has_letters(line.text)
+            case "offer":
+                return self._has_words(line.text)
             case "legal line":
                 # English number words as digits; of other scripts, tokens may be parts of words.
                 folded = " ".join(_Speech(line.text).tokens) if line.text.isascii() else line.text

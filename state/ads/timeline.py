@@ -21,6 +21,8 @@ PAUSE_S = 0.25
 """Pause after each sentence or line break within a track."""
 ROUNDING_S = 0.05
 """Seconds by which an ad may exceed its spot."""
+SHORT_SHARE = 0.5
+"""Part of its spot below which an ad is short."""
 _PAUSE = re.compile(r"[;:](?=\s+\S)|[；：](?=.)")
 """Pause within a sentence."""
 _ENGLISH: Language = LANGUAGES[0]
@@ -56,6 +58,8 @@ class Timeline(TypedDict):
     """Actual length: the end of the last voice or effect."""
     fits: bool
     """True when the actual length exceeds the requested one by at most 0.05 s."""
+    short: bool
+    """True when a script fills less than half of the requested length."""
     voices: list[VoiceSpan]
     sfx: list[SfxSpan]
     music: NotRequired[Span]
@@ -128,6 +132,7 @@ def build_timeline(
         spotSeconds=spot_s,
         durationSeconds=round(end, 2),
         fits=end <= spot_s + ROUNDING_S,
+        short=bool(voices) and end < spot_s * SHORT_SHARE,
         voices=voices,
         sfx=sfx,
     )

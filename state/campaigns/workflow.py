@@ -34,7 +34,5 @@ class CampaignState(Workflow):
     aggregation: NotRequired[dict[str, Any] | None]
     detected_filters: NotRequired[dict[str, Any]]
     suggestions: NotRequired[list[str]]
-    truncated: NotRequired[bool]
-    """True if the turn ended at its bound of rounds."""
     checks: NotRequired[int]
     """Answers of this turn that were sent back."""

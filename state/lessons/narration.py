@@ -52,6 +52,8 @@ class Segment(BaseModel):
     """Seconds from the beginning."""
     duration: float
     """Seconds."""
+    speech_duration: float = 0.0
+    """Seconds that its words take at the lesson's speaking rate; 0 where it was not measured."""
     narration: str
     """Text of all sentences."""
     visual_guidance: str
@@ -166,6 +168,11 @@ def length(text: str, language: str) -> int:
     return sum(char.isalnum() for char in aloud)
 
 
+def speech_s(text: str, language: str) -> float:
+    """Return the seconds in which a text is spoken, at the rate of `budget`."""
+    return round(length(text, language) / (budget(_GRID * LONGEST_S, language) / (_GRID * LONGEST_S)), 1)
+
+
 def join_sentences(sentences: Sequence[Sentence], language: str) -> str:
     """Return the sentences as one text, without spaces in scripts that have none."""
     spec = find(language)
@@ -203,6 +210,7 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
         "type": slot.type,
         "start_time": slot.start_time,
         "duration": slot.duration,
+        "speech_duration": speech_s(join_sentences(sentences, language), language),
         "narration": join_sentences(sentences, language),
         "sentences": tuple(sentences),
     }

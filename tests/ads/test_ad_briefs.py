@@ -12,10 +12,11 @@ BRIEF = {
     "clientDescription": "Harbour Bikes rents e-bikes. Call 0800 123 456. Code RIDE20.",
     "additionalContext": "Legal: Offer valid for new customers only.",
     "format": "Dialogue between two friends, then a jingle",
-    "duration": 20,
+    "duration": 10,
 }
 FULL = (
-    "Oh eight hundred, one two three, four five six. Ride twenty. Valid for new customers only, this offer."
+    "Harbour Bikes. Oh eight hundred, one two three, four five six. Ride twenty. "
+    "Valid for new customers only, this offer."
 )
 SHORT = "Harbour Bikes. Call oh eight hundred, one two three, four five six."
 MISSING = ["legal line “Offer valid for new customers only.”", "code RIDE20"]
@@ -55,9 +56,9 @@ async def test_after_two_rewrites_the_reply_names_the_missing_lines_once(graph, 
     assert [result["missing"] for result in results] == [MISSING] * 4
     assert ["again with it" in result["suggestion"] for result in results] == [True, True, False, False]
     assert "end of your answer" in results[2]["suggestion"]
-    note = f"(The script does not say: {', '.join(MISSING)}.)"
-    assert state["messages"][-1].text == f"{claim}\n\n{note}"
-    state = await turn(graph, model, Say("You are welcome."), messages=[HumanMessage("Thanks")])
+    note = f"The script does not say: {', '.join(MISSING)}."
+    assert state["messages"][-1].text == f"{claim}\n\nChanged: voices v4. {note}"
+    state = await turn(graph, model, Say("You are welcome."), messages=[HumanMessage("Fine?")])
     assert state["messages"][-1].text == "You are welcome.", "the next turn has no script"
     state = await turn(
         graph, model, voice_call(5, f"{SHORT}!"), Say("Yes!"), messages=[HumanMessage("livelier")]
@@ -86,7 +87,7 @@ async def test_a_later_message_changes_the_mandatory_lines_of_the_brief(graph, m
     cheaper = f"Elm. Thirty-nine dollars. {NUMBER}"
     assert await send(2, cheaper, "The price is now $39 instead.") == ([], ["price $49"], "Done.")
     missing_phone = ["phone number 555 010 0199"]
-    note = f"Done.\n\n(The script does not say: {missing_phone[0]}.)"
+    note = f"Done.\n\nChanged: voices v3. The script does not say: {missing_phone[0]}."
     assert await send(3, "Elm. Thirty-nine dollars.", "Take the phone number out") == (
         missing_phone,
         [],
@@ -96,7 +97,7 @@ async def test_a_later_message_changes_the_mandatory_lines_of_the_brief(graph, m
     added_lines = ["exact words “No fees”", "code FIT25"]
     missing, check, reply = await send(5, "Elm! $39.", 'It must say "No fees" and the code FIT25')
     assert (missing, check) == (added_lines, [])
-    assert reply == f"Done.\n\n(The script does not say: {', '.join(added_lines)}.)"
+    assert reply == f"Done.\n\nChanged: voices v5. The script does not say: {', '.join(added_lines)}."
 
 
 async def test_a_line_that_may_not_be_mandatory_is_to_be_checked_and_not_missing(graph, model):
@@ -160,12 +161,14 @@ async def test_a_price_in_a_script_of_another_language_is_to_be_checked_and_not_
 async def test_a_script_is_compared_with_a_message_if_there_is_no_brief(graph, model):
     messages = [HumanMessage("A 15 second spot for Elm Books, www.elm.example")]
     state = await turn(graph, model, voice_call(1, "Elm Books."), Say("Done."), messages=messages)
-    assert state["messages"][-1].text == "Done.\n\n(The script does not say: address www.elm.example.)"
+    line = "Changed: voices v1. The script does not say: address www.elm.example."
+    assert state["messages"][-1].text == f"Done.\n\n{line}"
 
 
 async def test_a_failed_draft_adds_no_missing_lines_to_the_reply(graph, model):
     state = await turn(graph, model, voice_call(1, FULL), voice_call(2, ""), Say("Done."))
-    assert state["messages"][-1].text == "Done."
+    assert state["messages"][-1].text.startswith("Done.\n\nChanged: voices v1. Not done: ")
+    assert "does not say" not in state["messages"][-1].text
 
 
 async def test_the_format_of_a_brief_is_sent_to_the_model(graph, model):
@@ -204,3 +207,59 @@ async def test_a_draft_in_an_unknown_language_is_refused(graph, model):
     state = await turn(graph, model, voice_call(1, FULL, language="klingon"), Say("Sorry."), Say("Sorry."))
     [(_, result)] = tool_messages(state)
     assert "'klingon' is not known" in result["error"]
+
+
+BAKERY = {"clientDescription": "Miel, a bakery in Lyon. Only twelve dollars a box.", "duration": 10}
+
+
+async def test_names_that_nobody_gave_are_named_to_the_model_and_then_to_the_person(graph, model):
+    """A51, A64: the client's name and a price in words are wanted; what nobody gave is named."""
+    text = "You smell that? Welcome to Nordlys Bakery, at Harbour Street. Call 555 010 0199 now."
+    state = await turn(graph, model, voice_call(1, text), Say("It is ready."), brief=BAKERY)
+    [(_, result)] = tool_messages(state)
+    assert result["missing"] == ["client's name Miel"]
+    assert {"Nordlys", "Harbour", "Street", "555 010 0199"} <= {*result["foreign"]}
+    assert "without what you made up" in result["suggestion"]
+    notes = state["receipt"]["notes"]
+    assert [note.partition(":")[0] for note in notes] == [
+        "The script does not say",
+        "Neither the brief nor the conversation has",
+    ]
+    assert state["messages"][-1].text.startswith(
+        "It is ready.\n\nChanged: voices v1. The script does not say"
+    )
+
+
+async def test_a_price_in_words_that_is_left_out_is_missing(graph, model):
+    """A51: digits and words are one price."""
+    replies = voice_call(1, "Miel. Warm bread, and a smile for everyone."), Say("Ready.")
+    state = await turn(graph, model, *replies, brief=BAKERY)
+    assert tool_messages(state)[-1][1]["missing"] == ["price 12 dollars"]
+
+
+async def test_what_brief_or_conversation_have_is_not_foreign(graph, model):
+    text = "Miel, in Lyon. Twelve dollars a box. Say hello to Anna, the baker."
+    state = await turn(graph, model, voice_call(1, text), Say("Ready."), brief=BAKERY)
+    assert tool_messages(state)[-1][1]["foreign"] == ["Anna"]
+    text = "Miel, in Lyon. Twelve dollars a box. And here comes Anna, the baker."
+    wish = [HumanMessage("Let Anna speak, she is the baker.")]
+    state = await turn(graph, model, voice_call(2, text), Say("Ready."), messages=wish)
+    assert "foreign" not in tool_messages(state)[-1][1]
+
+
+async def test_a_script_with_a_place_of_the_prompts_example_is_refused(graph, model):
+    text = "<answer with the client's name and the offer>"
+    state = await turn(graph, model, voice_call(1, text), *[Say("Sorry.")] * 2, brief=BAKERY)
+    [(_, result)] = tool_messages(state)
+    assert "stands for something of the brief" in result["error"]
+    assert state["drafts"] == {}
+
+
+async def test_a_nearly_empty_spot_is_short_and_the_result_says_how_many_words_fit(graph, model):
+    """A51: `fits` alone would be praise for one word in thirty seconds."""
+    brief = {**BAKERY, "duration": 30}
+    state = await turn(graph, model, voice_call(1, "Miel. Twelve dollars a box."), Say("Ready."), brief=brief)
+    [(_, result)] = tool_messages(state)
+    assert (result["timeline"]["fits"], result["timeline"]["short"]) == (True, True)
+    assert "% of the spot; about " in result["suggestion"]
+    assert "% of the spot" in model.requests[-1].messages[-1]["content"].partition("<state>")[2]

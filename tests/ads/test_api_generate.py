@@ -197,7 +197,7 @@ async def test_equal_requests_with_different_idempotency_keys_are_different_requ
     client: httpx.AsyncClient, double: ChatDouble, collection: str
 ) -> None:
     """X9: also while the first runs; an equal request without a key joins none that has one."""
-    path, body = f"/api/{collection}/shop/chat", {"message": "say something new", "provider": "openai"}
+    path, body = f"/api/{collection}/shop/chat", {"message": "say something new?", "provider": "openai"}
     if collection == "ads":
         await generate_ad(client, adId="shop")
     double.script(Silence(), Say("Second."), Say("Third."))
@@ -252,14 +252,14 @@ async def test_an_equal_request_after_a_failure_continues_the_failed_run(
 ) -> None:
     """A-R10: the message is stored before the model is called, and only once."""
     await generate_ad(client)
-    body = {"message": "Say something new", "provider": "openai"}
+    body = {"message": "Say something new?", "provider": "openai"}
     assert (await client.post("/api/ads/ad-1/chat", json=body)).status_code == 500
     double.script(Say("Here is an idea."))
     reply = await client.post("/api/ads/ad-1/chat", json=body)
     assert (reply.status_code, reply.json()["message"]) == (200, "Here is an idea.")
     assert reply.json()["provider"] == "openai"
     messages = (await client.get("/api/ads/ad-1/conversation")).json()["messages"]
-    assert [message["content"] for message in messages].count("Say something new") == 1
+    assert [message["content"] for message in messages].count("Say something new?") == 1
 
 
 async def test_a_stream_has_each_draft_after_its_step_and_the_reply_at_the_end(
@@ -294,7 +294,7 @@ async def test_text_that_comes_with_a_tool_call_is_streamed_in_pieces_before_the
     double.script(Say("First I look.", calls=[look_call]), Say("All is well."))
     reply = await client.post(
         "/api/ads/ad-1/chat",
-        json={"message": "hello", "provider": "openai"},
+        json={"message": "hello?", "provider": "openai"},
         headers={"Accept": "text/event-stream"},
     )
     events = parse_events(reply.text)
@@ -306,7 +306,7 @@ async def test_text_that_comes_with_a_tool_call_is_streamed_in_pieces_before_the
     assert names.index("text") < names.index("step")
     assert events[-1][1]["message"] == "All is well."
     double.script(Say("Again."))
-    await client.post("/api/ads/ad-1/chat", json={"message": "again", "provider": "openai"})
+    await client.post("/api/ads/ad-1/chat", json={"message": "again?", "provider": "openai"})
     assert [request.body["stream"] for request in double.requests] == [True] * 3
 
 
@@ -319,7 +319,7 @@ async def test_a_broken_off_answer_is_streamed_under_another_message_id_and_not_
     double.script(Say("Half a sentence", break_off="end"), Say("A whole sentence."))
     reply = await client.post(
         "/api/ads/ad-1/chat",
-        json={"message": "hello", "provider": "openai"},
+        json={"message": "hello?", "provider": "openai"},
         headers={"Accept": "text/event-stream"},
     )
     events = parse_events(reply.text)

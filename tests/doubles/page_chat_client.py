@@ -63,9 +63,9 @@ def new_page_id() -> str:
 
 
 def frame_types(frames: Sequence[Frame]) -> list[str]:
-    """The types of frames in order; successive chunks of a reply count once."""
+    """The types of frames in order, without the receipt; successive chunks of a reply count once."""
     types: list[str] = []
-    for frame in frames:
+    for frame in (one for one in frames if one["type"] != "receipt"):
         if not (types and frame["type"] == "aiResponseChunk" == types[-1]):
             types.append(frame["type"])
     return types

@@ -73,7 +73,7 @@ async def test_a_turn_pauses_at_its_budget_and_continues_once_a_person_raises_it
         assert len(double.requests) == 1, "nothing was sent that could exceed the budget"
         assert await versions(http) == ["v1"]
         done = await post(http, "/api/ads/ad-1/chat", {"message": "yes", "provider": "openai"})
-        assert (done["message"], done["question"]) == ("Ready to review.", None)
+        assert (done["message"].partition("\n")[0], done["question"]) == ("Ready to review.", None)
         assert done["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
         assert [await versions(http, name) for name in ("voices", "music", "sfx")] == [["v1"]] * 3
         assert done["turnUsage"]["modelCalls"] == len(double.requests) == 2
@@ -111,7 +111,7 @@ async def test_an_answer_with_too_low_a_cap_is_refused_and_a_sufficient_one_resu
 
         assert "too low" in json.dumps(await raise_cap(0.006))
         assert len(double.requests) == 1
-        assert (await raise_cap(0.5))["messages"][-1]["content"] == "Ready to review."
+        assert (await raise_cap(0.5))["messages"][-1]["content"][0]["text"] == "Ready to review."
 
 
 async def test_an_owners_daily_budget_is_not_raised_by_an_answer(valkey_url: str, double: ChatDouble) -> None:
@@ -260,7 +260,7 @@ async def test_usage_is_reported_by_day_and_model_and_by_conversation(
         assert report["rows"] == [row]
         monkeypatch.setenv("OPENAI_MODEL", "unheard-of")
         double.script(Say("Fine."))
-        reply = await post(http, "/api/ads/ad-1/chat", {"message": "thanks", "provider": "openai"})
+        reply = await post(http, "/api/ads/ad-1/chat", {"message": "thanks?", "provider": "openai"})
         assert reply["turnUsage"]["costUsd"] is None
         report = (await http.get("/api/usage")).json()
         today = datetime.now(UTC).date().isoformat()

@@ -51,7 +51,7 @@ async def test_arguments_that_break_the_schema_are_refused_without_calling_the_t
     outcome = await guard.call(registry_with_tool(must_not_run), step(params), SCOPE)
     assert outcome.output["type"] == "validation_error"
     assert next(iter(params)) in outcome.output["error"]
-    assert outcome.output["suggestion"] == SUGGESTION
+    assert outcome.output["suggestion"].startswith("Call it again in this form: {")
 
 
 async def test_raw_arguments_are_repaired_and_then_validated(opened):

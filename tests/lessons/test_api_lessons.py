@@ -366,7 +366,9 @@ async def test_a_narration_has_the_length_named_with_the_material(lesson_client:
     """B-R8, B56: also later narrations, until another length is named."""
     first_facts = await lesson_client.send("My student is 10. Make it 90 seconds.\n\n" + TEXT)
     assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 90
-    assert (await lesson_client.send("make it two minutes"))["narration"]["total_duration"] == 120
+    refused = await lesson_client.send("make it two minutes")
+    assert (refused["success"], refused["narration"]["total_duration"]) == (False, 90)
+    assert "wrote the same words again" in refused["message"]
     second_facts = await lesson_client.send("Here is another text:\n\n" + material("the_moon").text)
     assert second_facts["topic"] != first_facts["topic"]
-    assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 120
+    assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 90

@@ -158,7 +158,7 @@ async def test_a_narration_that_the_model_starts_before_the_choice_is_refused(
     facts = pending_question(await chat.send(material("photosynthesis").text))["facts"]
     call = ("c1", "generateNarrationTool", json.dumps({"facts": facts[:1]}))
     confirm = ("c2", "confirmFactsTool", json.dumps({"facts": facts[:1]}))
-    model.script(Say(calls=[call, confirm]), Say("I wait for you."))
+    model.script(Say(calls=[call, confirm]), *[Say("I wait for you.")] * 2)
     hasty_chat = LessonChat(opened, OPENAI)
     state = await hasty_chat.send("hurry up, robot")
     errors = [json.loads(message.text) for message in state["messages"][-3:-1]]

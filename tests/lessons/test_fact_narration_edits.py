@@ -48,20 +48,21 @@ async def test_a_wish_about_one_segment_changes_only_that_segment(
         assert len(after.segments[0].narration) < len(before.segments[0].narration)
 
 
-async def test_a_new_age_or_length_makes_a_new_narration_with_everything_else_kept(
+async def test_a_new_age_makes_a_new_narration_and_a_length_with_the_same_words_makes_none(
     chat: LessonChat, question: dict[str, Any]
 ) -> None:
     """B14, B15, B-R8, B-R11."""
     await chat.send("My student loves soccer")
     await chat.answer([1, 2, 3])
-    await chat.send("make it 90 seconds long")
+    state = await chat.send("make it 90 seconds long")
+    assert "the narration is not longer: the model wrote the same words again" in state["receipt"]["text"]
+    assert (await chat.narration()).total_duration == 60
     state = await chat.send("make it for a 6-year-old")
     narration = await chat.narration()
-    assert (narration.total_duration, narration.reading_level) == (90, "3.5")
+    assert (narration.total_duration, narration.reading_level) == (60, "3.5")
     assert "soccer" in narration.model_dump_json()
-    assert state["drafts"] == {"student": "v2", "narration": "v3"}
-    await chat.send("make it shorter")
-    assert (await chat.narration()).total_duration == 68
+    assert state["drafts"] == {"student": "v2", "narration": "v2"}
+    assert sum(one.speech_duration for one in narration.segments) < narration.total_duration
 
 
 @pytest.mark.parametrize("removed", [0, 1])

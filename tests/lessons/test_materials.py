@@ -90,7 +90,7 @@ async def test_facts_are_extracted_from_the_newest_upload_or_the_named_one(
     assert pending_question(await chat.send("No, in the first file"))["topic"] == "The Moon in figures"
     lesson_model.script(extract_call(source_ids=["1", "v2"]))
     assert len(pending_question(await chat.send("In both"))["facts"]) > 7
-    lesson_model.script(extract_call(source_ids=["source-9"]), Say("There is no such file."))
+    lesson_model.script(extract_call(source_ids=["source-9"]), *[Say("There is no such file.")] * 2)
     state = await chat.send("In the ninth")
     error_message = next(message for message in reversed(state["messages"]) if message.type == "tool")
     assert "there are source-1 to source-2" in error_message.text

@@ -86,7 +86,7 @@ async def test_calls_that_stay_truncated_make_no_draft_and_the_reply_says_so(
     body = await generate(http)
     assert (body["drafts"], body["toolCalls"]) == ({}, [])
     assert "nothing was carried out" in body["message"]
-    assert "No draft was made" in body["message"]
+    assert body["receipt"]["text"] == "Nothing was changed."
     await assert_next_message_is_answered(http, double)
 
 
@@ -144,7 +144,7 @@ async def test_a_missing_draft_is_requested_once_and_then_reported(
 ) -> None:
     double.script(Say("Lovely brief!"), Say("What is the name of the bakery?"))
     body = await generate(http)
-    assert body["message"] == "What is the name of the bakery?\n\n(No draft was made.)"
+    assert body["message"] == "What is the name of the bakery?\n\nNothing was changed."
     assert "No draft was made yet" in double.requests[1].messages[-1]["content"]
     await assert_next_message_is_answered(http, double)
 

@@ -43,7 +43,7 @@ async def test_the_next_provider_with_a_key_takes_over_and_the_state_has_the_rea
     """A48, A73, B65: also between two rounds of a turn; later turns do not try the first provider again."""
     model.script(Say("I look.", calls=[LOOK_CALL], reasoning="Mine alone."), RATE_LIMITED)
     kimi.script(Say("Nothing yet."), Say("Still nothing."))
-    state = await graph.ainvoke(ad_input("Hi"), config())
+    state = await graph.ainvoke(ad_input("Hi?"), config())
     assert state["messages"][-1].text == "Nothing yet."
     assert state["provider"] == "kimi"
     assert state["provider_reason"] == (
@@ -65,7 +65,7 @@ async def test_a_provider_that_the_caller_named_is_not_replaced(graph, model, ki
 async def test_without_another_key_the_error_is_raised_and_the_offline_model_does_not_answer(graph, model):
     model.script(Fail(500, "down"), Say("Back again."))
     with pytest.raises(Unavailable, match="OpenAI failed"):
-        await graph.ainvoke(ad_input("Hi"), config())
+        await graph.ainvoke(ad_input("Hi?"), config())
     assert (await graph.ainvoke(None, config()))["messages"][-1].text == "Back again."
 
 
@@ -97,27 +97,27 @@ async def test_a_conversation_that_is_too_long_is_sent_shortened_and_stored_in_f
     """
     for number in range(4):
         model.script(Say(calls=[LOOK_CALL]), Say(f"Answer {number}. " + "word " * 200))
-        await graph.ainvoke(ad_input(f"Wish {number}"), config())
+        await graph.ainvoke(ad_input(f"Wish {number}?"), config())
     before = len(model.requests)
     model.script(TOO_LONG, Say("Short."), Say("They talked."))
-    state = await graph.ainvoke(ad_input("Last wish"), config())
+    state = await graph.ainvoke(ad_input("Last wish?"), config())
     assert state["messages"][-1].text == "Short."
     full, shortened, _ = (request.messages for request in model.requests[before:])
     assert state["summary"].startswith("They talked.")
     assert len(shortened) < len(full)
-    assert [one["content"] for one in shortened if one["role"] == "user"][:1] == ["Wish 0"]
+    assert [one["content"] for one in shortened if one["role"] == "user"][:1] == ["Wish 0?"]
     assert shortened[0] == full[0]
-    assert shortened[-1]["content"].startswith("Last wish\n\n<state>\n")
+    assert shortened[-1]["content"].startswith("Last wish?\n\n<state>\n")
     assert len(state["messages"]) > len(shortened)
 
 
 async def test_a_turn_that_is_too_long_is_refused_and_the_next_is_answered(graph, model):
     model.script(Say("Hello."), TOO_LONG, TOO_LONG, TOO_LONG, Say("Fine."), Say("They talked."))
-    await graph.ainvoke(ad_input("Hi"), config())
+    await graph.ainvoke(ad_input("Hi?"), config())
     with pytest.raises(ContextOverflow) as raised:
         await graph.ainvoke(ad_input("word " * 5000), config())
     assert "start a new conversation" in raised.value.remedy
-    assert (await graph.ainvoke(ad_input("Shorter"), config()))["messages"][-1].text == "Fine."
+    assert (await graph.ainvoke(ad_input("Shorter?"), config()))["messages"][-1].text == "Fine."
     assert "word word" not in str(model.requests[-2].messages)
 
 

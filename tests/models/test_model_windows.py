@@ -111,10 +111,10 @@ async def test_a_first_message_longer_than_the_window_is_sent_shortened(
 ) -> None:
     """A66: the conversation continues, and the thread keeps the full message."""
     limit_window(model, 32_000)
-    text = f"Harbour Bikes. {'We rent bicycles at the old pier. ' * 6_000} Always say: open daily."
+    text = f"Harbour Bikes. {'We rent bicycles at the old pier. ' * 6_000} Always say: open daily. Fine?"
     await send_message(graph, model, text, Say("Ready."))
     assert "characters left out" in last_text(model)
-    state = await send_message(graph, model, "Just make it", Say("Ready."), Say("They want an ad."))
+    state = await send_message(graph, model, "Just make it?", Say("Ready."), Say("They want an ad."))
     assert state["messages"][0].text == text
     await send_message(graph, model, "Hello?", Say("Ready."))
     system = model.requests[-1].messages[0]["content"]
@@ -201,14 +201,14 @@ async def test_after_a_compaction_the_state_block_names_the_newest_versions(
 
 async def test_all_requests_before_the_first_draft_are_kept(graph: Any, model: ChatDouble) -> None:
     """A66, A-R12: all requests before the first draft, word for word."""
-    await send_message(graph, model, "Hello", Say("Hello! What shall I make?"))
+    await send_message(graph, model, "Hello?", Say("Hello! What shall I make?"))
     await send_message(graph, model, BRIEF, draft(1, "Harbour Bikes."), Say("Ready."))
     await send_message(
-        graph, model, [*small_talk(9), HumanMessage("Livelier")], Say("Done."), Say("They want lively ads.")
+        graph, model, [*small_talk(9), HumanMessage("Livelier?")], Say("Done."), Say("They want lively ads.")
     )
-    await send_message(graph, model, "Thanks", Say("Fine."))
+    await send_message(graph, model, "Fine?", Say("Fine."))
     system = model.requests[-1].messages[0]["content"]
-    assert f"word for word:\nHello\n\n{BRIEF}\n\nPrevious conversation summary: They want lively" in system
+    assert f"word for word:\nHello?\n\n{BRIEF}\n\nPrevious conversation summary: They want lively" in system
 
 
 async def test_the_summary_request_has_only_the_ends_of_pasted_material(
@@ -248,7 +248,7 @@ async def test_a_run_without_a_message_sends_the_state_block_as_a_user_message(
     """A65, X12: the assistant's answer stays its own."""
     builder = page_builder.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     model.script(Say("Hi."), Say("Hm."))
-    await builder.ainvoke({"page_id": "shop", "messages": [HumanMessage("Hi")]}, config(), context=OPENAI)
+    await builder.ainvoke({"page_id": "shop", "messages": [HumanMessage("Hi?")]}, config(), context=OPENAI)
     await builder.ainvoke({"selected_element_id": "heading-1"}, config(), context=OPENAI)
     *_, answer, block = model.requests[-1].messages
     assert (answer["role"], answer["content"]) == ("assistant", "Hi.")
@@ -272,7 +272,7 @@ async def test_a_state_block_repeated_by_the_model_is_neither_streamed_nor_store
 ) -> None:
     """A64, A65: like a `<think>` block."""
     model.script(Say("Hello! <state>\nSpot: 30 s, english.\n</state>\n\nShall I <state> a price?"))
-    turn_input = {"ad_id": "kopi", "messages": [HumanMessage("Hi")]}
+    turn_input = {"ad_id": "kopi", "messages": [HumanMessage("Hi?")]}
     chunks = [
         chunk.text
         async for chunk, _ in graph.astream(turn_input, config(), context=OPENAI, stream_mode="messages")

@@ -1,5 +1,6 @@
 """Prompts: their length, their rules, and the hash that names a version."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,40 @@ async def test_every_checkpoint_has_the_version_of_its_prompt(graph: Any, model:
     """A75: results of two prompts can be distinguished."""
     model.script(Say("What is the ad for?"))
     config = {"configurable": {"thread_id": "kopi"}}
-    await graph.ainvoke({"messages": [HumanMessage("Hi")]}, config, context={"provider": "openai"})
+    await graph.ainvoke({"messages": [HumanMessage("Hi?")]}, config, context={"provider": "openai"})
     metadata = (await graph.aget_state(config)).metadata
     assert metadata["prompt"] == ad_creation.WORKFLOW.prompt_version
     name, _, digest = ad_creation.WORKFLOW.prompt_version.partition("@")
     assert (name, len(digest)) == ("ad_creation", 12)
+
+
+PAIRS = (
+    # An instruction, and one that sends the model for what <state> spares it.
+    ("<state>", "before a change, because"),
+    ("<state>", "or list_elements first"),
+    ("<state>", "Call it before an edit"),
+    ('like: ["scene-3"]', "first contextGatherer"),
+)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
+def test_prompt_and_tools_do_not_contradict_each_other(workflow: Any) -> None:
+    """A75, C26: prompts, descriptions and errors are read together, as a model reads them."""
+    tools = {**workflow.tools, **workflow.internal_tools}
+    text = "\n".join([workflow.prompt, *(one.description for one in tools.values())])
+    assert [pair for pair in PAIRS if all(part in text for part in pair)] == []
+
+
+async def test_an_error_about_arguments_shows_the_right_call_with_the_given_values(
+    graph: Any, model: ChatDouble
+) -> None:
+    """A27: it may be corrected, so it is retryable."""
+    wrong = {"prompts": [{"description": "rain on leaves", "duration": 0, "volume": 3}]}
+    calls = [("c1", "create_sfx_draft", json.dumps(wrong))]
+    model.script(Say(calls=calls), *[Say("What is the ad for?")] * 2)
+    config = {"configurable": {"thread_id": "kopi"}}
+    state = await graph.ainvoke({"messages": [HumanMessage("Rain?")]}, config, context={"provider": "openai"})
+    result = json.loads(state["messages"][-2].text)
+    assert (result["type"], result["retryable"]) == ("validation_error", True)
+    example = '{"prompts": [{"description": "rain on leaves", "duration": 1.0}]}'
+    assert example in result["suggestion"]

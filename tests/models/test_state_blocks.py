@@ -229,7 +229,7 @@ async def test_the_first_request_about_a_page_has_its_block(
     """C26: the outline saves the look-up that every edit began with."""
     builder = page_builder.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
     model.script(Say("Which one?"))
-    turn_input = {"messages": [HumanMessage("Bigger")], "page_id": "shop", "selected_element_id": selected}
+    turn_input = {"messages": [HumanMessage("Bigger?")], "page_id": "shop", "selected_element_id": selected}
     await asyncio.wait_for(builder.ainvoke(turn_input, CONFIG, context={"provider": "openai"}), 30)
     text = model.requests[0].messages[-1]["content"]
     assert "The page, not changed yet. Theme: " in text

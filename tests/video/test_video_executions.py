@@ -48,6 +48,17 @@ async def test_all_scenes_are_edited_in_parallel(video: VideoClient):
         assert scene == {**before[name], "background": {**before[name]["background"], "color": "#abcdef"}}
 
 
+async def test_a_step_that_changes_nothing_is_counted_apart(video: VideoClient):
+    trim = {"tool": "trimScene", "scenes": ["scene-1"], "seconds": 2}
+    done = await video.wait_for_end(await video.start("2 s for 1, and 2 in blue", trim, edit("scene-2")))
+    assert done["counts"] == {"completed": 2, "unchanged": 1}
+    assert [step["unchanged"] for step in done["plan"]["steps"]] == [True, False]
+    [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
+    values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
+    line = "Changed: Scene 2 (scene-2) v2 · 1 unchanged."
+    assert (values["receipt"]["text"], values["messages"][-1]["content"][-1]["text"]) == (line, f"\n\n{line}")
+
+
 async def test_at_most_three_steps_run_at_once(video: VideoClient):
     """D26, D29, D49: the next step starts when one ends."""
     video.model.hold("a", "b", "c", "d")

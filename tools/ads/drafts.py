@@ -1,7 +1,7 @@
 """The five tools of an audio ad: each reads, or writes one version of one stream."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.ads import ad
 from callsheet.state.ads.brief import language_name
-from callsheet.state.ads.mandatory import compare, due_lines
-from callsheet.state.ads.timeline import ROUNDING_S, Timeline, speaking_time_s
+from callsheet.state.ads.foreign import PLACEHOLDER, foreign_claims
+from callsheet.state.ads.mandatory import compare, due_lines, name_line
+from callsheet.state.ads.timeline import ROUNDING_S, Timeline, words_that_fit
 from callsheet.state.errors import Invalid
-from callsheet.state.languages import LANGUAGES, Language, find
 from callsheet.state.versions import Version, restored_version, version_fields
 from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.tools.ads import voices
@@ -35,6 +35,10 @@ _LEAVE_MISSING: Final = (
 )
 _CHECK: Final = (
     "`check` was not recognised in the script; judge if it is said in other words, background or forgotten."
+)
+_FOREIGN: Final = (
+    "`foreign` is neither in the brief nor in the conversation. Write the script again without what you made "
+    "up; a character may have a name."
 )
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
@@ -162,6 +166,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
 
     Earlier versions stay. Send every track, also unchanged ones.
     """
+    _require_filled_in(track.text for track in args.tracks)
     cast = _cast(args, call.scope)
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = ad.track_list(
@@ -194,6 +199,16 @@ def _cast(args: VoiceDraft, scope: Scope) -> dict[str, voices.Voice]:
     return cast
 
 
+def _require_filled_in(texts: Iterable[str]) -> None:
+    """Raise `Invalid` for a text with a place of an example that was to be filled in."""
+    for text in texts:
+        if place := PLACEHOLDER.search(text):
+            raise Invalid(
+                f"the text has {place[0]!r}, which stands for something of the brief",
+                remedy="write what the brief says there, or leave it out",
+            )
+
+
 def _unknown_voice(voice_id: str, language: str) -> Invalid:
     """Return the error for an unknown voice of an ad in a language that nobody speaks."""
     return Invalid(
@@ -205,6 +220,7 @@ def _unknown_voice(voice_id: str, language: str) -> Invalid:
 @tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId", idempotent=True)
 async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
     """Write the background music as a new draft of the ad's music. Earlier versions stay."""
+    _require_filled_in([args.prompt])
     streams = await call.artefact.streams(ad.STREAMS)
     data = ad.music_bed(args.prompt, args.provider, args.duration or spot_s(call.scope))
     return await _write(call, streams, "music", data)
@@ -223,6 +239,7 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
 
     Earlier versions stay. Send every effect, also unchanged ones: a version holds the complete list.
     """
+    _require_filled_in(prompt.description for prompt in args.prompts)
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = _data(streams, "voices").get("voiceTracks", ())
     effects = ad.effect_list([prompt.model_dump(exclude_none=True) for prompt in args.prompts], len(tracks))
@@ -233,7 +250,7 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
 async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
     """Read the newest versions of the ad's voices, music and sound effects.
 
-    Use it when the conversation is long, and before a change, because people edit versions too.
+    <state> has the newest ones; use it for earlier versions, or where <state> is shortened.
     """
     del args
     streams = await call.artefact.streams(ad.STREAMS)
@@ -311,8 +328,12 @@ def _with_missing_lines(
 
     What is to be checked is only said with a turn's first script, or a model would write on and on.
     """
-    lines = due_lines(scope.brief, scope.request, earlier)
-    missing, check = compare(lines, _script(data), script_language(data, scope))
+    script = _script(data)
+    lines = [
+        *name_line(scope.facts.get("client", ""), script, earlier),
+        *due_lines(scope.brief, scope.request, earlier),
+    ]
+    missing, check = compare(lines, script, script_language(data, scope))
     rewrites = [stream for stream, _ in scope.earlier_drafts].count("voices")
     wishes = [str(result["suggestion"])] if "suggestion" in result else []
     names = {}
@@ -322,13 +343,20 @@ def _with_missing_lines(
     if check and not rewrites:
         names["check"] = [*map(str, check)]
         wishes.append(_CHECK)
+    if foreign := foreign_claims(_script(data), _texts_of_person(scope), script_language(data, scope)):
+        names["foreign"] = foreign
+        wishes += [_FOREIGN] if not rewrites else []
     return {**result, **names, **({"suggestion": " ".join(wishes)} if wishes else {})}
+
+
+def _texts_of_person(scope: Scope) -> list[str]:
+    return [scope.brief, scope.request, scope.words, scope.facts.get("market", "")]
 
 
 def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
     """Return whether the ad fits its spot after a draft; for a script that does not, how many words fit."""
     timeline = _timeline(scope, current)
-    length = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits")}
+    length = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits", "short")}
     if stream == "music":
         music_s = timeline.get("music", {"end": 0.0})["end"]
         if music_s <= timeline["spotSeconds"] + ROUNDING_S:
@@ -338,28 +366,37 @@ def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: 
             f"The music lasts {music_s:g} s in a spot of {timeline['spotSeconds']:g} s; make it shorter"
         )
         return {"timeline": length | {"fits": False}, "suggestion": too_long}
-    if stream != "voices" or timeline["fits"]:
+    if stream != "voices" or (timeline["fits"] and not timeline["short"]):
         return {"timeline": length}
-    return {"timeline": length, **_overrun(timeline, current["voices"], scope)}
+    if timeline["short"]:
+        return {"timeline": length, **_shortfall(timeline, current, scope)}
+    return {"timeline": length, **_overrun(timeline, current, scope)}
 
 
-def _overrun(timeline: Timeline, data: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-    language = script_language(data, scope)
-    spec = find(language)
-    unit, rate = ("characters", spec.rate) if spec and spec.unit == "character" else ("words", _rate(spec))
-    over_s = timeline["durationSeconds"] - timeline["spotSeconds"]
-    speech_s = sum(speaking_time_s(str(track["text"]), language) for track in data["voiceTracks"])
+def _shortfall(timeline: Timeline, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
+    """Return how much of its spot a short script fills, and how many words still fit."""
+    count, unit = _budget(current, scope)
+    spare = round(count * (1 - timeline["durationSeconds"] / timeline["spotSeconds"]))
+    fills = f"It fills {ad.filled_percent(timeline)} % of the spot; about {spare} more {unit} fit."
+    if [stream for stream, _ in scope.earlier_drafts].count("voices"):
+        return {"suggestion": fills}
+    return {"suggestion": f"{fills} Write more, unless the person wants it short."}
+
+
+def _overrun(timeline: Timeline, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
+    count, unit = _budget(current, scope)
     return {
-        "overBySeconds": round(over_s, 2),
-        f"{unit}PerSecond": rate,
-        f"budget{unit.capitalize()}": max(0, int((speech_s - over_s) * rate)),
+        "overBySeconds": round(timeline["durationSeconds"] - timeline["spotSeconds"], 2),
+        f"budget{unit.capitalize()}": count,
         "suggestion": "Rewrite the script so that it fits, and keep legal lines, prices, dates and contacts. "
         "It is stored as you wrote it. After two rewrites, tell the person by how much it is too long.",
     }
 
 
-def _rate(spec: Language | None) -> float:
-    return spec.rate if spec else LANGUAGES[0].rate
+def _budget(current: Mapping[str, Mapping[str, Any]], scope: Scope) -> tuple[int, str]:
+    """Return the words or characters that fit beside the effects, as the state block names them."""
+    effects = current.get("sfx", {}).get("soundFxPrompts", ())
+    return words_that_fit(script_language(current["voices"], scope), spot_s(scope), effects)
 
 
 def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:

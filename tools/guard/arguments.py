@@ -11,7 +11,7 @@ fills in are dropped silently, other unknown names are dropped and told to the m
 import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import json5
@@ -121,6 +121,8 @@ SERVER_FIELDS: Final = frozenset(
 )
 """Names that the server fills in."""
 _WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input"})
+_MAX_EXAMPLE: Final = 600
+"""Characters of a corrected example."""
 _MAX_PROBLEMS: Final = 5
 """Wrong arguments that a message lists."""
 _MAX_NAMES: Final = 200
@@ -159,7 +161,53 @@ def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> t
         )
         if ignored:
             problems += f"; there is no argument {', '.join(ignored)[:_MAX_NAMES]}"
-        raise InvalidArguments(f"{tool.name} was called with wrong arguments: {problems}") from error
+        raise InvalidArguments(
+            f"{tool.name} was called with wrong arguments: {problems}",
+            remedy=f"Call it again in this form: {corrected_example(tool, params, error)}",
+        ) from error
+
+
+def corrected_example(tool: Tool, params: Mapping[str, Any], error: ValidationError) -> str:
+    """Return the arguments as JSON with what is wrong replaced by a bound, an allowed value, or a place.
+
+    The caller's other values stay; unknown arguments and the one that the server fills in are left out.
+    """
+    example = json.loads(json.dumps({**params}, default=str))
+    for item in error.errors(include_url=False, include_input=False):
+        _replace_at(example, item["loc"], _right_value(item), remove=item["type"] == "extra_forbidden")
+    example.pop(tool.subject or "", None)
+    text = json.dumps(example, ensure_ascii=False)
+    return text if len(text) <= _MAX_EXAMPLE else f"{text[:_MAX_EXAMPLE]}…"
+
+
+def _right_value(item: Any) -> Any:
+    context = item.get("ctx") or {}
+    for bound, step in (("ge", 0), ("le", 0), ("gt", 1), ("lt", -1)):
+        if isinstance(limit := context.get(bound), int | float):
+            return limit + step
+    place = item["loc"][-1] if item["loc"] else "value"
+    return f"<{context.get('expected') or place}>"
+
+
+def _replace_at(example: Any, place: Sequence[int | str], value: Any, *, remove: bool) -> None:
+    """Set or remove the value at a place, as far as the arguments have the place."""
+    at = example
+    for name in place[:-1]:
+        inner = at.get(name) if isinstance(at, dict) else _item(at, name)
+        if not isinstance(inner, dict | list):
+            return
+        at = inner
+    if place and isinstance(at, dict):
+        at.pop(place[-1], None)
+        if not remove:
+            at[place[-1]] = value
+    elif place and _item(at, place[-1]) is not None:
+        at[place[-1]] = value
+
+
+def _item(several: Any, at: int | str) -> Any:
+    is_place = isinstance(several, list) and isinstance(at, int) and at < len(several)
+    return several[at] if is_place else None
 
 
 def unwrap_arguments(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from langchain_core.messages import ToolMessage
 from callsheet.state.errors import (
     CallsheetError,
     Forbidden,
+    InvalidArguments,
     Limited,
     Missing,
     OutcomeUnknown,
@@ -39,6 +40,7 @@ class UnknownTool(Missing):
 _KINDS: Final[tuple[tuple[type[CallsheetError], ErrorType, bool], ...]] = (
     (UnknownTool, "unknown_tool", False),
     (Forbidden, "permission_denied", False),
+    (InvalidArguments, "validation_error", True),
     (Refused, "validation_error", False),
     (Limited, "rate_limit_error", True),
     (Oversized, "execution_error", False),

@@ -102,6 +102,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     written = await narration_writer.write_narration(
         brief, model=call.scope.model, earlier=earlier, only=only
     )
+    _require_other_words(args, written.narration, newest["narration"])
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(
@@ -115,6 +116,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         "narration": data,
         "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
+        **({} if written.changed else {"unchanged": True}),
         "status": "script_generated",
         "cost": written.cost,
         "duration": written.duration,
@@ -123,6 +125,20 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     wishes = {"gradesMoved": _level_shift(args, previous), "wishedLanguage": _wished_language(args, previous)}
     kept = {name: value for name, value in wishes.items() if value}
     return await call.write("narration", data | kept, result=result)
+
+
+def _require_other_words(args: NarrationRequest, written: Narration, newest: Version | None) -> None:
+    """Raise `Unavailable` if another length was asked for and the words are the same."""
+    if args.target_duration is None or newest is None:
+        return
+    earlier = Narration.model_validate(newest.data)
+    same_words = [one.narration for one in written.segments] == [one.narration for one in earlier.segments]
+    if same_words and written.total_duration != earlier.total_duration:
+        wish = "shorter" if written.total_duration < earlier.total_duration else "longer"
+        raise Unavailable(
+            f"the narration is not {wish}: the model wrote the same words again",
+            remedy="ask for it once more with what to leave out or to add, or choose fewer or more facts",
+        )
 
 
 TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), chooseFactsTool, generateNarrationTool)
@@ -360,7 +376,9 @@ def _describe_student(who: Student) -> str:
 
 def _narration_message(script: Narration, changed: Sequence[str]) -> str:
     if len(changed) == len(script.segments):
-        return f"The narration is ready: {script.total_duration} s in {len(script.segments)} segments."
+        speech_s = round(sum(segment.speech_duration for segment in script.segments))
+        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech_s} s of it spoken"
+        return f"The narration is ready: {length}."
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
     return f"Rewritten: {', '.join(changed)}; the rest is unchanged."

@@ -19,7 +19,7 @@ from callsheet.state.versions import Author, Version
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools.call import Call
 from callsheet.tools.guard.arguments import read_arguments
-from callsheet.tools.registry import also, tool
+from callsheet.tools.registry import CallCheck, also, tool
 
 _DECLARATION: Final = re.compile(r"\s*(-{0,2}[A-Za-z][\w-]{0,60})\s*:\s*(\S.{0,1000})", re.DOTALL)
 
@@ -237,25 +237,62 @@ Edit = Callable[[Page, StreamHead], tuple[Page, str]]
 """Maps the page and its head to the new page and the id of the edited element."""
 
 
-@tool(schema=ModifyElement, display="Changing the page", reads=_PAGE, writes=_PAGE)
+def _modification(args: ModifyElement, call: Call) -> Edit:
+    name, changes = _resolve(args.elementId, call), args.modifications.model_dump()
+    return lambda page, _: (edits.modify(page, name, **changes), name)
+
+
+def _creation(args: CreateElement, call: Call) -> Edit:
+    new = _new_element(args.elementType, args.properties)
+    parent = _resolve(args.parentId, call)
+    return lambda page, _: edits.create(page, parent, new, args.position)
+
+
+def _deletion(args: DeleteElement, call: Call) -> Edit:
+    name = _resolve(args.elementId, call)
+    return lambda page, _: (edits.delete(page, name), name)
+
+
+def _clearing(args: ClearPage, call: Call) -> Edit:
+    del args, call
+    return lambda page, _: (edits.clear(page), ROOT)
+
+
+def _check_of(edit_of: Callable[[Any, Call], Edit]) -> CallCheck[Any]:
+    """Return the check that an edit is possible on the page as it is now, with its locks."""
+
+    async def check(args: Any, call: Call) -> None:
+        head, before = await _current_page(call)
+        after, _ = edit_of(args, call)(before, head)
+        edits.check_locks(before, after, head.locked)
+
+    return check
+
+
+@tool(
+    schema=ModifyElement,
+    display="Changing the page",
+    reads=_PAGE,
+    writes=_PAGE,
+    check=_check_of(_modification),
+)
 async def modify_element(args: ModifyElement, call: Call) -> dict[str, Any]:
     """Change the text, style, attributes or label of one element. Everything else stays as it is.
 
-    Look with find_elements or list_elements first, and change only the element that the person means.
+    <state> has the ids; change only the element that the person means.
     """
-    name, changes = _resolve(args.elementId, call), args.modifications.model_dump()
-    return await _apply(call, lambda page, _: (edits.modify(page, name, **changes), name))
+    return await _apply(call, _modification(args, call))
 
 
-@tool(schema=CreateElement, display="Adding to the page", reads=_PAGE, writes=_PAGE)
+@tool(
+    schema=CreateElement, display="Adding to the page", reads=_PAGE, writes=_PAGE, check=_check_of(_creation)
+)
 async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
     """Add an element with everything inside it: a complete form or section in one call.
 
     parentId is the reference: the element comes last inside it, or before or after it. Returns the new id.
     """
-    new = _new_element(args.elementType, args.properties)
-    parent = _resolve(args.parentId, call)
-    return await _apply(call, lambda page, _: edits.create(page, parent, new, args.position))
+    return await _apply(call, _creation(args, call))
 
 
 @tool(
@@ -264,11 +301,11 @@ async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
     safety="potentially_destructive",
     reads=_PAGE,
     writes=_PAGE,
+    check=_check_of(_deletion),
 )
 async def delete_element(args: DeleteElement, call: Call) -> dict[str, Any]:
     """Delete an element and everything inside it."""
-    name = _resolve(args.elementId, call)
-    return await _apply(call, lambda page, _: (edits.delete(page, name), name))
+    return await _apply(call, _deletion(args, call))
 
 
 @tool(schema=MoveElement, display="Moving on the page", reads=_PAGE, writes=_PAGE)
@@ -295,12 +332,16 @@ async def apply_theme(args: ApplyTheme, call: Call) -> dict[str, Any]:
 
 
 @tool(
-    schema=ClearPage, display="Emptying the page", safety="potentially_destructive", reads=_PAGE, writes=_PAGE
+    schema=ClearPage,
+    display="Emptying the page",
+    safety="potentially_destructive",
+    reads=_PAGE,
+    writes=_PAGE,
+    check=_check_of(_clearing),
 )
 async def clear_page(args: ClearPage, call: Call) -> dict[str, Any]:
     """Delete everything on the page; its theme and title stay. Only if the person asks to start over."""
-    del args
-    return await _apply(call, lambda page, _: (edits.clear(page), ROOT))
+    return await _apply(call, _clearing(args, call))
 
 
 @tool(schema=Undo, display="Taking a change back", reads=_PAGE, writes=_PAGE)
@@ -323,7 +364,7 @@ async def undo(args: Undo, call: Call) -> dict[str, Any]:
 async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
     """List the elements of the page in order: id, type, text and depth.
 
-    Call it before an edit when the ids are not known.
+    <state> has them already; call it only where <state> leaves elements out.
     """
     head, page = await _current_page(call)
     top = page.get(_resolve(args.parentId, call)) if args.parentId else page.root

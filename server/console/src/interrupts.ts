@@ -57,8 +57,10 @@ export function schemaOf(value: Json | undefined): Schema {
   if (value === null || value === undefined) return { type: "string" };
   if (Array.isArray(value)) return { type: "array", items: schemaOf(value[0]) };
   switch (typeof value) {
-    case "object":
-      return { type: "object", properties: Object.fromEntries(Object.entries(value).map(([name, one]) => [name, schemaOf(one)])) };
+    case "object": {
+      const parts = Object.entries(value).map(([name, one]): [string, Schema] => [name, { ...schemaOf(one), ...(name === "id" ? { readOnly: true } : {}) }]);
+      return { type: "object", required: Object.keys(value), properties: Object.fromEntries(parts) };
+    }
     case "boolean": return { type: "boolean" };
     case "number": return { type: "number" };
     default: return { type: "string" };
@@ -117,6 +119,13 @@ function withOptions(schema: Schema, options: Json[]): Schema {
   const part = resolve(raw, schema);
   const limited = typeOf(part) === "array" ? { ...part, items: { ...part.items, enum: options } } : { ...part, enum: options };
   return { ...one, properties: { [name]: limited } };
+}
+
+/** True for a question that a message answers; any other is left behind by one. */
+export function takesWords(value: any): boolean {
+  const ask = askOf(value);
+  if (ask.form === "actions") return ask.actions.every((one) => one.allowed.includes("respond"));
+  return ["choose", "text", "pick"].includes(ask.form);
 }
 
 /** The sentence that asks. */

@@ -17,7 +17,7 @@ export interface Field {
   fields: Field[];
 }
 
-const LONG_TEXT = 120;
+const LONG_TEXT = 60;
 const DEEPEST = 3;
 
 /** Follow `$ref`, merge `allOf`, and take the first alternative that is not null. */
@@ -48,6 +48,7 @@ export function typeOf(schema: Schema): string {
 }
 
 function kindOf(schema: Schema, value: Json | undefined, root: Schema, depth: number): FieldKind {
+  if (schema.readOnly) return "fixed";
   if (schema.enum) return "choice";
   switch (typeOf(schema)) {
     case "boolean": return "boolean";

@@ -3,7 +3,7 @@ import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
 import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
-import { askOf } from "./interrupts.ts";
+import { takesWords } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
 import { openStream, type StreamEvent } from "./stream.ts";
 import type { Fields, Interrupt, StepEvent } from "./types.ts";
@@ -194,8 +194,7 @@ export class ThreadModel {
   /** Send a message, or the words that answer a question which takes words. */
   async send(text: string, context: Fields = {}): Promise<boolean> {
     const waiting = this.interrupts.value[0];
-    const form = waiting ? askOf(waiting.value).form : null;
-    if (form === "choose" || form === "text") return this.answer(text);
+    if (waiting && takesWords(waiting.value)) return this.answer(text);
     const id = crypto.randomUUID();
     const before = this.items.value;
     this.items.value = [...before, { type: "person", id, text }];

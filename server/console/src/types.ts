@@ -93,6 +93,7 @@ export interface Schema {
   $defs?: Record<string, Schema>;
   default?: Json;
   format?: string;
+  readOnly?: boolean;
   pattern?: string;
   minimum?: number;
   maximum?: number;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerInWords, approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf } from "../src/interrupts.ts";
+import { answerInWords, approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf, takesWords } from "../src/interrupts.ts";
 import { fieldsOf, readForm, typedOf } from "../src/schema.ts";
 import type { Schema } from "../src/types.ts";
 
@@ -98,9 +98,21 @@ test("what any graph offers to choose is picked, or limits the only field of its
 });
 
 test("arguments without a schema get one from their values", () => {
-  assert.deepEqual(schemaOf({ text: "x", loud: true, notes: ["a"] }), {
-    type: "object", properties: { text: { type: "string" }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },
+  assert.deepEqual(schemaOf({ id: "a", loud: true, notes: ["a"] }), {
+    type: "object", required: ["id", "loud", "notes"],
+    properties: { id: { type: "string", readOnly: true }, loud: { type: "boolean" }, notes: { type: "array", items: { type: "string" } } },
   });
+  const value = { segments: [{ id: "hook", narration: "Hello" }] };
+  const fields = fieldsOf(schemaOf(value), value);
+  assert.deepEqual(readForm(fields, typedOf(fields, value)), { value, errors: {} });
+});
+
+test("words answer a question that says so, and leave any other behind", () => {
+  const review = (allowed: string[]) => ({ action_requests: [{ name: "review", args: {} }], review_configs: [{ action_name: "review", allowed_decisions: allowed }] });
+  assert.deepEqual(
+    ["Which?", { facts: [{ id: "f" }] }, review(["approve", "respond"]), review(["approve"]), { response_schema: { type: "boolean" } }].map(takesWords),
+    [true, true, true, false, false],
+  );
 });
 
 test("an answer is described in a few words", () => {

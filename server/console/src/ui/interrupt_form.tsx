@@ -59,11 +59,10 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
   );
 }
 
-function ActionRow({ action, index, edited, left, canSkip, onEdit, onLeave }: {
+function ActionRow({ action, index, edited, left, canSkip, editing, onEditing, onEdit, onLeave }: {
   action: Action; index: number; edited: Fields | undefined; left: boolean; canSkip: boolean;
-  onEdit: (args: Fields | null) => void; onLeave: (left: boolean) => void;
+  editing: boolean; onEditing: (editing: boolean) => void; onEdit: (args: Fields | null) => void; onLeave: (left: boolean) => void;
 }) {
-  const [editing, edit] = useState(false);
   return (
     <li class={left ? "action left" : "action"}>
       <div class="action-line">
@@ -72,14 +71,14 @@ function ActionRow({ action, index, edited, left, canSkip, onEdit, onLeave }: {
           : <span>{action.title}</span>}
         {edited && <span class="pill run">edited</span>}
         {action.schema && !left && (
-          <button type="button" class="button small quiet" data-key={index === 0 ? "e" : undefined} aria-expanded={editing} onClick={() => edit(!editing)}>
+          <button type="button" class="button small quiet" data-key={index === 0 ? "e" : undefined} aria-expanded={editing} onClick={() => onEditing(!editing)}>
             <Icon name="edit" size={16} />Edit
           </button>
         )}
       </div>
       {editing && action.schema && (
         <SchemaForm schema={action.schema} value={edited ?? action.args} submit="Keep this edit"
-          onSubmit={(args) => { onEdit(args); edit(false); }} onCancel={() => { onEdit(null); edit(false); }} />
+          onSubmit={(args) => { onEdit(args); onEditing(false); }} onCancel={() => { onEdit(null); onEditing(false); }} />
       )}
       {!editing && !action.schema && Object.keys(action.args).length > 0 && (
         <details class="fold"><summary>What it is called with</summary><Value value={edited ?? action.args} /></details>
@@ -91,15 +90,17 @@ function ActionRow({ action, index, edited, left, canSkip, onEdit, onLeave }: {
 function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
   const [edits, setEdits] = useState<Record<number, Fields>>({});
   const [left, setLeft] = useState<Set<number>>(new Set());
+  const [editing, edit] = useState<number | null>(null);
   const [rejecting, reject] = useState(false);
   const [reason, setReason] = useState("");
   const changed = Object.keys(edits).length > 0 || left.size > 0;
   const several = actions.length > 1;
   return (
-    <form class="answer" onSubmit={(event) => { event.preventDefault(); onAnswer(changed ? decide(actions, edits, left) : approveAll); }}>
+    <div class="answer">
       <ul class={several ? "actions-list" : "actions-list single"}>
         {actions.map((action, i) => (
           <ActionRow key={i} action={action} index={i} edited={edits[i]} left={left.has(i)} canSkip={canSkip && several}
+            editing={editing === i} onEditing={(on) => edit(on ? i : null)}
             onEdit={(args) => {
               const { [i]: _old, ...rest } = edits;
               setEdits(args ? { ...rest, [i]: args } : rest);
@@ -116,13 +117,14 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
         </div>
       )}
       <div class="actions">
-        {!rejecting && <button type="submit" class="button primary" data-key="a" disabled={busy || left.size === actions.length}><Icon name="check" size={16} />
+        {!rejecting && <button type="button" class="button primary" data-key="a" disabled={busy || editing !== null || left.size === actions.length}
+          onClick={() => onAnswer(changed ? decide(actions, edits, left) : approveAll)}><Icon name="check" size={16} />
           {changed ? `Approve ${count(actions.length - left.size, "step")}` : several ? "Approve all" : "Approve"}</button>}
         <button type="button" class={rejecting ? "button danger" : "button quiet"} data-key="r" disabled={busy}
           onClick={() => (rejecting ? onAnswer(rejectAll(reason.trim())) : reject(true))}>Reject</button>
         {rejecting && <button type="button" class="button quiet" onClick={() => reject(false)}>Back</button>}
       </div>
-    </form>
+    </div>
   );
 }
 

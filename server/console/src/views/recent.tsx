@@ -13,6 +13,7 @@ export function Recent() {
   const [threads, setThreads] = useState<RecentThread[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const waiting = questions.value.length;
+  const asking = new Set(questions.value.map((question) => question.thread));
   const read = (text: string, current: () => boolean) =>
     api.recent(text).then(
       (reply) => { if (current()) { setThreads(Array.isArray(reply) ? reply : reply.threads); setError(null); } },
@@ -45,7 +46,7 @@ export function Recent() {
                   <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || "Without a title"}</a>
                   <p class="meta"><span>{workflowTitle(one.workflow)}</span><Ago of={one.updatedAt} /></p>
                 </div>
-                {one.status !== "idle" && <Status of={one.status} />}
+                {one.status !== "idle" && <Status of={one.status === "interrupted" && !asking.has(one.thread) ? "stopped" : one.status} />}
               </li>
             ))}
           </ul>

@@ -21,8 +21,8 @@ function Model() {
   const model = session.value?.model;
   if (!model) return null;
   if (!model.offline) {
-    const name = <strong title={model.reason || undefined}>{model.provider}/{model.name}</strong>;
-    return <p class="model-line"><span class="dot ok" aria-hidden="true" />Answered by {name}</p>;
+    const name = <strong title={model.reason || undefined}>{model.name || model.provider}</strong>;
+    return <p class="model-line"><span class="dot ok" aria-hidden="true" /><span>Answered by {name}</span></p>;
   }
   return (
     <p class="model-line">

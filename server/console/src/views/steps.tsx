@@ -42,6 +42,15 @@ function outcome(step: Step): string {
   return "";
 }
 
+const SUBJECTS = ["prompt", "query", "text", "content", "message", "details"];
+
+/** What a step came to; what it is about while it runs. */
+function noteOf(step: Step): string {
+  const subject = SUBJECTS.map((name) => step.input?.[name]).find((value) => typeof value === "string" && value);
+  if (step.status === "completed") return outcome(step) || line(subject, 80);
+  return isDone(step.status) ? outcome(step) : step.status === "in-progress" ? line(subject, 80) : "";
+}
+
 function VersionLinks({ step, streams }: { step: Step; streams: Map<string, string> }) {
   const versions = versionsOf(step.output);
   return (
@@ -83,7 +92,7 @@ export function StepLine({ step, thread, streams, children }: { step: Step; thre
         <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
           <span>{step.name}</span><Icon name="chevron" size={14} />
         </button>
-        <span class="step-note">{isDone(step.status) ? outcome(step) || line(step.input, 80) : line(step.input, 80)}</span>
+        <span class="step-note">{noteOf(step)}</span>
         <VersionLinks step={step} streams={streams} />
         {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}

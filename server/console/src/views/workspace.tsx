@@ -1,7 +1,7 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { askOf } from "../interrupts.ts";
+import { takesWords } from "../interrupts.ts";
 import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
@@ -17,7 +17,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
   const box = useRef<HTMLTextAreaElement>(null);
   const busy = thread.busy.value;
   const waits = busy ? undefined : thread.interrupts.value[0];
-  const inWords = waits && ["choose", "text", "pick"].includes(askOf(waits.value).form);
+  const inWords = waits && takesWords(waits.value);
   const send = async () => {
     const words = text.trim();
     if (!words || busy) return;

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from callsheet import providers
 from callsheet.providers.routing import RoutingRequest, outages, route
 from callsheet.server.http.context import AppContext, app_context
+from callsheet.server.http.errors import ApiError
 from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.http.replies import JsonReply
@@ -71,7 +72,8 @@ router = APIRouter(tags=["health"])
 _HEALTH_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
     503: {
-        "model": Health,
+        # An unknown key cannot be looked up while storage is away.
+        "model": Health | ApiError,
         "description": "Storage does not answer or accepts no writes, or the task queue fails",
     },
 }

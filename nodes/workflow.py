@@ -163,6 +163,8 @@ class TurnRules(Generic[S]):
     """The rules in which its plans differ from those of other workflows."""
     max_rounds: int = MAX_ROUNDS
     """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
+    max_results: int | None = None
+    """Tokens of look-ups' results above which they are left out after their turn; None while they fit."""
 
     def nudge(self, state: S, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
         """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.

@@ -24,9 +24,10 @@ class CampaignAnswer(TypedDict):
     campaigns: list[dict[str, Any]]
     """Campaigns of the last search with any, with the fields of the library; with `merge` of all searches."""
     campaignsSource: str | None
-    """Tool that returned them; with `merge` all of them."""
-    total: int
-    """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned."""
+    """Search that returned them: `filter`, `words`, `meaning` or `offers`; with `merge` all of them."""
+    total: int | None
+    """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned; null
+    for the nearest in meaning, which are no count."""
     aggregation: dict[str, Any] | None
     """`{groupBy, groups: [{value, count, spend, volume}]}`"""
     detectedFilters: dict[str, Any]

@@ -151,7 +151,9 @@ def without_images(text: str) -> str:
 
 def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
     """Return the results that an answer may cite: this turn's, and the last one with campaigns before."""
-    turn = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
+    turn: list[Mapping[str, Any]] = [
+        one["output"] for one in state.get("results", ()) if "count" in one["output"]
+    ]
     last = state.get("result")
     if not last:
         return turn

@@ -34,7 +34,7 @@ from callsheet.state.campaigns.evidence import (
 )
 from callsheet.state.campaigns.mentions import Mention, by_dimension
 from callsheet.state.campaigns.reading import DIMENSIONS, VALUES_OF, match_value
-from callsheet.state.figures import figures, number, readings, spelled_numbers
+from callsheet.state.figures import figures, number, spelled_numbers
 
 _ID: Final = re.compile(r"\b[a-z]{1,3}-\d{3,}\b")
 _LIST_NUMBER: Final = re.compile(r"^\s*\d+[.)] ")
@@ -179,6 +179,8 @@ class _Check:
 
     def _value_problems(self) -> Iterator[str]:
         included, excluded = by_dimension(self.mentions), by_dimension(self.mentions, negated=True)
+        if words.ABOUT_MYSELF.search(self.statement.text):
+            return
         if self.cited:
             for name, values in included.items():
                 if name != "month" and not self._hold(name, values):
@@ -225,15 +227,16 @@ class _Check:
         }
         for day in (*self.statement.dates, *re.findall(r"\b[12]\d{3}-\d\d-\d\d\b", self.statement.text)):
             rows = any(day in one.included.get("month", ()) for one in self.evidence.rows)
-            if not rows and not any(one.startswith(day) for one in days if one):
+            if not day or not (rows or any(one.startswith(day) for one in days)):
                 yield f"date {day!r} was not returned"
 
     def _figure_problems(self) -> Iterator[str]:
-        known = {value for one in self.cited for value in _numbers_of(one)}
-        known |= {float(len(self.cited))} if self.cited else set()
+        own = {value for one in self.cited for value in _numbers_of(one)}
+        size = {float(len(self.cited))} if self.cited else set()
         bound = []
         for shown, values, is_share, is_marked in self._numbers():
-            if values & known or (is_marked and values & self._copy_numbers) or self._is_whole(shown, values):
+            near = own | (self._copy_numbers if is_marked else size)
+            if values & near or self._is_whole(shown, values):
                 continue
             if not any(
                 explains(self.evidence, self.mentions, value, self.text, is_share=is_share)
@@ -275,7 +278,7 @@ class _Check:
         text, at, seen = self.text, 0, set[float]()
         for shown in figures(text):
             at = text.index(shown, at) + len(shown)
-            values = frozenset({value}) if (value := number(shown)) is not None else readings(shown)
+            values = frozenset({value}) if (value := number(shown)) is not None else frozenset()
             around = text[max(0, at - len(shown) - 2) : at + 9]
             seen |= values
             yield shown, values, bool(_SHARE.match(text[at:])), bool(_MARKED.search(around))

@@ -19,6 +19,7 @@ _TIMES: Final = re.compile(r"\b(?:times|twice|double|triple)\b|\dx\b", re.IGNORE
 _DIFFERENCE: Final = re.compile(
     r"\b(?:more|fewer|less|difference|ahead|behind|mehr|weniger|más|menos|plus|moins)\b", re.IGNORECASE
 )
+_SUCH: Final = re.compile(r"\b(?:such|these|those|them|match\w*)\b", re.IGNORECASE)
 _HALF: Final = 0.5
 """Half of the last digit, by which a share may be rounded."""
 _ABOUT: Final = 2.5
@@ -71,7 +72,7 @@ def _derived(evidence: SearchEvidence, included: Values, excluded: Values, text:
         if len(rows) > 1:
             yield from (sum(one) for one in zip(*map(_figures, rows), strict=False))
         if len(rows) == 2:  # noqa: PLR2004 -- a difference has two sides
-            yield from _compared(*(one.count for one in rows), text)
+            yield from _compared(rows[0].count, rows[1].count, text)
     for part, whole in evidence.nested:
         is_rest = part.fits(included, excluded) and _REST.search(text)
         if is_rest or (excluded and part.fits({**included, **excluded}, _NONE)):
@@ -174,7 +175,9 @@ def _is_of(one: CampaignSet, named: Values, text: str) -> bool:
     """Return whether an empty set is of what is named: by its values, or its words."""
     if one.query and not _has_words(text, one.query):
         return False
-    return all(one.included.get(name, {""}) <= values for name, values in named.items())
+    # A set with further conditions says nothing of campaigns without them.
+    is_whole = one.included.keys() <= {*named, "offer"} or _SUCH.search(text)
+    return bool(is_whole) and all(one.has(name, values) for name, values in named.items())
 
 
 def _covers(one: CampaignSet, named: Values) -> bool:

@@ -78,13 +78,14 @@ class CampaignSet:
         """Return whether the set is of campaigns with these values, and has no other group."""
         if self.group and not self.included[self.group] <= included.get(self.group, frozenset()):
             return False
-        return all(self._has(name, values) for name, values in included.items()) and all(
+        return all(self.has(name, values) for name, values in included.items()) and all(
             values <= self.excluded.get(name, frozenset())
-            or (name == "offer" and self._has(name, _opposite(values)))
+            or (name == "offer" and self.has(name, _opposite(values)))
             for name, values in excluded.items()
         )
 
-    def _has(self, name: str, values: frozenset[str]) -> bool:
+    def has(self, name: str, values: frozenset[str]) -> bool:
+        """Return whether all campaigns of the set have one of these values."""
         if name == "month" and name not in self.included:
             return _is_within(self.days, values)
         own = self.included.get(name)
@@ -130,7 +131,9 @@ class SearchEvidence:
     @cached_property
     def companies(self) -> Mapping[str, str]:
         """Companies of the library and brands of the campaigns, each with its company, folded."""
-        names = {name: name for name in self.library}
+        sets = [*(one.whole for one in self.results), *self.rows]
+        named = {value for one in sets for value in one.included.get("company", ())}
+        names = {name: name for name in (*named, *self.library)}
         for one in self.campaigns.values():
             names |= {one["company"]: one["company"]}
             if one["brand"]:
@@ -150,7 +153,8 @@ class SearchEvidence:
     @cached_property
     def named_stems(self) -> frozenset[str]:
         """The beginnings of the words in companies, filters and queries."""
-        filters = [value for one in self.results for each in one.whole.included.values() for value in each]
+        sets = [*(one.whole for one in self.results), *self.rows]
+        filters = [value for one in sets for each in one.included.values() for value in each]
         return stems([*self.companies, *filters, *(one.whole.query for one in self.results)])
 
     def table(self, dimension: str, excluded: Values, included: Values) -> Mapping[str, CampaignSet]:
@@ -217,7 +221,8 @@ def _result(output: Mapping[str, Any]) -> Result:
         dict(_conditions(filters)),
         dict(_conditions(filters.get("exclude", {}))),
         float(output["count"]),
-        *(_sum(campaigns, name) if is_complete else None for name in ("spend", "volume")),
+        _sum(campaigns, "spend") if is_complete else None,
+        _sum(campaigns, "volume") if is_complete else None,
         query=plain_words(str(output.get("query", ""))),
         days=(days.get("start") or "", days.get("end") or ""),
         emptied_by=frozenset(
@@ -235,7 +240,9 @@ def _rows(output: Mapping[str, Any], result: Result) -> Iterator[CampaignSet]:
         yield CampaignSet(
             {**whole.included, by: frozenset({value})},
             whole.excluded,
-            *(float(row[name]) for name in ("count", "spend", "volume")),
+            float(row["count"]),
+            float(row["spend"]),
+            float(row["volume"]),
             group=by,
             days=whole.days,
         )

@@ -65,6 +65,11 @@ NOT_ABLE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """A sentence that declines, whose names are no claims."""
+ABOUT_MYSELF: Final = re.compile(
+    r"^\W*(?:(?:yes|ok|okay|sure|of course|understood)\W+)?i(?:['’]ll| will| look| search| keep| stay| only look)\b",
+    re.IGNORECASE,
+)
+"""A sentence about how the next searches are made."""
 UNSEEN: Final = re.compile(r"https?://\S+|<[^>]{0,500}>|“[^”]{0,300}”(?=, so I)")
 """Addresses, tags, and a question that is repeated."""
 _NOT: Final = re.compile(
@@ -238,11 +243,11 @@ def _matches(text: str, evidence: SearchEvidence) -> Iterator[tuple[str, str, re
     for match in _MONTH.finditer(text):
         if not match[0].startswith(("may", "mar ")):
             month = f"{[one[:3] for one in MONTHS].index(match[1][:3].lower()) + 1:02}"
-            years = {match[2]} if match[2] else _years(evidence)
+            years = {match[2]} if match[2] else _years(evidence, month)
             yield from (("month", f"{year}-{month}", match) for year in sorted(years))
     yield from (("month", match[0][:7], match) for match in _DATE.finditer(text))
-    for (dimension, value), pattern in _patterns(evidence).items():
-        yield from ((dimension, value, match) for match in pattern.finditer(text))
+    for (dimension, value), spelled in _patterns(evidence).items():
+        yield from ((dimension, value, match) for match in spelled.finditer(text))
 
 
 def _patterns(evidence: SearchEvidence) -> Mapping[tuple[str, str], re.Pattern[str]]:
@@ -273,9 +278,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     )
 
 
-def _years(evidence: SearchEvidence) -> set[str]:
-    days = {str(one["capture_date"])[:4] for one in evidence.campaigns.values()}
-    return days | {value[:4] for one in evidence.rows for value in one.included.get("month", ())} or {"0000"}
+def _years(evidence: SearchEvidence, month: str) -> set[str]:
+    """Return the years of which the evidence has this month; of a month that it lacks no year."""
+    months = {str(one["capture_date"])[:7] for one in evidence.campaigns.values()}
+    months |= {value for one in evidence.rows for value in one.included.get("month", ())}
+    months |= {day[:7] for one in evidence.results for day in one.whole.days}
+    return {one[:4] for one in months if one[4:] == f"-{month}"} or {"0000"}
 
 
 def by_dimension(mentions: Iterable[Mention], *, negated: bool = False) -> Values:

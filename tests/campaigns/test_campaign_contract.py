@@ -190,7 +190,7 @@ async def test_an_empty_result_names_the_filter_that_emptied_it(
     api: httpx.AsyncClient, model: ChatDouble
 ) -> None:
     """E18: what there would be without it, for filters, words and offers."""
-    narrow = {"channel": ["email"], "date_range": "1999"}
+    narrow: dict[str, Any] = {"channel": ["email"], "date_range": "1999"}
     for search in (search_call(**narrow), search_call("words", query="card", **narrow)):
         model.script(search, Say("No campaign matches."))
         reply = await post_question(api, "old emails?")
@@ -205,7 +205,12 @@ async def test_a_filter_that_names_every_value_is_dropped(api: httpx.AsyncClient
     """E20: models fill in what nobody asked for, such as all channels and any date."""
     every = ["facebook", "instagram", "twitter", "email", "direct_mail"]
     moods = ["Aspirational", "Trust-Building", "Urgent", "Playful", "Premium"]
-    args = {"channel": every, "sentiment": moods, "date_range": "any date", "product": "Credit Cards"}
+    args: dict[str, Any] = {
+        "channel": every,
+        "sentiment": moods,
+        "date_range": "any date",
+        "product": "Credit Cards",
+    }
     model.script(search_call(**args), Say("Look."))
     reply = await post_question(api, "credit cards?")
     assert reply["detectedFilters"].keys() == {"product"}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # ships no types
 
 from tests.doubles.chat_double import ChatDouble, Say
 

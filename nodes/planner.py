@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -53,6 +53,9 @@ class Planned(NamedTuple):
 
 class Planning:
     """The part of a planner that workflows may replace; by default every call is a step."""
+
+    is_checked: ClassVar[bool] = False
+    """True if code checks the model's words before anybody reads them, so that they are not streamed."""
 
     async def state_block(self, workflow: WorkflowSpec[Any], state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in a short text, sent behind the last message and not stored."""
@@ -107,7 +110,8 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
+        tools = definitions(workflow.tools)
+        ask = partial(ask_model, routing, tools=tools, choice=choice, is_hidden=own.is_checked)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from pydantic import ValidationError
@@ -38,6 +38,8 @@ _LISTED: Final = 40
 class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
 
+    is_checked: ClassVar[bool] = True
+
     async def state_block(self, workflow: WorkflowSpec[Any], state: CampaignState, scope: Scope) -> str:
         """Return today's date, the library's values, the page's filters and an earlier turn's campaigns."""
         del workflow
@@ -69,15 +71,16 @@ class CampaignPlanning(Planning):
         calls = [*calls_of(answer)]
         searches = [call for call in calls if call["name"] != ANSWER]
         if searches:
-            planned = plan_of_calls(workflow, answer)
-            return Planned(planned, (), {"checks": 0})
+            return Planned(plan_of_calls(workflow, answer), _without_words(answer), {"checks": 0})
         outputs = known_results(state)
         if calls:
             try:
                 given = await _read_answer(answer)
             except Invalid as error:
-                return self._sent_back(state, str(calls[0]["id"]), [error.message], outputs)
-            return self._check(state, answer, given, outputs)
+                sent_back = self._sent_back(state, str(calls[0]["id"]), [error.message], outputs)
+                return sent_back._replace(messages=[*_without_words(answer), *sent_back.messages])
+            checked = self._check(state, answer, given, outputs)
+            return checked._replace(messages=[*_without_words(answer), *checked.messages])
         if not str(answer.text).strip():
             return Planned()
         return self._check(state, answer, _statements(str(answer.text)), outputs)
@@ -127,6 +130,11 @@ class CampaignPlanning(Planning):
             return Planned(None, [tool_message(call, ANSWER, outcome.output)], {"checks": checks + 1})
         text = without_images(result_text(outputs))
         return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
+
+
+def _without_words(answer: AIMessage) -> list[AIMessage]:
+    """Return the message without words beside its calls, which nothing checks; none if it has no words."""
+    return [answer.model_copy(update={"content": ""})] if str(answer.text) else []
 
 
 def _statements(text: str) -> Answer:

@@ -42,6 +42,8 @@ _MARKED: Final = re.compile(r"[$€£¥] ?\d|\d ?(?:%|percent)")
 _SHARE: Final = re.compile(r"^ ?(?:%|percent|per cent|prozent|por ciento)", re.IGNORECASE)
 _IN_COPY: Final = frozenset({"value_prop", "product", "visual_style"})
 """Dimensions whose words may stand in a campaign's copy."""
+_DENIAL: Final = 12
+"""Characters from a word for none on that the copy has, too, where it denies the same."""
 MAX_STATEMENTS: Final = 40
 MAX_TEXT: Final = 4_000
 """Characters of a statement."""
@@ -344,8 +346,11 @@ class _Check:
         return bool(self.cited) and bool(by_dimension(self.mentions, negated=True) or self._denied_in_copy())
 
     def _denied_in_copy(self) -> bool:
-        """Return whether the copy of a cited campaign denies something itself: "no fees"."""
-        return any(words.NONE.search(text_of(one)) for one in self.cited)
+        """Return whether the copy of a cited campaign denies the same itself: "no annual fees"."""
+        denials = [
+            self.text[match.start() :][:_DENIAL].casefold() for match in words.NONE.finditer(self.text)
+        ]
+        return any(part in text_of(one).casefold() for part in denials for one in self.cited)
 
 
 def _same_dimension(mentions: Sequence[Mention]) -> list[Mention]:

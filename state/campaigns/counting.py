@@ -150,8 +150,10 @@ def is_none(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) ->
         name: plain.get(name, frozenset()) | denied.get(name, frozenset()) for name in {*plain, *denied}
     }
     if not named:
-        last = evidence.results[-1:]
-        return any(not one.whole.count and _is_only_about(text, one.whole.query) for one in last)
+        last = [one.whole for one in evidence.results[-1:] if not one.whole.count]
+        return any(
+            _is_only_about(text, one.query) and (not one.emptied_by or _SUCH.search(text)) for one in last
+        )
     empty = (one for one in evidence.sets if not one.count and _covers(one, named))
     if any(_is_of(one, named, text) for one in empty):
         return True

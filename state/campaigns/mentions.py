@@ -66,7 +66,8 @@ NOT_ABLE: Final = re.compile(
 )
 """A sentence that declines, whose names are no claims."""
 ABOUT_MYSELF: Final = re.compile(
-    r"^\W*(?:(?:yes|ok|okay|sure|of course|understood)\W+)?i(?:['’]ll| will| look| search| keep| stay| only look)\b",
+    r"^\W*(?:(?:yes|ok|okay|sure|of course|understood)\W+)?"
+    r"i(?:['’]ll| will| look| search| keep| stay| only look)\b",
     re.IGNORECASE,
 )
 """A sentence about how the next searches are made."""

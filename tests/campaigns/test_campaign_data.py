@@ -176,6 +176,7 @@ def test_the_kind_of_a_file_follows_from_its_name():
 
 CAMPAIGN = {
     **json.loads(sample_campaigns()[0].model_dump_json()),
+    "brand": "",
     "offer": "Earn $40 in 5 days",
     "volume": None,
 }

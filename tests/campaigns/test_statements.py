@@ -83,3 +83,14 @@ async def test_an_answer_without_a_search_is_proven_by_the_last_result(
     model.script(Say(wrong), Say(wrong))
     reply = (await api.post("/api/chat", json={"message": "surely more?", **more})).json()
     assert wrong not in reply["response"]
+
+
+async def test_words_are_not_streamed_before_they_are_checked(api: httpx.AsyncClient, model: ChatDouble):
+    """E-R9: neither a plain answer nor words beside a call reach a reader of the stream unchecked."""
+    wrong, right = "There are 500 email campaigns.", "There are 74 email campaigns."
+    call = ("call_1", "search", json.dumps({"channel": ["email"]}))
+    model.script(Say(wrong, [call]), Say(right))
+    body = {"message": "how many?", "provider": "openai"}
+    stream = await api.post("/api/chat", json=body, headers={"Accept": "text/event-stream"})
+    assert wrong not in stream.text
+    assert right in stream.text

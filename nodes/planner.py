@@ -18,6 +18,7 @@ from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import cancel_if_open
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.providers.routing import Route, RoutingRequest
 from callsheet.state import conversation
 from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
@@ -63,6 +64,17 @@ class Planning:
         streams = workflow.block_streams
         heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
         return workflow.view.state_block(state, scope, dict(zip(streams, heads, strict=True)))
+
+    async def ask(
+        self,
+        routing: RoutingRequest,
+        sent: Sequence[AnyMessage],
+        *,
+        tools: Sequence[dict[str, Any]],
+        choice: Any,
+    ) -> tuple[Route, AIMessage]:
+        """Return the model's answer with the route to it; checked words are not streamed."""
+        return await ask_model(routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked)
 
     async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the planner's update where a person has decided or code can; None asks the model."""
@@ -110,8 +122,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
-        tools = definitions(workflow.tools)
-        ask = partial(ask_model, routing, tools=tools, choice=choice, is_hidden=own.is_checked)
+        ask = partial(own.ask, routing, tools=(tools := definitions(workflow.tools)), choice=choice)
         lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:

@@ -119,13 +119,15 @@ class _Check:
 
     @cached_property
     def mentions(self) -> list[Mention]:
-        """What the text names, then what the fields do."""
+        """The values that the text names, then those of the fields."""
         read = self._read[0]
         named = {(one.dimension, one.value) for one in read}
-        declared = [one for one in self._declared() if one.value and (one.dimension, one.value) not in named]
+        declared = [
+            one for one in self._field_mentions() if one.value and (one.dimension, one.value) not in named
+        ]
         return [*read, *declared]
 
-    def _declared(self) -> Iterator[Mention]:
+    def _field_mentions(self) -> Iterator[Mention]:
         yield from (Mention("company", self._company(one)) for one in self.statement.companies)
         yield from (Mention("month", one[:7]) for one in self.statement.dates)
         for value in (*self.statement.values, *self.statement.order):
@@ -206,7 +208,7 @@ class _Check:
 
     def _occurs(self, name: str, value: str) -> bool:
         """Return whether a search was about a value, or returned it."""
-        sets = [*(one.whole for one in self.evidence.results), *self.evidence.rows]
+        sets = [*(one.set for one in self.evidence.results), *self.evidence.rows]
         is_named = any(
             value in one.included.get(name, ()) or value in one.excluded.get(name, ()) for one in sets
         )
@@ -225,7 +227,7 @@ class _Check:
             if outside:
                 yield f"month {', '.join(sorted(months))} is not that of {outside[0]['id']}"
         days = {str(one["capture_date"]) for one in self.pool} | {
-            day for one in self.evidence.results for day in one.whole.days
+            day for one in self.evidence.results for day in one.set.days
         }
         for day in (*self.statement.dates, *re.findall(r"\b[12]\d{3}-\d\d-\d\d\b", self.statement.text)):
             rows = any(day in one.included.get("month", ()) for one in self.evidence.rows)
@@ -238,7 +240,7 @@ class _Check:
         bound = []
         for shown, values, is_share, is_marked in self._numbers():
             near = own | (self._copy_numbers if is_marked else size)
-            if values & near or self._is_whole(shown, values):
+            if values & near or self._is_size_of_all(shown, values):
                 continue
             if not any(
                 explains(self.evidence, self.mentions, value, self.text, is_share=is_share)
@@ -258,11 +260,11 @@ class _Check:
         has_source = self.statement.offers or by_dimension(self.mentions).get("company")
         return {value for one in self.pool for value in _numbers_of(one)} if has_source else set()
 
-    def _is_whole(self, shown: str, values: frozenset[float]) -> bool:
+    def _is_size_of_all(self, shown: str, values: frozenset[float]) -> bool:
         """Return whether a figure is the size of the whole of which the statement names a part: "of 360"."""
         pattern = rf"\b(?:of|von|de|sur|dari|z)\W+(?:(?:all|the|las|los|den|des|les)\W+)*{re.escape(shown)}"
-        wholes = {whole.count for _, whole in self.evidence.nested}
-        return bool(values & wholes and re.search(pattern, self.text, re.IGNORECASE))
+        larger_sets = {larger.count for _, larger in self.evidence.nested}
+        return bool(values & larger_sets and re.search(pattern, self.text, re.IGNORECASE))
 
     def _order_problems(
         self, name: str, named: Sequence[str], bound: Sequence[frozenset[float]]

@@ -46,7 +46,7 @@ def explains(
         # A figure that a field declares may be either.
         shares = [*_shares(evidence, included, excluded), *_figures_of(evidence, included, excluded)]
         return any(_is_rounded(value, share) for share in shares)
-    return any(abs(value - one) < 0.01 for one in _derived(evidence, included, excluded, text))  # noqa: PLR2004
+    return any(abs(value - one) < 0.01 for one in _combinations(evidence, included, excluded, text))  # noqa: PLR2004
 
 
 def _figures(one: CampaignSet) -> list[float]:
@@ -57,7 +57,7 @@ def _figures_of(evidence: SearchEvidence, included: Values, excluded: Values) ->
     for one in evidence.sets:
         if one.fits(included, excluded):
             yield from _figures(one)
-    yield from _derived(evidence, included, excluded, "")
+    yield from _combinations(evidence, included, excluded, "")
 
 
 def _is_rounded(value: float, exact: float) -> bool:
@@ -65,24 +65,24 @@ def _is_rounded(value: float, exact: float) -> bool:
     return abs(value - exact) <= _HALF * 10.0**-decimals + 1e-9
 
 
-def _derived(evidence: SearchEvidence, included: Values, excluded: Values, text: str) -> Iterator[float]:
-    """Yield sums and differences of named values, what remains of a whole, averages and ratios."""
+def _combinations(evidence: SearchEvidence, included: Values, excluded: Values, text: str) -> Iterator[float]:
+    """Yield sums and differences of named values, what remains of a larger, averages and ratios."""
     for name in SINGLE & included.keys():
         rows = _named_rows(evidence, name, included, excluded)
         if len(rows) > 1:
             yield from (sum(one) for one in zip(*map(_figures, rows), strict=False))
         if len(rows) == 2:  # noqa: PLR2004 -- a difference has two sides
-            yield from _compared(rows[0].count, rows[1].count, text)
-    for part, whole in evidence.nested:
+            yield from _comparisons(rows[0].count, rows[1].count, text)
+    for part, larger in evidence.nested:
         is_rest = part.fits(included, excluded) and _REST.search(text)
         if is_rest or (excluded and part.fits({**included, **excluded}, _NONE)):
-            yield whole.count - part.count
+            yield larger.count - part.count
     if _AVERAGE.search(text):
         fitting = [one for one in evidence.sets if one.count and one.fits(included, excluded)]
         yield from (round(one.spend / one.count, 2) for one in fitting if one.spend is not None)
 
 
-def _compared(first: float, second: float, text: str) -> Iterator[float]:
+def _comparisons(first: float, second: float, text: str) -> Iterator[float]:
     """Yield the difference and the ratio of two counts, if the text speaks of one."""
     if not text or _DIFFERENCE.search(text):
         yield abs(first - second)
@@ -92,18 +92,18 @@ def _compared(first: float, second: float, text: str) -> Iterator[float]:
 
 def _shares(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[float]:
     """Yield the shares in percent of what is named in the larger sets around it."""
-    for part, whole in evidence.nested:
-        if whole.count and part.fits(included, excluded):
-            yield 100 * part.count / whole.count
-            if whole.spend and part.spend is not None:
-                yield 100 * part.spend / whole.spend
-        if whole.count and excluded and part.fits({**included, **excluded}, _NONE):
-            yield 100 * (whole.count - part.count) / whole.count
+    for part, larger in evidence.nested:
+        if larger.count and part.fits(included, excluded):
+            yield 100 * part.count / larger.count
+            if larger.spend and part.spend is not None:
+                yield 100 * part.spend / larger.spend
+        if larger.count and excluded and part.fits({**included, **excluded}, _NONE):
+            yield 100 * (larger.count - part.count) / larger.count
     for name in SINGLE & included.keys():
         rows = _named_rows(evidence, name, included, excluded)
-        wholes = [whole for part, whole in evidence.nested if part in rows and whole.count]
+        larger_sets = [larger for part, larger in evidence.nested if part in rows and larger.count]
         if len(rows) > 1:
-            yield from (100 * sum(one.count for one in rows) / whole.count for whole in wholes)
+            yield from (100 * sum(one.count for one in rows) / larger.count for larger in larger_sets)
 
 
 def _named_rows(evidence: SearchEvidence, name: str, included: Values, excluded: Values) -> list[CampaignSet]:
@@ -123,17 +123,15 @@ def is_all(evidence: SearchEvidence, mentions: Sequence[Mention], text: str, *, 
         return True
     results = evidence.results[-1:] if shown else evidence.results
     if not included and not excluded:
-        return any(
-            one.whole.query and one.whole.count and _has_words(text, one.whole.query) for one in results
-        )
+        return any(one.set.query and one.set.count and _has_words(text, one.set.query) for one in results)
     rows = (pair for pair in evidence.nested if pair[0].group and pair[0].fits(included, excluded))
     return any(_all_have(one, included, excluded, shown=shown) for one in results) or any(
-        part.count == whole.count for part, whole in rows
+        part.count == larger.count for part, larger in rows
     )
 
 
 def _all_have(result: Result, included: Values, excluded: Values, *, shown: bool) -> bool:
-    if result.whole.count and result.whole.fits(included, excluded):
+    if result.set.count and result.set.fits(included, excluded):
         return True
     campaigns = result.campaigns if shown or result.is_complete else ()
     return bool(campaigns) and all(
@@ -150,14 +148,14 @@ def is_none(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) ->
         name: plain.get(name, frozenset()) | denied.get(name, frozenset()) for name in {*plain, *denied}
     }
     if not named:
-        last = [one.whole for one in evidence.results[-1:] if not one.whole.count]
+        last = [one.set for one in evidence.results[-1:] if not one.set.count]
         return any(
             _is_only_about(text, one.query) and (not one.emptied_by or _SUCH.search(text)) for one in last
         )
     empty = (one for one in evidence.sets if not one.count and _covers(one, named))
     if any(_is_of(one, named, text) for one in empty):
         return True
-    excluding = (one.whole for one in evidence.results if one.whole.count)
+    excluding = (one.set for one in evidence.results if one.set.count)
     if denied and any(
         all(values <= one.excluded.get(name, frozenset()) for name, values in denied.items())
         for one in excluding
@@ -178,8 +176,8 @@ def _is_of(one: CampaignSet, named: Values, text: str) -> bool:
     if one.query and not _has_words(text, one.query):
         return False
     # A set with further conditions says nothing of campaigns without them.
-    is_whole = one.included.keys() <= {*named, "offer"} or _SUCH.search(text)
-    return bool(is_whole) and all(one.has(name, values) for name, values in named.items())
+    is_complete = one.included.keys() <= {*named, "offer"} or _SUCH.search(text)
+    return bool(is_complete) and all(one.has(name, values) for name, values in named.items())
 
 
 def _covers(one: CampaignSet, named: Values) -> bool:

@@ -96,14 +96,14 @@ class CampaignSet:
 class Result:
     """One result: its set, and the campaigns of it that were returned."""
 
-    whole: CampaignSet
+    set: CampaignSet
     campaigns: Sequence[Campaign]
     is_ranked: bool
 
     @property
     def is_complete(self) -> bool:
         """True if every campaign of the set was returned."""
-        return not self.is_ranked and len(self.campaigns) == self.whole.count
+        return not self.is_ranked and len(self.campaigns) == self.set.count
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class SearchEvidence:
     @cached_property
     def sets(self) -> tuple[CampaignSet, ...]:
         """All sets whose counts are known."""
-        return (*(one.whole for one in self.results if not one.is_ranked), *self.rows)
+        return (*(one.set for one in self.results if not one.is_ranked), *self.rows)
 
     @cached_property
     def nested(self) -> tuple[tuple[CampaignSet, CampaignSet], ...]:
@@ -131,7 +131,7 @@ class SearchEvidence:
     @cached_property
     def companies(self) -> Mapping[str, str]:
         """Companies of the library and brands of the campaigns, each with its company, folded."""
-        sets = [*(one.whole for one in self.results), *self.rows]
+        sets = [*(one.set for one in self.results), *self.rows]
         named = {value for one in sets for value in one.included.get("company", ())}
         names = {name: name for name in (*named, *self.library)}
         for one in self.campaigns.values():
@@ -153,9 +153,9 @@ class SearchEvidence:
     @cached_property
     def named_stems(self) -> frozenset[str]:
         """The beginnings of the words in companies, filters and queries."""
-        sets = [*(one.whole for one in self.results), *self.rows]
+        sets = [*(one.set for one in self.results), *self.rows]
         filters = [value for one in sets for each in one.included.values() for value in each]
-        return stems([*self.companies, *filters, *(one.whole.query for one in self.results)])
+        return stems([*self.companies, *filters, *(one.set.query for one in self.results)])
 
     def table(self, dimension: str, excluded: Values, included: Values) -> Mapping[str, CampaignSet]:
         """Return the sets of single values of a dimension that are otherwise of the same campaigns."""
@@ -217,7 +217,7 @@ def _result(output: Mapping[str, Any]) -> Result:
     days = filters.get("date_range") or {}
     is_ranked = output.get("by") == "meaning"
     is_complete = not is_ranked and len(campaigns) == output["count"]
-    whole = CampaignSet(
+    conditions = CampaignSet(
         dict(_conditions(filters)),
         dict(_conditions(filters.get("exclude", {}))),
         float(output["count"]),
@@ -229,22 +229,22 @@ def _result(output: Mapping[str, Any]) -> Result:
             note.rpartition(" ")[2] for note in output.get("notes", ()) if " without " in note
         ),
     )
-    return Result(whole, campaigns, is_ranked)
+    return Result(conditions, campaigns, is_ranked)
 
 
 def _rows(output: Mapping[str, Any], result: Result) -> Iterator[CampaignSet]:
     aggregation = output.get("aggregation") or {}
-    by, whole = aggregation.get("groupBy", ""), result.whole
+    by, parent = aggregation.get("groupBy", ""), result.set
     for row in aggregation.get("groups", ()):
         value = str(row["value"]) if by == "month" else fold(str(row["value"]))
         yield CampaignSet(
-            {**whole.included, by: frozenset({value})},
-            whole.excluded,
+            {**parent.included, by: frozenset({value})},
+            parent.excluded,
             float(row["count"]),
             float(row["spend"]),
             float(row["volume"]),
             group=by,
-            days=whole.days,
+            days=parent.days,
         )
 
 

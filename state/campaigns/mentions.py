@@ -135,7 +135,8 @@ SMALLEST: Final = re.compile(
     re.IGNORECASE,
 )
 MORE: Final = re.compile(
-    r"\bmore\b.{0,40}\bthan\b|\b(?:outnumbers?|ahead of|exceeds?|beats?|larger than|higher than|twice"
+    r"\bmore\b.{0,40}\bthan\b|\b(?:outnumbers?|ahead of|exceeds?|beats?|twice"
+    r"|(?:larger|bigger|higher)\b.{0,40}\bthan"
     r"|mehr.{0,40}\bals"
     r"|más.{0,40}\bque|plus de.{0,40}\bque|mais.{0,40}\bque|więcej.{0,40}\bniż|lebih banyak)\b"
     r"|比.{0,20}[多高]|มากกว่า",
@@ -283,7 +284,7 @@ def _years(evidence: SearchEvidence, month: str) -> set[str]:
     """Return the years of which the evidence has this month; of a month that it lacks no year."""
     months = {str(one["capture_date"])[:7] for one in evidence.campaigns.values()}
     months |= {value for one in evidence.rows for value in one.included.get("month", ())}
-    months |= {day[:7] for one in evidence.results for day in one.whole.days}
+    months |= {day[:7] for one in evidence.results for day in one.set.days}
     return {one[:4] for one in months if one[4:] == f"-{month}"} or {"0000"}
 
 
